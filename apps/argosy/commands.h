@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+// Each subcommand of `argosy` is one function in a file of its name. It gets
+// the words after the subcommand and returns the exit code.
+namespace argosy::cli {
+
+int env(const std::vector<std::string>& arguments);
+int run(const std::vector<std::string>& arguments);
+
+} // namespace argosy::cli

@@ -1,0 +1,9 @@
+#include "apps/argosy/commands.h"
+
+namespace argosy::cli {
+
+int env(const std::vector<std::string>&) {
+  return 0;
+}
+
+} // namespace argosy::cli

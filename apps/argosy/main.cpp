@@ -1,0 +1,78 @@
+// The `argosy` command: picks the subcommand, prints what it throws.
+
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "apps/argosy/commands.h"
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*function)(const std::vector<std::string>&);
+};
+
+constexpr Command kCommands[] = {
+    {"run", "start a program on many ranks", argosy::cli::run},
+    {"env",
+     "say which launch environment would be adopted, and why",
+     argosy::cli::env},
+};
+
+void print_help() {
+  std::cout << "Argosy: distributed training for LibTorch.\n\n"
+               "Usage: argosy COMMAND [ARGUMENTS]\n\nCommands:\n";
+  for (const Command& command : kCommands) {
+    std::cout << "  " << command.name << "  " << command.summary << "\n";
+  }
+  std::cout << "\n`argosy COMMAND --help` says more.\n";
+}
+
+int unknown_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    names.emplace_back(command.name);
+  }
+  const auto meant = argosy::nearest(name, names);
+  std::cerr << "argosy: no command \"" << name << "\""
+            << (meant ? "; did you mean \"" + *meant + "\"?" : "")
+            << " See argosy --help.\n";
+  return 2;
+}
+
+int dispatch(const std::vector<std::string>& words) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" ||
+      words[0] == "help") {
+    print_help();
+    return words.empty() ? 2 : 0;
+  }
+  if (words[0] == "--version") {
+    std::cout << "argosy " << ARGOSY_VERSION << "\n";
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    if (words[0] == command.name) {
+      return command.function({words.begin() + 1, words.end()});
+    }
+  }
+  return unknown_command(words[0]);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return dispatch({argv + 1, argv + argc});
+  } catch (const argosy::InvalidArgument& error) {
+    std::cerr << "argosy: " << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "argosy: " << error.what() << "\n";
+    return 1;
+  }
+}

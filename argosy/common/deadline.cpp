@@ -1,0 +1,54 @@
+#include "argosy/common/deadline.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace argosy {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+Deadline Deadline::after(nanoseconds limit) {
+  // Far limits must not overflow the clock's representation.
+  const nanoseconds kLongest = std::chrono::hours(24 * 365);
+  limit = std::clamp(limit, nanoseconds::zero(), kLongest);
+  return {Clock::now() + limit, limit};
+}
+
+bool Deadline::expired() const {
+  return Clock::now() >= time_;
+}
+
+milliseconds Deadline::remaining() const {
+  const auto left = std::chrono::ceil<milliseconds>(time_ - Clock::now());
+  return std::max(left, milliseconds::zero());
+}
+
+milliseconds Deadline::remaining(milliseconds slice) const {
+  return std::max(std::min(remaining(), slice), milliseconds(1));
+}
+
+Deadline Deadline::earlier(nanoseconds limit) const {
+  const Deadline other = after(limit);
+  return other.time_ < time_ ? other : *this;
+}
+
+std::string Deadline::limit_text() const {
+  return duration_text(limit_);
+}
+
+std::string duration_text(nanoseconds duration) {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  char text[32];
+  if (seconds < 1) {
+    std::snprintf(text, sizeof(text), "%.4g ms", seconds * 1e3);
+  } else if (seconds < 600) {
+    std::snprintf(text, sizeof(text), "%.4g s", seconds);
+  } else {
+    std::snprintf(text, sizeof(text), "%.4g min", seconds / 60);
+  }
+  return text;
+}
+
+} // namespace argosy

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace argosy {
+
+// The moment at which a wait gives up. It is passed down through every call
+// that may block, so that a whole operation keeps one limit however many waits
+// it is made of.
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `limit` from now. A negative limit counts as zero.
+  static Deadline after(std::chrono::nanoseconds limit);
+
+  bool expired() const;
+
+  // Time left, zero when expired.
+  std::chrono::milliseconds remaining() const;
+
+  // At most `slice`, at least 1 ms: for polls and sockets that take a time-out.
+  std::chrono::milliseconds remaining(std::chrono::milliseconds slice) const;
+
+  // The earlier of this and `limit` from now.
+  Deadline earlier(std::chrono::nanoseconds limit) const;
+
+  Clock::time_point time() const { return time_; }
+
+  // What the caller asked for, as "30 s" or "250 ms", for error messages.
+  std::string limit_text() const;
+
+ private:
+  Deadline(Clock::time_point time, std::chrono::nanoseconds limit)
+      : time_(time), limit_(limit) {}
+
+  Clock::time_point time_;
+  std::chrono::nanoseconds limit_;
+};
+
+// "1.5 s", "250 ms", "30 min".
+std::string duration_text(std::chrono::nanoseconds duration);
+
+} // namespace argosy

@@ -1,0 +1,30 @@
+#include "argosy/common/env_table.h"
+
+namespace argosy {
+
+namespace {
+
+constexpr EnvVariable kTable[] = {
+    {"ARGOSY_ADOPT",
+     "first that applies",
+     "the launch environment to adopt, by the name that `argosy env` prints; "
+     "settles two that disagree"},
+    {"ARGOSY_LOG",
+     "warn",
+     "least level that is logged: trace, debug, info, warn, error or off"},
+    {"ARGOSY_STORE",
+     "by launch environment",
+     "URL of the store where the ranks meet: tcp://host:port, file:///path, "
+     "etcd://host:port/prefix"},
+    {"ARGOSY_TIMEOUT",
+     "1800 s",
+     "limit of every wait that is given no other: 30, 500ms, 2m"},
+};
+
+} // namespace
+
+std::span<const EnvVariable> env_table() {
+  return kTable;
+}
+
+} // namespace argosy

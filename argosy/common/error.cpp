@@ -1,0 +1,54 @@
+#include "argosy/common/error.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "argosy/common/rank_label.h"
+
+namespace argosy {
+
+namespace {
+
+std::string with_rank(const std::string& message) {
+  const std::string label = rank_label();
+  return label.empty() ? message : str(message, "; rank ", label);
+}
+
+} // namespace
+
+Error::Error(const std::string& message)
+    : std::runtime_error(with_rank(message)) {}
+
+RankFailed::RankFailed(int rank, const std::string& message)
+    : Error(message), rank_(rank) {}
+
+std::string with_errno(std::string_view what) {
+  const int code = errno;
+  return str(what, ": ", std::strerror(code));
+}
+
+namespace detail {
+
+void throw_invalid_argument(const std::string& message) {
+  throw InvalidArgument(message);
+}
+
+void throw_internal_error(
+    const char* file,
+    int line,
+    const char* condition,
+    const std::string& message) {
+  throw InternalError(
+      str("[internal] ",
+          condition,
+          " is false at ",
+          file,
+          ":",
+          line,
+          message.empty() ? "" : ": ",
+          message));
+}
+
+} // namespace detail
+
+} // namespace argosy

@@ -1,0 +1,64 @@
+#include "argosy/common/file.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "argosy/common/error.h"
+
+namespace argosy {
+
+std::optional<std::string> read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      return std::nullopt;
+    }
+    throw SystemError(with_errno(str("[file.read] ", path.string())));
+  }
+  std::ostringstream content;
+  content << in.rdbuf();
+  if (in.bad()) {
+    throw SystemError(with_errno(str("[file.read] ", path.string())));
+  }
+  return content.str();
+}
+
+void write_file(const std::filesystem::path& path, std::string_view content) {
+  const std::string partial = str(path.string(), ".", ::getpid(), ".partial");
+  {
+    std::ofstream out(partial, std::ios::binary | std::ios::trunc);
+    out.write(content.data(), static_cast<std::streamsize>(content.size()));
+    out.flush();
+    if (!out) {
+      const std::string message =
+          with_errno(str("[file.write] ", path.string()));
+      ::unlink(partial.c_str());
+      throw SystemError(message);
+    }
+  }
+  if (::rename(partial.c_str(), path.c_str()) != 0) {
+    const std::string message = with_errno(str("[file.write] ", path.string()));
+    ::unlink(partial.c_str());
+    throw SystemError(message);
+  }
+}
+
+TempDir::TempDir(std::string_view prefix) {
+  std::string pattern =
+      (std::filesystem::temp_directory_path() / str(prefix, ".XXXXXX"))
+          .string();
+  if (::mkdtemp(pattern.data()) == nullptr) {
+    throw SystemError(with_errno(str("[file.temp_dir] ", pattern)));
+  }
+  path_ = pattern;
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+} // namespace argosy

@@ -1,0 +1,34 @@
+#include "argosy/world/launch_info.h"
+
+#include <ostream>
+
+namespace argosy {
+
+std::string to_string(Role role) {
+  switch (role) {
+    case Role::Worker:
+      return "worker";
+    case Role::Server:
+      return "server";
+    case Role::HeterWorker:
+      return "heter worker";
+    case Role::Scheduler:
+      return "scheduler";
+    case Role::Coordinator:
+      return "coordinator";
+  }
+  return "unknown";
+}
+
+std::ostream& operator<<(std::ostream& out, const LaunchInfo& info) {
+  out << to_string(info.role) << " " << info.rank << "/" << info.size
+      << ", local " << info.local_rank << "/" << info.local_size << ", node "
+      << info.node_rank << "/" << info.num_nodes << ", from " << info.source;
+  if (!info.store_url.empty()) {
+    out << ", meets at " << info.store_url
+        << (info.serves_store ? " (serves it)" : "");
+  }
+  return out;
+}
+
+} // namespace argosy

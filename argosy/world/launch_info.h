@@ -1,0 +1,50 @@
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "argosy/common/net.h"
+
+namespace argosy {
+
+enum class Role { Worker, Server, HeterWorker, Scheduler, Coordinator };
+
+// Who this process is, as whatever started it says. Adopted from environment
+// variables (world/adopt.h), or made by spawn(). A value: reading it contacts
+// nobody.
+struct LaunchInfo {
+  std::string source = "single"; // who said so: "torchrun", "openmpi", ...
+  Role role = Role::Worker;
+
+  // Ranks count within the role: a job of 2 servers and 4 workers has workers
+  // 0 to 3 and servers 0 and 1.
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  int node_rank = 0;
+  int num_nodes = 1;
+
+  // Where the ranks meet; empty for a world of one.
+  std::string store_url;
+  // Whether this process serves the store (else it connects to it). Means
+  // something for tcp:// only.
+  bool serves_store = false;
+  // Tells apart jobs, and attempts of one job, that meet in the same store.
+  std::string run_id;
+  int restart_count = 0;
+
+  // Named by launchers that give every process an endpoint (Paddle's).
+  std::optional<Endpoint> current_endpoint;
+  std::vector<Endpoint> worker_endpoints;
+  std::vector<Endpoint> server_endpoints;
+
+  bool operator==(const LaunchInfo&) const = default;
+};
+
+std::string to_string(Role role);
+std::ostream& operator<<(std::ostream& out, const LaunchInfo& info);
+
+} // namespace argosy

@@ -1,0 +1,10 @@
+# Debian's LibTorch by default; an upstream one through CMAKE_PREFIX_PATH.
+# Debian's 1.13.1 calls itself 1.13.0, so ask for 1.13 and no more.
+find_package(Threads REQUIRED)
+find_package(Torch 1.13 REQUIRED)
+find_package(CURL REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
