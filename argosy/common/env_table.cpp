@@ -12,6 +12,9 @@ constexpr EnvVariable kTable[] = {
     {"ARGOSY_LOG",
      "warn",
      "least level that is logged: trace, debug, info, warn, error or off"},
+    {"ARGOSY_SPAWN",
+     "set by spawn()",
+     "tells a re-executed program which call of spawn() it is a rank of"},
     {"ARGOSY_STORE",
      "by launch environment",
      "URL of the store where the ranks meet: tcp://host:port, file:///path, "
