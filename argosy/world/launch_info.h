@@ -46,23 +46,23 @@ struct LaunchInfo {
   // The scheduler gives the rank when this process arrives: rank is -1 until
   // then. `node_id` is the name to arrive under; may be empty.
   bool rank_by_arrival = false;
-  std::string node_id;
+  std::string node_id = {};
 
   // Where the ranks meet; empty for a world of one, and when `exchange` finds
   // it out.
-  std::string store_url;
+  std::string store_url = {};
   Exchange exchange = Exchange::None;
   // Whether this process serves the store (else it connects to it). Means
   // something for tcp:// only.
   bool serves_store = false;
   // Tells apart jobs, and attempts of one job, that meet in the same store.
-  std::string run_id;
+  std::string run_id = {};
   int restart_count = 0;
 
   // Named by launchers that give every process an endpoint (Paddle's).
-  std::optional<Endpoint> current_endpoint;
-  std::vector<Endpoint> worker_endpoints;
-  std::vector<Endpoint> server_endpoints;
+  std::optional<Endpoint> current_endpoint = {};
+  std::vector<Endpoint> worker_endpoints = {};
+  std::vector<Endpoint> server_endpoints = {};
 
   bool operator==(const LaunchInfo&) const = default;
 };

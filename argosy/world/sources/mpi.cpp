@@ -108,7 +108,9 @@ Source mvapich_source() {
 Source mpich_source() {
   return {
       .name = "mpich",
-      .marks = {"PMI_RANK", "PMI_SIZE"},
+      // With -pmi-port, Hydra tells the size only to who connects: -genv
+      // PMI_SIZE has to say it.
+      .marks = {"PMI_RANK", "PMI_SIZE", "PMI_PORT"},
       .needs = {"PMI_RANK|PMI_ID", "PMI_SIZE"},
       .read = read_mpich,
       .disowned = disown_mpich};

@@ -1,5 +1,7 @@
 #include "argosy/world/sources/slurm_nodelist.h"
 
+#include <optional>
+
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 
@@ -135,19 +137,34 @@ std::vector<std::string> expand_nodelist(
   return all;
 }
 
+namespace {
+
+// "2(x3)": 3 for a text that ends so, 1 for a text without brackets, else
+// nothing. Cuts it off.
+std::optional<long long> take_times(std::string_view& item) {
+  const std::size_t open = item.find("(x");
+  if (open == std::string_view::npos) {
+    return 1;
+  }
+  const std::string_view tail = item.substr(open + 2);
+  item = item.substr(0, open);
+  return tail.ends_with(')') ? parse_int(tail.substr(0, tail.size() - 1))
+                             : std::nullopt;
+}
+
+} // namespace
+
 std::vector<int> expand_tasks_per_node(
     std::string_view text, std::string_view what) {
   std::vector<int> tasks;
   for (const std::string& item : split(text, ',')) {
-    const std::size_t open = item.find("(x");
-    const bool repeated = open != std::string::npos && item.ends_with(')');
-    const auto count = parse_int(std::string_view(item).substr(0, open));
-    const auto times = repeated
-        ? parse_int(item.substr(open + 2, item.size() - open - 3))
-        : std::optional<long long>(1);
+    std::string_view rest = item;
+    const auto times = take_times(rest);
+    const auto count = parse_int(rest);
+    const auto most = static_cast<long long>(kMostHosts - tasks.size());
     ARGOSY_CHECK(
         count && *count >= 0 && *count <= 1000000 && times && *times > 0 &&
-            tasks.size() + *times <= kMostHosts,
+            *times <= most,
         what,
         "=",
         text,

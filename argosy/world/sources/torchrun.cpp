@@ -61,6 +61,9 @@ std::string disown_env(const Environment& env) {
   if (env.has("PET_NNODES") || env.has("PET_NODE_RANK")) {
     return "RANK counts pods here, see pet";
   }
+  if (env.has("JOB_COMPLETION_INDEX") && !env.has("RANK")) {
+    return "WORLD_SIZE goes with JOB_COMPLETION_INDEX, see kubernetes";
+  }
   return "";
 }
 
