@@ -3,13 +3,11 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "argosy/common/environment.h"
 #include "argosy/common/error.h"
 #include "argosy/common/net.h"
 #include "argosy/store/kv_store.h"
 #include "argosy/store/mem_kv.h"
 #include "argosy/store/open.h"
-#include "argosy/world/exchange.h"
 
 namespace argosy {
 
@@ -54,9 +52,7 @@ StorePtr serve_and_tell(
 }
 
 StorePtr learn_and_connect(
-    const LaunchInfo& info,
-    const TextBroadcast& from_rank_0,
-    Deadline deadline) {
+    const TextBroadcast& from_rank_0, Deadline deadline) {
   const std::string address = from_rank_0("");
   if (address.starts_with(kFailure)) {
     throw StoreError(
@@ -78,20 +74,13 @@ StorePtr connect(
   if (info.size == 1) {
     return memory_store();
   }
-  StorePtr store = info.rank == 0
-      ? serve_and_tell(info, from_rank_0)
-      : learn_and_connect(info, from_rank_0, deadline);
+  StorePtr store = info.rank == 0 ? serve_and_tell(info, from_rank_0)
+                                  : learn_and_connect(from_rank_0, deadline);
   store->setTimeout(deadline.remaining());
   return c10::make_intrusive<c10d::PrefixStore>(prefix_of(info), store);
 }
 
 StorePtr connect(const LaunchInfo& info, Deadline deadline) {
-  if (info.exchange != Exchange::None) {
-    return connect(
-        info,
-        [&](const std::string& own) { return exchange(info, own, deadline); },
-        deadline);
-  }
   if (info.store_url.empty()) {
     ARGOSY_ASSERT(info.size == 1, "no store for ", info.size, " ranks");
     return memory_store();

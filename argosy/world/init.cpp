@@ -14,6 +14,7 @@
 #include "argosy/world/adopt.h"
 #include "argosy/world/binding.h"
 #include "argosy/world/connect.h"
+#include "argosy/world/exchange.h"
 #include "argosy/world/local_ranks.h"
 #include "argosy/world/meet.h"
 #include "argosy/world/scheduler.h"
@@ -119,6 +120,21 @@ std::shared_ptr<World> join_scheduled(LaunchInfo info, milliseconds timeout) {
   return join(info, store, timeout, deadline, std::move(heartbeat));
 }
 
+// The process manager tells the ranks where rank 0 serves the store.
+std::shared_ptr<World> init_by_exchange(
+    const LaunchInfo& info, const InitOptions& options) {
+  const Deadline deadline = Deadline::after(timeout_of(options));
+  // What was exchanged may go when all ranks have met, not before.
+  std::optional<Exchanged> exchanged;
+  return init(
+      info,
+      [&](const std::string& own) {
+        exchanged.emplace(exchange(info, own, deadline));
+        return exchanged->value();
+      },
+      options);
+}
+
 milliseconds scheduled_timeout(const InitOptions& options) {
   const auto topology =
       Environment::of_process().find_seconds("MS_TOPO_TIMEOUT");
@@ -177,6 +193,9 @@ std::shared_ptr<World> init(
     return join_scheduled(info, scheduled_timeout(options));
   }
   check_ranks(info);
+  if (info.exchange != Exchange::None) {
+    return init_by_exchange(info, options);
+  }
   const milliseconds timeout = timeout_of(options);
   const Deadline deadline = Deadline::after(timeout);
   return join(info, connect(info, deadline), timeout, deadline);

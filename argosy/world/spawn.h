@@ -18,7 +18,8 @@ struct SpawnOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(10);
 
   // Process ranks only: the words after the program's name in the re-executed
-  // command; empty: those of this process.
+  // command; empty: those of this process. With words of their own, the ranks
+  // are those of the first spawn() that the program then comes to.
   std::vector<std::string> arguments;
   // Process ranks only: where each rank's output goes, as rank<k>.log. Empty:
   // where this process's output goes.

@@ -1,8 +1,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -116,8 +116,7 @@ Environment rank_environment(
   environment.set("MASTER_PORT", std::to_string(port));
   environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");
   environment.set("TORCHELASTIC_RESTART_COUNT", "0");
-  environment.set(
-      "TORCHELASTIC_RUN_ID", str("spawn-", ::getpid(), "-", call_number));
+  environment.set("TORCHELASTIC_RUN_ID", str("spawn-", ::getpid(), "-", port));
   environment.set("TORCHELASTIC_ERROR_FILE", process.error_file.string());
   environment.set(kSpawnVariable, str(call_number, ":", ::getpid()));
   // The parent's own store and choice of source do not concern its ranks.
@@ -167,7 +166,8 @@ void start(
     process.pid = -1;
     throw SystemError(with_errno("[world.spawn] cannot start a process"));
   }
-  process.pidfd = ::pidfd_open(process.pid, 0);
+  // Not pidfd_open(): glibc 2.36 declares it without extern "C".
+  process.pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0));
 }
 
 void reap(RankProcess& process) {
@@ -322,8 +322,10 @@ void spawn_processes(
   // Served by the parent, so that it outlives every rank.
   const auto store = serve_store();
   RankProcesses processes(num_ranks);
+  // With words of its own the program takes another way, to its first spawn.
+  const int target = options.arguments.empty() ? call_number : 0;
   start_ranks(
-      processes, num_ranks, store->getPort(), call_number, dir.path(), options);
+      processes, num_ranks, store->getPort(), target, dir.path(), options);
   if (const auto failed = processes.join(options.grace)) {
     throw RankFailed(
         *failed,
