@@ -35,7 +35,9 @@ void print_result(const LaunchInfo& info) {
   const std::string rank =
       info.rank_by_arrival ? "?" : std::to_string(info.rank);
   std::cout << "You are " << to_string(info.role) << " " << rank << "/"
-            << info.size << ", as " << info.source << " says.\n";
+            << info.size
+            << (info.source == "single" ? ", a world of one.\n"
+                                        : ", as " + info.source + " says.\n");
   if (info.rank_by_arrival) {
     std::cout << "  rank   given by the scheduler on arrival\n";
   }

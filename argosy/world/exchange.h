@@ -39,7 +39,7 @@ class Exchanged {
 // Throws TimeoutError when rank 0 does not publish before the deadline,
 // InvalidArgument when there is nothing to exchange through, SystemError when
 // the process manager or the file system refuses.
-Exchanged exchange(
+[[nodiscard]] Exchanged exchange(
     const LaunchInfo& info,
     const std::string& value_of_rank0,
     Deadline deadline);

@@ -1,6 +1,6 @@
 // Exchange through a PMIx server, which Open MPI's mpirun and `srun --mpi=pmix`
-// run on every host. The library is loaded when it is needed. PMIx counts its
-// users, so MPI may use it in the same process, before or after.
+// run on every host. The library is loaded when it is needed, and may serve MPI
+// in the same process, before or after.
 
 #include <dlfcn.h>
 #include <pmix.h>
@@ -51,6 +51,27 @@ void check(const PmixLibrary& pmix, pmix_status_t status, const char* call) {
 
 #define ARGOSY_PMIX_CALL(pmix, name, ...) \
   check(pmix, pmix.find<decltype(name)>(#name)(__VA_ARGS__), #name)
+
+// The connection to the server. It is made once and kept until the process
+// ends: after the last PMIx_Finalize Open MPI could not start any more, and a
+// process that ends without one counts as crashed. PMIx counts its users, so
+// MPI's own init and finalize are none of our business.
+class PmixSession {
+ public:
+  PmixSession() { ARGOSY_PMIX_CALL(library_, PMIx_Init, &own_, nullptr, 0); }
+  ~PmixSession() {
+    library_.find<decltype(PMIx_Finalize)>("PMIx_Finalize")(nullptr, 0);
+  }
+  PmixSession(const PmixSession&) = delete;
+  PmixSession& operator=(const PmixSession&) = delete;
+
+  const PmixLibrary& library() const { return library_; }
+  const pmix_proc_t& own() const { return own_; }
+
+ private:
+  PmixLibrary library_;
+  pmix_proc_t own_{};
+};
 
 // What the fence's callback, on a thread of PMIx, tells the waiting one.
 struct Fence {
@@ -121,16 +142,13 @@ std::string get(
 } // namespace
 
 Exchanged exchange_by_pmix(const ExchangeRequest& request) {
-  const PmixLibrary pmix;
-  pmix_proc_t own{};
-  ARGOSY_PMIX_CALL(pmix, PMIx_Init, &own, nullptr, 0);
+  static const PmixSession session;
+  const PmixLibrary& pmix = session.library();
   if (request.info.rank == 0) {
     put(pmix, request);
   }
   wait_for_all(pmix, request);
-  std::string value = get(pmix, request, own);
-  ARGOSY_PMIX_CALL(pmix, PMIx_Finalize, nullptr, 0);
-  return Exchanged(std::move(value));
+  return Exchanged(get(pmix, request, session.own()));
 }
 
 } // namespace argosy::world

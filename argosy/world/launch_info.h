@@ -55,7 +55,8 @@ struct LaunchInfo {
   // Whether this process serves the store (else it connects to it). Means
   // something for tcp:// only.
   bool serves_store = false;
-  // Tells apart jobs, and attempts of one job, that meet in the same store.
+  // Tells apart jobs, and attempts of one job, that meet in the same store. The
+  // same on all ranks; may be empty.
   std::string run_id = {};
   int restart_count = 0;
 

@@ -163,10 +163,11 @@ TEST(Adopt, NamesWhatAForcedSourceLacks) {
 }
 
 TEST(Adopt, ForcesASourceWhoseMarksSeemedAnothers) {
-  Variables shell = with(kSlurm, {{"SLURM_JOB_NAME", "bash"}});
-  EXPECT_EQ(adopted(shell).source, "single");
-  shell["ARGOSY_ADOPT"] = "slurm";
-  EXPECT_EQ(adopted(shell).size, 2);
+  Variables batch = with(kSlurm, {{"SLURM_STEP_ID", "4294967291"}});
+  EXPECT_EQ(adopted(batch).source, "single");
+  batch["ARGOSY_ADOPT"] = "slurm";
+  batch["MASTER_ADDR"] = "n1";
+  EXPECT_EQ(adopted(batch).size, 2);
 }
 
 TEST(Adopt, NamesWhatAHalfSetSourceLacks) {

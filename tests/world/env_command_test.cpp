@@ -27,7 +27,7 @@ TEST(EnvCommand, ShowsAWorldOfOne) {
       result.output,
       AllOf(
           HasSubstr("torchrun           absent    TORCHELASTIC_RUN_ID not set"),
-          HasSubstr("You are worker 0/1, as single says.")));
+          HasSubstr("You are worker 0/1, a world of one.")));
 }
 
 TEST(EnvCommand, ShowsWhatItAdopts) {

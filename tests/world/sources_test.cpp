@@ -143,6 +143,7 @@ TEST(Mpich, IsReadFromHydra) {
   const LaunchInfo hosts = adopted(
       with(hydra, {{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}}));
   EXPECT_EQ(hosts.exchange, Exchange::Pmi);
+  EXPECT_EQ(hosts.run_id, ""); // the local launcher's differs between hosts
   EXPECT_EQ(hosts.num_nodes, 2);
 }
 
@@ -219,10 +220,22 @@ TEST(Slurm, CountsOnlyStepsOfSrun) {
   batch.erase("SLURM_STEP_ID");
   EXPECT_EQ(adopted(batch).source, "single");
   EXPECT_THAT(finding_of(batch, "slurm").reason, HasSubstr("SLURM_STEP_ID"));
-  for (const Variables& shell :
-       {Variables{{"SLURM_JOB_NAME", "interactive"}},
-        Variables{{"SLURM_STEP_ID", "4294967291"}}}) {
-    EXPECT_EQ(adopted(with(kSlurm, shell)).source, "single");
+  batch["SLURM_STEP_ID"] = "4294967291";
+  EXPECT_EQ(adopted(batch).source, "single");
+}
+
+TEST(Slurm, AsksWhatAShellIsMeantToBe) {
+  Variables shell = with(kSlurm, {{"SLURM_PTY_PORT", "39625"}});
+  EXPECT_THAT(
+      refusal(shell),
+      AllOf(HasSubstr("SLURM_PTY_PORT=39625"), HasSubstr("ARGOSY_ADOPT")));
+  shell["ARGOSY_ADOPT"] = "slurm";
+  EXPECT_EQ(adopted(shell).size, 7);
+  shell["ARGOSY_ADOPT"] = "single";
+  EXPECT_EQ(adopted(shell).size, 1);
+  // Steps of a salloc, and `srun bash train.sh`, are ranks like others.
+  for (const char* name : {"interactive", "bash"}) {
+    EXPECT_EQ(adopted(with(kSlurm, {{"SLURM_JOB_NAME", name}})).size, 7);
   }
 }
 

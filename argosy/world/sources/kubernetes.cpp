@@ -94,18 +94,13 @@ bool is_own_task(
       (task.hosts[index] == own || task.hosts[index].starts_with(own + "."));
 }
 
-Claim read_volcano(const Context& context) {
-  const Environment& env = context.env;
-  const char* index_name =
-      env.has("VC_TASK_INDEX") ? "VC_TASK_INDEX" : "VK_TASK_INDEX";
+// The tasks of a job form one world, one after the other.
+void set_volcano_rank(
+    LaunchInfo& info,
+    const std::vector<VolcanoTask>& tasks,
+    const char* index_name,
+    const Environment& env) {
   const int index = required_int(env, index_name, 0);
-  const std::vector<VolcanoTask> tasks = volcano_tasks(env);
-  ARGOSY_CHECK(
-      !tasks.empty(),
-      "[world.adopt] ",
-      shown(env, {index_name}),
-      " needs a VC_<TASK>_HOSTS, which Volcano's svc plugin sets");
-  LaunchInfo info;
   info.size = 0;
   info.rank = -1;
   for (const VolcanoTask& task : tasks) {
@@ -115,6 +110,7 @@ Claim read_volcano(const Context& context) {
     }
     info.size += static_cast<int>(task.hosts.size());
   }
+  info.num_workers = info.size;
   ARGOSY_CHECK(
       info.rank >= 0 && info.rank < info.size,
       "[world.adopt] ",
@@ -122,7 +118,20 @@ Claim read_volcano(const Context& context) {
       " has no place in the lists of VC_<TASK>_HOSTS, which name ",
       info.size,
       " hosts");
-  info.num_workers = info.size;
+}
+
+Claim read_volcano(const Context& context) {
+  const Environment& env = context.env;
+  const char* index_name =
+      env.has("VC_TASK_INDEX") ? "VC_TASK_INDEX" : "VK_TASK_INDEX";
+  const std::vector<VolcanoTask> tasks = volcano_tasks(env);
+  ARGOSY_CHECK(
+      !tasks.empty(),
+      "[world.adopt] ",
+      shown(env, {index_name}),
+      " needs a VC_<TASK>_HOSTS, which Volcano's svc plugin sets");
+  LaunchInfo info;
+  set_volcano_rank(info, tasks, index_name, env);
   set_pod(info);
   set_store(info, env, Endpoint{tasks.front().hosts.front(), kDefaultPort});
   return {info, {}};

@@ -37,7 +37,9 @@ Claim read_lsf(const Context& context) {
   LaunchInfo info;
   set_rank(info, env, "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE");
   set_local(info, env, "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE");
-  info.run_id = str("lsf-", env.get("LSB_JOBID", context.job_key));
+  if (const auto job = env.find("LSB_JOBID")) {
+    info.run_id = str("lsf-", *job);
+  }
   set_store(info, env, natural_place(info, env));
   check_store(info, "MASTER_ADDR (or LSB_MCPU_HOSTS)");
   return {info, {}};

@@ -22,14 +22,29 @@ Exchange parse_exchange(const std::string& name) {
           " is not one of file, pmi, pmix"));
 }
 
+bool on_one_host(const LaunchInfo& info) {
+  return info.knows_local && info.local_size == info.size;
+}
+
+// The job's name must be the same for all ranks, and the key of the local
+// launcher is so on one host only.
+std::string job_name(
+    const LaunchInfo& info,
+    const Context& context,
+    const char* launcher,
+    const char* id_name) {
+  const std::string id =
+      context.env.get(id_name, on_one_host(info) ? context.job_key : "");
+  return id.empty() ? "" : str(launcher, "-", id);
+}
+
 // `wide` is what reaches other hosts under this launcher.
 void set_exchange(LaunchInfo& info, const Environment& env, Exchange wide) {
   set_store(info, env);
   if (info.size == 1 || !info.store_url.empty()) {
     return;
   }
-  const bool one_host = info.knows_local && info.local_size == info.size;
-  info.exchange = one_host ? Exchange::LocalFile : wide;
+  info.exchange = on_one_host(info) ? Exchange::LocalFile : wide;
   if (const auto name = env.find("ARGOSY_EXCHANGE")) {
     info.exchange = parse_exchange(*name);
   }
@@ -47,7 +62,7 @@ Claim read_openmpi(const Context& context) {
   set_rank(info, env, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   set_local(
       info, env, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
-  info.run_id = str("openmpi-", env.get("PMIX_NAMESPACE", context.job_key));
+  info.run_id = job_name(info, context, "openmpi", "PMIX_NAMESPACE");
   const bool pmix = env.has("PMIX_NAMESPACE");
   set_exchange(info, env, pmix ? Exchange::Pmix : Exchange::None);
   return {info, {}};
@@ -59,7 +74,7 @@ Claim read_mvapich(const Context& context) {
   set_rank(info, env, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE");
   set_local(
       info, env, "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE");
-  info.run_id = str("mvapich-", env.get("MPIRUN_ID", context.job_key));
+  info.run_id = job_name(info, context, "mvapich", "MPIRUN_ID");
   set_exchange(info, env, has_pmi(env) ? Exchange::Pmi : Exchange::None);
   return {info, {}};
 }
@@ -74,7 +89,7 @@ Claim read_mpich(const Context& context) {
   } else {
     set_local(info, env, "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE");
   }
-  info.run_id = str("mpich-", env.get("PMI_JOBID", context.job_key));
+  info.run_id = job_name(info, context, "mpich", "PMI_JOBID");
   set_exchange(info, env, has_pmi(env) ? Exchange::Pmi : Exchange::None);
   return {info, {}};
 }

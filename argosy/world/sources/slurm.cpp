@@ -88,6 +88,19 @@ Endpoint first_host(const LaunchInfo& info, const Environment& env) {
   return {hosts.front(), port};
 }
 
+// srun passes SLURM_PTY_PORT on to the steps started from its shell, so the
+// variables cannot tell the two apart. The job's name cannot either: it is
+// "interactive" for all steps of a salloc, "bash" for `srun bash train.sh`.
+void check_not_a_shell(const LaunchInfo& info, const Environment& env) {
+  ARGOSY_CHECK(
+      info.size == 1 || !env.has("SLURM_PTY_PORT") ||
+          env.get("ARGOSY_ADOPT", "") == "slurm",
+      "[world.adopt] ",
+      shown(env, {"SLURM_PTY_PORT", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}),
+      ": the shell of `srun --pty`, or a step started from it? Set "
+      "ARGOSY_ADOPT=single or ARGOSY_ADOPT=slurm");
+}
+
 Claim read_slurm(const Context& context) {
   const Environment& env = context.env;
   LaunchInfo info;
@@ -96,6 +109,7 @@ Claim read_slurm(const Context& context) {
       env,
       "SLURM_PROCID",
       first_set(env, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}));
+  check_not_a_shell(info, env);
   set_node(info, env);
   set_local_size(info, env);
   const bool placed = env.has("ARGOSY_STORE") || env.has("MASTER_ADDR");
@@ -112,15 +126,11 @@ Claim read_slurm(const Context& context) {
 
 std::string disown_slurm(const Environment& env) {
   const auto step = env.find("SLURM_STEP_ID");
-  const std::string job = env.get("SLURM_JOB_NAME", "");
   if (!step) {
     return "in a job, but not started by srun: SLURM_STEP_ID is not set";
   }
   if (parse_int(*step).value_or(0) >= kFirstSpecialStep) {
     return str("SLURM_STEP_ID=", *step, " is the batch script's or a shell's");
-  }
-  if (job == "bash" || job == "interactive") {
-    return str("SLURM_JOB_NAME=", job, " is a shell");
   }
   return "";
 }
