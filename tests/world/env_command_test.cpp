@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "argosy/common/error.h"
-#include "tests/world/command.h"
+#include "tests/support/command.h"
 
 namespace argosy::testing {
 namespace {

@@ -12,7 +12,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/world/exchange_ways.h"
-#include "tests/world/command.h"
+#include "tests/support/command.h"
 
 namespace argosy::testing {
 namespace {
