@@ -1,14 +1,14 @@
 #include "argosy/store/open.h"
 
+#include <fcntl.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include <filesystem>
-
 #include "argosy/common/error.h"
 #include "argosy/store/kv_store.h"
 #include "argosy/store/open_kv.h"
+#include "argosy/store/resolve.h"
 #include "argosy/store/socket.h"
 #include "argosy/store/url.h"
 
@@ -25,20 +25,14 @@ std::string first_line(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
+// c10d reads a file that does not exist again and again until the time-out, so
+// it is made first; that also tells at once what is wrong with the path.
 StorePtr open_file(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
-    throw StoreError(
-        str("[store.open] ", path, ": there is no folder ", folder.string()));
+  const Socket file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (file.fd() < 0) {
+    throw StoreError(with_errno(str("[store.open] cannot open file ", path)));
   }
-  auto store = c10::make_intrusive<c10d::FileStore>(path, -1);
-  try {
-    store->check({"argosy"});
-  } catch (const std::exception& error) {
-    throw StoreError(str("[store.open] ", path, ": ", first_line(error)));
-  }
-  return store;
+  return c10::make_intrusive<c10d::FileStore>(path, -1);
 }
 
 StorePtr construct_tcp(
@@ -47,7 +41,8 @@ StorePtr construct_tcp(
   options.port = address.port;
   options.isServer = serve;
   options.waitWorkers = false;
-  options.timeout = timeout;
+  // c10d counts whole seconds when it connects: less than one is none.
+  options.timeout = std::chrono::ceil<std::chrono::seconds>(timeout);
   return c10::make_intrusive<c10d::TCPStore>(address.host, options);
 }
 
@@ -74,8 +69,10 @@ void greet(c10d::Store& store, const Endpoint& address, Deadline deadline) {
 }
 
 StorePtr open_tcp(const Endpoint& address, bool serve, Deadline deadline) {
-  // c10d's own retries print warnings and overrun short limits.
-  if (!serve) {
+  // c10d's own retries print warnings, and its limits are coarse.
+  if (serve) {
+    resolve(address, deadline);
+  } else {
     connect_to(address, deadline, "a c10d::TCPStore");
   }
   StorePtr store;

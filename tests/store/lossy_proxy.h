@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "argosy/store/socket.h"
+#include "tests/store/servers.h"
 
 namespace argosy::testing {
 
@@ -35,13 +36,10 @@ class LossyProxy {
 
   void run() {
     while (!stopping_) {
+      await_any({&listener_});
       const store::Socket client(
           ::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK));
-      if (client.fd() < 0) {
-        std::this_thread::yield();
-        continue;
-      }
-      std::string request = read_request(client);
+      const std::string request = client.fd() < 0 ? "" : read_request(client);
       if (request.empty()) {
         continue;
       }
