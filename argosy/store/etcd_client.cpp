@@ -5,6 +5,7 @@
 #include "argosy/common/text.h"
 #include "argosy/store/backoff.h"
 #include "argosy/store/key_text.h"
+#include "argosy/store/resolve.h"
 
 namespace argosy::store {
 
@@ -74,6 +75,19 @@ const Endpoint& EtcdClient::endpoint() const {
 
 std::string EtcdClient::url(const std::string& path) const {
   return str("http://", endpoint().text(), "/v3/", path);
+}
+
+void EtcdClient::resolve_any(Deadline deadline) const {
+  for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+    try {
+      resolve(endpoints_[i], deadline);
+      return;
+    } catch (const StoreError&) {
+      if (i + 1 == endpoints_.size()) {
+        throw;
+      }
+    }
+  }
 }
 
 json EtcdClient::call(

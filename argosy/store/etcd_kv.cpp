@@ -127,6 +127,7 @@ EtcdKv::EtcdKv(
 EtcdKv::~EtcdKv() = default;
 
 void EtcdKv::ping(Deadline deadline) {
+  impl_->client->resolve_any(deadline);
   impl_->client->call(
       "kv/range", {{"key", base64_encode(impl_->root)}}, deadline);
 }

@@ -48,6 +48,8 @@ TEST(EtcdKv, LeavesNoMarkersBehindButTheLast) {
     kv.set("k", "", soon());
     kv.add("n", 1, soon());
     kv.erase("k", soon());
+    EXPECT_FALSE(kv.erase("k", soon()));
+    EXPECT_FALSE(kv.compare_set("n", "x", "y", soon()).swapped);
   }
   EXPECT_EQ(markers.list("", soon()).size(), before + 1);
 }
@@ -70,6 +72,20 @@ TEST(EtcdKv, ChangesOnceAlthoughAnswersGetLost) {
   kv.set("s", "1", soon());
   EXPECT_EQ(direct.get("s", soon()), "1");
   EXPECT_GE(proxy.num_lost(), 2 * 15);
+}
+
+TEST(EtcdKv, AChangeThatOthersUndidIsNotMadeAgain) {
+  EtcdKv direct({shared_etcd().endpoint()}, "undone");
+  LossyProxy proxy(shared_etcd().endpoint(), 1, [&] {
+    EXPECT_TRUE(direct.erase("k", soon()));
+  });
+  EtcdKv kv({proxy.endpoint()}, "undone");
+  kv.set("k", "1", soon());
+  EXPECT_EQ(direct.get("k", soon()), std::nullopt);
+  EXPECT_EQ(kv.add("k", 1, soon()), 1);
+  EXPECT_EQ(direct.get("k", soon()), std::nullopt);
+  EXPECT_TRUE(kv.compare_set("k", std::nullopt, "1", soon()).swapped);
+  EXPECT_EQ(direct.get("k", soon()), std::nullopt);
 }
 
 TEST(EtcdKv, CallsMadeWhileEtcdIsDownSucceedAfterItsRestart) {
@@ -192,6 +208,13 @@ TEST(EtcdKv, NamesAForeignServer) {
             [&] { EtcdKv({http.endpoint()}, "p").ping(soon()); }),
         AllOf(HasSubstr(http.endpoint().text()), HasSubstr("expected etcd")));
   }
+}
+
+TEST(EtcdKv, NamesAHostThatDoesNotResolve) {
+  EXPECT_THAT(
+      message_of<StoreError>(
+          [] { open_kv("etcd://no-such-host.invalid:2379/p", soon()); }),
+      HasSubstr("no-such-host.invalid:2379"));
 }
 
 TEST(EtcdKv, PassesOnARefusal) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -17,9 +18,14 @@ namespace argosy::testing {
 // one answer gets through.
 class LossyProxy {
  public:
-  LossyProxy(const Endpoint& etcd, int num_losses)
+  // `on_loss` runs between a loss and the next try.
+  LossyProxy(
+      const Endpoint& etcd,
+      int num_losses,
+      std::function<void()> on_loss = [] {})
       : etcd_(etcd),
         num_losses_(num_losses),
+        on_loss_(std::move(on_loss)),
         listener_(store::listen_on({"127.0.0.1", 0})),
         thread_([this] { run(); }) {}
 
@@ -60,6 +66,7 @@ class LossyProxy {
     }
     ++in_a_row_;
     ++num_lost_;
+    on_loss_();
     return true;
   }
 
@@ -89,6 +96,7 @@ class LossyProxy {
 
   const Endpoint etcd_;
   const int num_losses_;
+  const std::function<void()> on_loss_;
   store::Socket listener_;
   int in_a_row_ = 0; // of the thread
   std::atomic<int> num_lost_{0};
