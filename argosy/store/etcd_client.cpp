@@ -93,15 +93,17 @@ void EtcdClient::resolve_any(Deadline deadline) const {
 json EtcdClient::call(
     const std::string& path, const json& request, Deadline deadline) {
   const std::string body = request.dump();
+  std::string failure;
   for (Backoff backoff;; backoff.pause(deadline)) {
+    // Not tried once more without time: its failure would hide the real one.
+    if (!failure.empty() && deadline.expired()) {
+      throw_unreachable(failure, deadline);
+    }
     const std::string target = url(path);
     const auto result = http_.post(target, body, deadline.earlier(kTry));
-    const std::string failure = passing_failure(result);
+    failure = passing_failure(result);
     if (failure.empty()) {
       return parse_answer(target, result);
-    }
-    if (deadline.expired()) {
-      throw_unreachable(failure, deadline);
     }
     ++current_;
   }

@@ -175,7 +175,10 @@ TEST(EtcdKv, NamesAServerThatIsNotThere) {
   const Endpoint endpoint{"127.0.0.1", nobody.port()};
   EtcdKv kv({endpoint}, "p");
   const auto limit = [] { return Deadline::after(300ms); };
-  const auto names_it = AllOf(HasSubstr(endpoint.text()), HasSubstr("300 ms"));
+  const auto names_it = AllOf(
+      HasSubstr(endpoint.text()),
+      HasSubstr("300 ms"),
+      HasSubstr("onnect to server"));
   {
     const ExpectTakes takes(300ms);
     EXPECT_THAT(
