@@ -11,8 +11,8 @@ constexpr EnvVariable kTable[] = {
      "settles two that disagree"},
     {"ARGOSY_EXCHANGE",
      "by launch environment",
-     "how ranks under an MPI launcher learn rank 0's address when nothing names "
-     "one: file, pmi or pmix"},
+     "how ranks under an MPI launcher learn rank 0's address when nothing "
+     "names one: file, pmi or pmix"},
     {"ARGOSY_LOG",
      "warn",
      "least level that is logged: trace, debug, info, warn, error or off"},
