@@ -1,0 +1,65 @@
+#include "argosy/launch/run.h"
+
+#include <iostream>
+
+#include "argosy/common/environment.h"
+#include "argosy/launch/agent.h"
+#include "argosy/launch/flags.h"
+#include "argosy/launch/guard.h"
+#include "argosy/launch/membership.h"
+#include "argosy/launch/options.h"
+#include "argosy/launch/plan.h"
+#include "argosy/launch/program.h"
+
+namespace argosy::launch {
+
+namespace {
+
+// What workers find before their own variables are added: --env counts when
+// the program is looked up.
+Environment worker_environment(
+    const RunOptions& options, Environment environment) {
+  for (const auto& [name, value] : options.env) {
+    environment.set(name, value);
+  }
+  return environment;
+}
+
+void print_plan(
+    const RunOptions& options,
+    const std::vector<std::string>& argv,
+    const Environment& environment) {
+  const auto membership = make_static_membership(options);
+  const Topology topology =
+      options.bind_to == BindTo::None ? Topology{} : read_topology();
+  const std::string run_dir =
+      options.log_dir.empty() ? "LOG_DIR" : options.log_dir + "/RUN";
+  std::cout << plan_job(
+      options, membership->join(), argv, topology, environment, run_dir);
+}
+
+} // namespace
+
+int run(const std::vector<std::string>& words) {
+  const Environment own = Environment::of_process();
+  const CommandLine line = parse_command_line(words, own);
+  if (line.help) {
+    std::cout << run_help();
+    return 0;
+  }
+  const RunOptions options = to_options(line, count_cpus(), count_gpus(own));
+  const Environment environment = worker_environment(options, own);
+  const auto argv = program_argv(options, environment);
+  if (options.dry_run) {
+    print_plan(options, argv, environment);
+    return 0;
+  }
+  return run_guarded(forwarded_signals(options), [&](int alive_fd) {
+    SignalSource signals(forwarded_signals(options));
+    const auto membership = make_static_membership(options);
+    return run_agent(
+        options, argv, environment, *membership, signals, alive_fd);
+  });
+}
+
+} // namespace argosy::launch
