@@ -1,0 +1,137 @@
+#include "argosy/store/etcd_client.h"
+
+#include <nlohmann/json.hpp>
+
+#include "argosy/common/text.h"
+#include "argosy/store/backoff.h"
+#include "argosy/store/key_text.h"
+
+namespace argosy::store {
+
+namespace {
+
+using nlohmann::json;
+
+// A member that hangs must not use up the time of the others.
+constexpr std::chrono::seconds kTry(10);
+
+// Answers of 500 and above mean that etcd cannot serve now: it has no leader,
+// is starting or stopping, or has timed out inside.
+std::string passing_failure(const HttpResult& result) {
+  if (!result.failure.empty()) {
+    return result.failure;
+  }
+  return result.status >= 500
+      ? str("status ", result.status, " ", quoted(result.body))
+      : "";
+}
+
+[[noreturn]] void throw_foreign(
+    const std::string& url, const HttpResult& result) {
+  throw StoreError(
+      str("[store.etcd] ",
+          url,
+          " answered with status ",
+          result.status,
+          " ",
+          quoted(result.body),
+          ", expected etcd's v3 JSON gateway"));
+}
+
+json parse_answer(const std::string& url, const HttpResult& result) {
+  json answer = json::parse(result.body, nullptr, false);
+  if (answer.is_discarded() || !answer.is_object()) {
+    throw_foreign(url, result);
+  }
+  if (result.status == 200) {
+    if (!answer.contains("header") && !answer.contains("result")) {
+      throw_foreign(url, result);
+    }
+    return answer;
+  }
+  const auto code = answer.find("code");
+  const auto message = answer.find("message");
+  if (code == answer.end() || message == answer.end() ||
+      !code->is_number_integer() || !message->is_string()) {
+    throw_foreign(url, result);
+  }
+  throw EtcdRefused(
+      code->get<int>(),
+      str("[store.etcd] ", url, " refused: ", message->get<std::string>()));
+}
+
+} // namespace
+
+EtcdClient::EtcdClient(std::vector<Endpoint> endpoints)
+    : endpoints_(std::move(endpoints)) {
+  ARGOSY_CHECK(
+      !endpoints_.empty(), "[store.etcd] no endpoint, expected host:port");
+}
+
+const Endpoint& EtcdClient::endpoint() const {
+  return endpoints_[current_.load() % endpoints_.size()];
+}
+
+std::string EtcdClient::url(const std::string& path) const {
+  return str("http://", endpoint().text(), "/v3/", path);
+}
+
+json EtcdClient::call(
+    const std::string& path, const json& request, Deadline deadline) {
+  const std::string body = request.dump();
+  for (Backoff backoff;; backoff.pause(deadline)) {
+    const std::string target = url(path);
+    const auto result = http_.post(target, body, deadline.earlier(kTry));
+    const std::string failure = passing_failure(result);
+    if (failure.empty()) {
+      return parse_answer(target, result);
+    }
+    if (deadline.expired()) {
+      throw_unreachable(failure, deadline);
+    }
+    ++current_;
+  }
+}
+
+std::string EtcdClient::stream(
+    const std::string& path,
+    const json& request,
+    Deadline deadline,
+    const std::function<bool(const json& message)>& on_message) {
+  std::string failure;
+  const auto on_line = [&](std::string_view line) {
+    const json message = json::parse(line, nullptr, false);
+    const auto content = message.find("result");
+    if (content == message.end()) {
+      failure = str("unexpected message ", quoted(line));
+      return false;
+    }
+    return on_message(*content);
+  };
+  const auto result =
+      http_.post_stream(url(path), request.dump(), deadline, on_line);
+  if (failure.empty()) {
+    failure = passing_failure(result);
+  }
+  if (!failure.empty()) {
+    ++current_;
+  }
+  return failure;
+}
+
+void EtcdClient::throw_unreachable(
+    const std::string& failure, const Deadline& deadline) const {
+  std::vector<std::string> names;
+  for (const Endpoint& each : endpoints_) {
+    names.push_back(each.text());
+  }
+  throw EtcdUnreachable(
+      str("[store.etcd] no answer from etcd at ",
+          join(names, ","),
+          " within ",
+          deadline.limit_text(),
+          ": ",
+          failure));
+}
+
+} // namespace argosy::store

@@ -1,0 +1,265 @@
+#include "argosy/store/etcd_kv.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/store/backoff.h"
+#include "argosy/store/base64.h"
+#include "argosy/store/etcd_client.h"
+#include "argosy/store/etcd_txn.h"
+#include "argosy/store/kept_lease.h"
+#include "argosy/store/key_text.h"
+
+namespace argosy::store {
+
+namespace {
+
+using nlohmann::json;
+
+// etcd takes 128 operations per transaction unless told otherwise.
+constexpr std::size_t kKeysPerRead = 100;
+
+// A watch is made anew at times, in case its connection died without a word.
+constexpr std::chrono::seconds kLongestWatch(60);
+
+// The end of the range of all keys that start with `prefix`, as etcd wants it:
+// the prefix plus one.
+std::string range_end(std::string prefix) {
+  while (!prefix.empty() && prefix.back() == '\xff') {
+    prefix.pop_back();
+  }
+  if (prefix.empty()) {
+    return std::string(1, '\0');
+  }
+  ++prefix.back();
+  return prefix;
+}
+
+LeaseVerbs verbs_of(
+    const std::shared_ptr<EtcdClient>& client, std::int64_t id) {
+  const auto renew = [client, id](Deadline deadline) {
+    return is_renewed(*client, id, deadline);
+  };
+  const auto revoke = [client, id](Deadline deadline) {
+    try {
+      client->call("lease/revoke", {{"ID", std::to_string(id)}}, deadline);
+    } catch (const EtcdRefused&) {
+      // Revoked before, by a try whose answer got lost.
+    }
+  };
+  return {renew, revoke};
+}
+
+} // namespace
+
+class EtcdKv::Impl {
+ public:
+  Impl(const std::vector<Endpoint>& endpoints, const std::string& prefix)
+      : client(std::make_shared<EtcdClient>(endpoints)),
+        txn(*client),
+        root(prefix + "/") {}
+
+  struct Missing {
+    std::vector<std::string> keys;
+    std::int64_t revision = 0; // at which the first was missing
+  };
+
+  Missing missing(const std::vector<std::string>& keys, Deadline deadline);
+  std::string await_put(
+      const std::string& key, std::int64_t after, Deadline deadline);
+
+  const std::shared_ptr<EtcdClient> client; // shared with leases
+  EtcdTxn txn;
+  const std::string root;
+};
+
+EtcdKv::Impl::Missing EtcdKv::Impl::missing(
+    const std::vector<std::string>& keys, Deadline deadline) {
+  Missing result;
+  for (std::size_t begin = 0; begin < keys.size(); begin += kKeysPerRead) {
+    const std::size_t end = std::min(begin + kKeysPerRead, keys.size());
+    json reads = json::array();
+    for (std::size_t i = begin; i < end; ++i) {
+      const json range = {
+          {"key", base64_encode(root + keys[i])}, {"keys_only", true}};
+      reads.push_back({{"request_range", range}});
+    }
+    const json answer = client->call("kv/txn", {{"success", reads}}, deadline);
+    if (result.keys.empty()) {
+      result.revision = int_field(answer.at("header"), "revision");
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      const json& part = answer.at("responses").at(i - begin);
+      if (!first_value(part.at("response_range"))) {
+        result.keys.push_back(keys[i]);
+      }
+    }
+  }
+  return result;
+}
+
+// Returns when `key` may have been put after that revision. An empty result,
+// or why the watch failed.
+std::string EtcdKv::Impl::await_put(
+    const std::string& key, std::int64_t after, Deadline deadline) {
+  const json request = {
+      {"create_request",
+       {{"key", base64_encode(root + key)},
+        {"start_revision", std::to_string(after + 1)},
+        {"filters", {"NODELETE"}}}}};
+  const auto on_message = [](const json& message) {
+    // Without events: the watch was made, or it was cancelled.
+    return !message.contains("events") && !message.value("canceled", false);
+  };
+  return client->stream(
+      "watch", request, deadline.earlier(kLongestWatch), on_message);
+}
+
+EtcdKv::EtcdKv(
+    const std::vector<Endpoint>& endpoints, const std::string& prefix) {
+  ARGOSY_CHECK(
+      !prefix.empty(), "[store.etcd] the prefix is empty, expected a name");
+  impl_ = std::make_unique<Impl>(endpoints, prefix);
+}
+
+EtcdKv::~EtcdKv() = default;
+
+void EtcdKv::ping(Deadline deadline) {
+  impl_->client->call(
+      "kv/range", {{"key", base64_encode(impl_->root)}}, deadline);
+}
+
+void EtcdKv::set(
+    const std::string& key,
+    const std::string& value,
+    Deadline deadline,
+    const Lease* lease) {
+  const auto id = lease_id(lease, impl_->client.get());
+  const std::string full = impl_->root + key;
+  EtcdTxn::Change(impl_->txn).apply(full, {}, put(full, value, id), deadline);
+}
+
+std::optional<std::string> EtcdKv::get(
+    const std::string& key, Deadline deadline) {
+  const auto found = first_value(impl_->client->call(
+      "kv/range", {{"key", base64_encode(impl_->root + key)}}, deadline));
+  return found ? std::optional(found->value) : std::nullopt;
+}
+
+std::int64_t EtcdKv::add(
+    const std::string& key, std::int64_t amount, Deadline deadline) {
+  const std::string full = impl_->root + key;
+  EtcdTxn::Change change(impl_->txn);
+  // Guesses that the key is absent; a wrong guess reports what it holds.
+  std::optional<EtcdValue> held;
+  for (;;) {
+    const auto number = held ? parse_int(held->value) : 0;
+    if (!number) {
+      throw StoreError(not_a_number_text(key, held->value));
+    }
+    const std::int64_t sum = *number + amount;
+    const json unchanged =
+        held ? has_revision(full, held->revision) : is_absent(full);
+    auto outcome = change.apply(
+        full, {unchanged}, put(full, std::to_string(sum)), deadline);
+    if (outcome.applied) {
+      return sum;
+    }
+    if (deadline.expired()) {
+      throw TimeoutError(
+          str("[store.add] others kept changing key ",
+              quoted(key),
+              " for ",
+              deadline.limit_text()));
+    }
+    held = std::move(outcome.now);
+  }
+}
+
+CompareSet EtcdKv::compare_set(
+    const std::string& key,
+    const std::optional<std::string>& expected,
+    const std::string& desired,
+    Deadline deadline) {
+  const std::string full = impl_->root + key;
+  const json holds = expected ? has_value(full, *expected) : is_absent(full);
+  auto outcome = EtcdTxn::Change(impl_->txn)
+                     .apply(full, {holds}, put(full, desired), deadline);
+  if (outcome.applied) {
+    return {true, desired};
+  }
+  return {
+      false,
+      outcome.now ? std::optional(std::move(outcome.now->value))
+                  : std::nullopt};
+}
+
+void EtcdKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
+  std::vector<std::string> open = keys;
+  try {
+    for (Backoff backoff;;) {
+      const auto absent = impl_->missing(open, deadline);
+      if (absent.keys.empty() && open.size() == keys.size()) {
+        return;
+      }
+      // Keys seen before may have been erased: all are read once more.
+      open = absent.keys.empty() ? keys : absent.keys;
+      if (absent.keys.empty()) {
+        continue;
+      }
+      const std::string failure =
+          impl_->await_put(open.front(), absent.revision, deadline);
+      if (deadline.expired()) {
+        throw TimeoutError(missing_text(open, deadline));
+      }
+      if (!failure.empty()) {
+        backoff.pause(deadline);
+      }
+    }
+  } catch (const EtcdUnreachable& error) {
+    throw TimeoutError(
+        str(missing_text(open, deadline), " (", error.what(), ")"));
+  }
+}
+
+bool EtcdKv::erase(const std::string& key, Deadline deadline) {
+  const std::string full = impl_->root + key;
+  return EtcdTxn::Change(impl_->txn)
+      .apply(full, {is_present(full)}, erasure(full), deadline)
+      .applied;
+}
+
+std::map<std::string, std::string> EtcdKv::list(
+    const std::string& prefix, Deadline deadline) {
+  const std::string full = impl_->root + prefix;
+  const json answer = impl_->client->call(
+      "kv/range",
+      {{"key", base64_encode(full)},
+       {"range_end", base64_encode(range_end(full))}},
+      deadline);
+  std::map<std::string, std::string> found;
+  for (const json& pair : answer.value("kvs", json::array())) {
+    const auto key = base64_decode(pair.value("key", ""));
+    const auto value = base64_decode(pair.value("value", ""));
+    found.emplace(
+        key.value_or("").substr(impl_->root.size()), value.value_or(""));
+  }
+  return found;
+}
+
+std::unique_ptr<Lease> EtcdKv::grant(
+    std::chrono::milliseconds ttl, Deadline deadline) {
+  ARGOSY_CHECK(
+      ttl.count() > 0, "[store.grant] ttl ", ttl.count(), " ms, expected > 0");
+  const auto lease = new_lease(
+      *impl_->client, std::chrono::ceil<std::chrono::seconds>(ttl), deadline);
+  return std::make_unique<KeptLease>(
+      lease.id,
+      lease.ttl,
+      impl_->client.get(),
+      verbs_of(impl_->client, lease.id));
+}
+
+} // namespace argosy::store

@@ -1,0 +1,194 @@
+#include "argosy/store/etcd_txn.h"
+
+#include <random>
+
+#include "argosy/common/text.h"
+#include "argosy/store/base64.h"
+
+namespace argosy::store {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds kMarkerTtl(600);
+
+std::string random_id() {
+  std::random_device random;
+  std::ostringstream text;
+  text << std::hex << random() << random();
+  return text.str();
+}
+
+json condition(const std::string& key, const char* target, const char* result) {
+  return {{"key", base64_encode(key)}, {"target", target}, {"result", result}};
+}
+
+json range_of(const std::string& key) {
+  return {{"request_range", {{"key", base64_encode(key)}}}};
+}
+
+} // namespace
+
+std::int64_t int_field(const json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_string()) {
+    return 0;
+  }
+  return parse_int(found->get_ref<const std::string&>()).value_or(0);
+}
+
+std::optional<EtcdValue> first_value(const json& range) {
+  const auto pairs = range.find("kvs");
+  if (pairs == range.end() || pairs->empty()) {
+    return std::nullopt;
+  }
+  const json& pair = pairs->front();
+  const auto value = base64_decode(pair.value("value", ""));
+  return EtcdValue{value.value_or(""), int_field(pair, "mod_revision")};
+}
+
+json is_absent(const std::string& key) {
+  json compare = condition(key, "CREATE", "EQUAL");
+  compare["create_revision"] = "0";
+  return compare;
+}
+
+json is_present(const std::string& key) {
+  json compare = condition(key, "CREATE", "GREATER");
+  compare["create_revision"] = "0";
+  return compare;
+}
+
+json has_value(const std::string& key, const std::string& value) {
+  json compare = condition(key, "VALUE", "EQUAL");
+  compare["value"] = base64_encode(value);
+  return compare;
+}
+
+json has_revision(const std::string& key, std::int64_t revision) {
+  json compare = condition(key, "MOD", "EQUAL");
+  compare["mod_revision"] = std::to_string(revision);
+  return compare;
+}
+
+json put(const std::string& key, const std::string& value, std::int64_t lease) {
+  return {
+      {"request_put",
+       {{"key", base64_encode(key)},
+        {"value", base64_encode(value)},
+        {"lease", std::to_string(lease)}}}};
+}
+
+json erasure(const std::string& key) {
+  return {{"request_delete_range", {{"key", base64_encode(key)}}}};
+}
+
+EtcdLease new_lease(
+    EtcdClient& client, std::chrono::seconds ttl, Deadline deadline) {
+  const json answer = client.call(
+      "lease/grant", {{"TTL", std::to_string(ttl.count())}}, deadline);
+  return {
+      int_field(answer, "ID"), std::chrono::seconds(int_field(answer, "TTL"))};
+}
+
+bool is_renewed(EtcdClient& client, std::int64_t lease, Deadline deadline) {
+  const json answer =
+      client.call("lease/keepalive", {{"ID", std::to_string(lease)}}, deadline);
+  return int_field(answer.value("result", json()), "TTL") > 0;
+}
+
+EtcdTxn::EtcdTxn(EtcdClient& client) : client_(client), id_(random_id()) {}
+
+std::string EtcdTxn::new_marker() {
+  const std::lock_guard lock(mutex_);
+  return str(".argosy-changes/", id_, "/", ++num_markers_);
+}
+
+std::string EtcdTxn::take_stale() {
+  const std::lock_guard lock(mutex_);
+  if (stale_.empty()) {
+    return "";
+  }
+  std::string marker = std::move(stale_.back());
+  stale_.pop_back();
+  return marker;
+}
+
+// Granted at the first use, renewed by use: no thread for it. The mutex is not
+// held during calls, so that no thread waits past its own deadline; two threads
+// may each get a lease, of which one stays unused.
+std::int64_t EtcdTxn::marker_lease(Deadline deadline) {
+  const auto now = Deadline::Clock::now();
+  std::int64_t lease = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (lease_ != 0 && now < renew_at_) {
+      return lease_;
+    }
+    lease = lease_;
+  }
+  if (lease == 0 || !is_renewed(client_, lease, deadline)) {
+    lease = new_lease(client_, kMarkerTtl, deadline).id;
+  }
+  const std::lock_guard lock(mutex_);
+  lease_ = lease;
+  renew_at_ = now + kMarkerTtl / 3;
+  return lease;
+}
+
+void EtcdTxn::forget_lease() {
+  const std::lock_guard lock(mutex_);
+  lease_ = 0;
+}
+
+EtcdTxn::Change::Change(EtcdTxn& txn)
+    : txn_(txn), marker_(txn.new_marker()), stale_(txn.take_stale()) {}
+
+EtcdTxn::Change::~Change() {
+  const std::lock_guard lock(txn_.mutex_);
+  txn_.stale_.push_back(marker_);
+}
+
+EtcdTxn::Outcome EtcdTxn::Change::apply(
+    const std::string& key,
+    const std::vector<json>& conditions,
+    const json& operation,
+    Deadline deadline) {
+  try {
+    return apply_once(key, conditions, operation, deadline);
+  } catch (const EtcdRefused& refused) {
+    if (!refused.not_found()) {
+      throw;
+    }
+  }
+  // A lease is gone. If it was the markers', a new one helps.
+  txn_.forget_lease();
+  return apply_once(key, conditions, operation, deadline);
+}
+
+EtcdTxn::Outcome EtcdTxn::Change::apply_once(
+    const std::string& key,
+    const std::vector<json>& conditions,
+    const json& operation,
+    Deadline deadline) {
+  json request = {
+      {"compare", conditions},
+      {"success", {operation, put(marker_, "", txn_.marker_lease(deadline))}},
+      {"failure", {range_of(key), range_of(marker_)}}};
+  request["compare"].push_back(is_absent(marker_));
+  if (!stale_.empty()) {
+    request["success"].push_back(erasure(stale_));
+  }
+  const json answer = txn_.client_.call("kv/txn", request, deadline);
+  if (answer.value("succeeded", false)) {
+    return {true, std::nullopt};
+  }
+  const json& parts = answer.at("responses");
+  if (first_value(parts.at(1).at("response_range"))) {
+    return {true, std::nullopt}; // by a try whose answer got lost
+  }
+  return {false, first_value(parts.at(0).at("response_range"))};
+}
+
+} // namespace argosy::store

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "argosy/common/deadline.h"
+#include "argosy/store/etcd_client.h"
+
+namespace argosy::store {
+
+// A key's value and the revision that wrote it.
+struct EtcdValue {
+  std::string value;
+  std::int64_t revision = 0;
+};
+
+// The first pair of a range answer, or nothing.
+std::optional<EtcdValue> first_value(const nlohmann::json& range);
+
+// A 64-bit integer, which the gateway writes as a string and leaves out when
+// it is 0.
+std::int64_t int_field(const nlohmann::json& object, const char* name);
+
+// Conditions on a full key.
+nlohmann::json is_absent(const std::string& key);
+nlohmann::json is_present(const std::string& key);
+nlohmann::json has_value(const std::string& key, const std::string& value);
+nlohmann::json has_revision(const std::string& key, std::int64_t revision);
+
+// Changes of a full key. Lease 0: none.
+nlohmann::json put(
+    const std::string& key, const std::string& value, std::int64_t lease = 0);
+nlohmann::json erasure(const std::string& key);
+
+struct EtcdLease {
+  std::int64_t id = 0;
+  std::chrono::seconds ttl{0}; // what etcd made of the one asked for
+};
+
+EtcdLease new_lease(
+    EtcdClient& client, std::chrono::seconds ttl, Deadline deadline);
+
+// False when etcd has forgotten the lease.
+bool is_renewed(EtcdClient& client, std::int64_t lease, Deadline deadline);
+
+// Changes keys exactly once, although EtcdClient may send a request many times.
+//
+// Every change is a transaction that also puts a *marker*, a key unique to this
+// change, under the condition that the marker does not exist. When an answer
+// gets lost and the transaction is sent again, the condition fails, the marker
+// is found, and the change counts as done. The marker costs no round trip; the
+// next change deletes it in its own transaction. All markers hang on one lease,
+// so those of a client that died vanish. etcd restarts leases at full length
+// when a leader takes over, so a marker outlives etcd's own absence.
+class EtcdTxn {
+ public:
+  explicit EtcdTxn(EtcdClient& client);
+
+  struct Outcome {
+    bool applied = false;
+    std::optional<EtcdValue> now; // of the key, when not applied
+  };
+
+  // One change. Its tries, with whatever condition and operation, share a
+  // marker: at most one is applied.
+  class Change {
+   public:
+    explicit Change(EtcdTxn& txn);
+    ~Change();
+
+    // Applies `operation` if `conditions` hold; else reports what `key` holds.
+    Outcome apply(
+        const std::string& key,
+        const std::vector<nlohmann::json>& conditions,
+        const nlohmann::json& operation,
+        Deadline deadline);
+
+   private:
+    Outcome apply_once(
+        const std::string& key,
+        const std::vector<nlohmann::json>& conditions,
+        const nlohmann::json& operation,
+        Deadline deadline);
+
+    EtcdTxn& txn_;
+    const std::string marker_;
+    const std::string stale_; // an older marker to delete; may be empty
+  };
+
+ private:
+  std::string new_marker();
+  std::string take_stale();
+  std::int64_t marker_lease(Deadline deadline);
+  void forget_lease();
+
+  EtcdClient& client_;
+  const std::string id_; // of this client, random
+
+  std::mutex mutex_;
+  std::uint64_t num_markers_ = 0;        // guarded by mutex_
+  std::vector<std::string> stale_;       // guarded by mutex_
+  std::int64_t lease_ = 0;               // guarded by mutex_; 0: none
+  Deadline::Clock::time_point renew_at_; // guarded by mutex_
+};
+
+} // namespace argosy::store

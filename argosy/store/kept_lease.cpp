@@ -1,0 +1,107 @@
+#include "argosy/store/kept_lease.h"
+
+#include <algorithm>
+
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+
+namespace argosy::store {
+
+namespace {
+
+// One try; bounds how long stopping waits for the thread.
+constexpr std::chrono::milliseconds kLongestTry(2000);
+
+} // namespace
+
+KeptLease::KeptLease(
+    std::int64_t id,
+    std::chrono::milliseconds ttl,
+    const void* owner,
+    LeaseVerbs verbs)
+    : id_(id),
+      ttl_(ttl),
+      owner_(owner),
+      verbs_(std::move(verbs)),
+      known_(Deadline::Clock::now() + ttl),
+      thread_([this] { run(); }) {}
+
+KeptLease::~KeptLease() {
+  release();
+}
+
+bool KeptLease::alive() const {
+  const std::lock_guard lock(mutex_);
+  return !stopped_ && Deadline::Clock::now() < known_;
+}
+
+void KeptLease::release() {
+  if (!stop()) {
+    return;
+  }
+  try {
+    verbs_.revoke(Deadline::after(std::min(ttl_, kLongestTry)));
+  } catch (const Error& error) {
+    log::debug("[store.lease] not released: ", error.what());
+  }
+}
+
+void KeptLease::abandon() {
+  stop();
+}
+
+bool KeptLease::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) {
+      return false;
+    }
+    stopped_ = true;
+  }
+  stopping_.notify_all();
+  thread_.join();
+  return true;
+}
+
+void KeptLease::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopped_ && Deadline::Clock::now() < known_) {
+    stopping_.wait_for(lock, ttl_ / 3, [this] { return stopped_; });
+    if (stopped_) {
+      return;
+    }
+    lock.unlock();
+    const auto asked = Deadline::Clock::now();
+    const bool renewed = renew_once();
+    lock.lock();
+    if (renewed) {
+      known_ = asked + ttl_;
+    }
+  }
+}
+
+// Whether the lease is certain to live for another ttl.
+bool KeptLease::renew_once() {
+  try {
+    const bool renewed =
+        verbs_.renew(Deadline::after(std::min(ttl_ / 3, kLongestTry)));
+    if (!renewed) {
+      const std::lock_guard lock(mutex_);
+      known_ = Deadline::Clock::time_point::min();
+    }
+    return renewed;
+  } catch (const Error& error) {
+    log::debug("[store.lease] not renewed: ", error.what());
+    return false;
+  }
+}
+
+std::int64_t lease_id(const Lease* lease, const void* owner) {
+  const auto* own = dynamic_cast<const KeptLease*>(lease);
+  ARGOSY_CHECK(
+      lease == nullptr || (own != nullptr && own->owner() == owner),
+      "[store.set] the lease was granted by another store");
+  return own == nullptr ? 0 : own->id();
+}
+
+} // namespace argosy::store

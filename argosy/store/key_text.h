@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "argosy/common/deadline.h"
+
+// How error messages show keys, which may hold any bytes.
+namespace argosy::store {
+
+// In single quotes; other than printable ASCII as \x00, long ones cut.
+std::string quoted(std::string_view bytes);
+
+// "[store.wait] 2 keys are missing after 300 ms: 'a', 'b'".
+std::string missing_text(
+    const std::vector<std::string>& missing, const Deadline& deadline);
+
+// "[store.add] key 'x' holds 'abc', expected a decimal number".
+std::string not_a_number_text(std::string_view key, std::string_view value);
+
+} // namespace argosy::store

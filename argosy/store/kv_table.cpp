@@ -1,0 +1,126 @@
+#include "argosy/store/kv_table.h"
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/store/key_text.h"
+
+namespace argosy::store {
+
+void KvTable::set(
+    const std::string& key, const std::string& value, std::int64_t lease) {
+  if (lease != 0 && !leases_.contains(lease)) {
+    throw StoreError(
+        str("[store.set] key ",
+            quoted(key),
+            " cannot be set: its lease has expired"));
+  }
+  entries_[key] = {value, lease};
+}
+
+std::optional<std::string> KvTable::get(const std::string& key) const {
+  const auto found = entries_.find(key);
+  return found == entries_.end() ? std::nullopt
+                                 : std::optional(found->second.value);
+}
+
+std::int64_t KvTable::add(const std::string& key, std::int64_t amount) {
+  const std::string held = get(key).value_or("0");
+  const auto number = parse_int(held);
+  if (!number) {
+    throw StoreError(not_a_number_text(key, held));
+  }
+  const std::int64_t sum = *number + amount;
+  entries_[key] = {std::to_string(sum), 0};
+  return sum;
+}
+
+CompareSet KvTable::compare_set(
+    const std::string& key,
+    const std::optional<std::string>& expected,
+    const std::string& desired) {
+  auto held = get(key);
+  if (held != expected) {
+    return {false, std::move(held)};
+  }
+  entries_[key] = {desired, 0};
+  return {true, desired};
+}
+
+bool KvTable::erase(const std::string& key) {
+  return entries_.erase(key) > 0;
+}
+
+std::map<std::string, std::string> KvTable::list(
+    const std::string& prefix) const {
+  std::map<std::string, std::string> found;
+  for (auto i = entries_.lower_bound(prefix);
+       i != entries_.end() && i->first.starts_with(prefix);
+       ++i) {
+    found.emplace_hint(found.end(), i->first, i->second.value);
+  }
+  return found;
+}
+
+std::vector<std::string> KvTable::missing(
+    const std::vector<std::string>& keys) const {
+  std::vector<std::string> absent;
+  for (const std::string& key : keys) {
+    if (!entries_.contains(key)) {
+      absent.push_back(key);
+    }
+  }
+  return absent;
+}
+
+std::int64_t KvTable::grant(std::chrono::milliseconds ttl, Time now) {
+  leases_[++last_lease_] = {ttl, now + ttl};
+  return last_lease_;
+}
+
+bool KvTable::renew(std::int64_t lease, Time now) {
+  const auto found = leases_.find(lease);
+  if (found == leases_.end()) {
+    return false;
+  }
+  found->second.end = now + found->second.ttl;
+  return true;
+}
+
+void KvTable::revoke(std::int64_t lease) {
+  if (leases_.erase(lease) > 0) {
+    std::erase_if(entries_, [lease](const auto& entry) {
+      return entry.second.lease == lease;
+    });
+  }
+}
+
+std::optional<KvTable::Time> KvTable::expire(Time now) {
+  std::vector<std::int64_t> ended;
+  std::optional<Time> next;
+  for (const auto& [lease, term] : leases_) {
+    if (term.end <= now) {
+      ended.push_back(lease);
+    } else if (!next || term.end < *next) {
+      next = term.end;
+    }
+  }
+  for (const std::int64_t lease : ended) {
+    revoke(lease);
+  }
+  return next;
+}
+
+bool TableWait::done(const KvTable& table) {
+  // Starts at the key that was absent; a full round is needed, since a key seen
+  // before may have been erased.
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    const std::size_t at = (absent_ + i) % keys_.size();
+    if (!table.entries_.contains(keys_[at])) {
+      absent_ = at;
+      return false;
+    }
+  }
+  return true;
+}
+
+} // namespace argosy::store

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "argosy/store/kv.h"
+
+namespace argosy::store {
+
+// The keys of one store and their leases: the logic that MemKv and KvServer
+// share. Not thread-safe, never blocks. Time is an argument.
+class KvTable {
+ public:
+  using Time = Deadline::Clock::time_point;
+
+  // `lease` 0: none. Any write takes the key off the lease it was on. Throws
+  // StoreError when the lease is unknown.
+  void set(
+      const std::string& key, const std::string& value, std::int64_t lease = 0);
+  std::optional<std::string> get(const std::string& key) const;
+
+  // Throws StoreError when the key holds no number.
+  std::int64_t add(const std::string& key, std::int64_t amount);
+  CompareSet compare_set(
+      const std::string& key,
+      const std::optional<std::string>& expected,
+      const std::string& desired);
+  bool erase(const std::string& key);
+  std::map<std::string, std::string> list(const std::string& prefix) const;
+  std::vector<std::string> missing(const std::vector<std::string>& keys) const;
+
+  std::int64_t grant(std::chrono::milliseconds ttl, Time now);
+
+  // False when the lease is unknown.
+  bool renew(std::int64_t lease, Time now);
+  bool has_lease(std::int64_t lease) const { return leases_.contains(lease); }
+  void revoke(std::int64_t lease);
+
+  // Revokes what has run out; the time at which the next lease does.
+  std::optional<Time> expire(Time now);
+
+ private:
+  friend class TableWait;
+
+  struct Entry {
+    std::string value;
+    std::int64_t lease = 0;
+  };
+  struct LeaseTerm {
+    std::chrono::milliseconds ttl;
+    Time end;
+  };
+
+  std::map<std::string, Entry> entries_;
+  std::map<std::int64_t, LeaseTerm> leases_;
+  std::int64_t last_lease_ = 0;
+};
+
+// A wait for keys of a table. Remembers one key that was absent, so that asking
+// again after some other write costs one look-up.
+class TableWait {
+ public:
+  explicit TableWait(std::vector<std::string> keys) : keys_(std::move(keys)) {}
+
+  bool done(const KvTable& table);
+  const std::vector<std::string>& keys() const { return keys_; }
+
+ private:
+  std::vector<std::string> keys_;
+  std::size_t absent_ = 0; // where the search for an absent key starts
+};
+
+} // namespace argosy::store

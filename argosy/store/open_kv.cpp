@@ -1,0 +1,34 @@
+#include "argosy/store/open_kv.h"
+
+#include "argosy/common/error.h"
+#include "argosy/store/etcd_kv.h"
+#include "argosy/store/mem_kv.h"
+#include "argosy/store/tcp_kv.h"
+#include "argosy/store/url.h"
+
+namespace argosy::store {
+
+std::shared_ptr<Kv> open_kv(const std::string& url, Deadline deadline) {
+  const Url place = parse_url(url);
+  const Deadline limit =
+      place.timeout ? deadline.earlier(*place.timeout) : deadline;
+  switch (place.scheme) {
+    case Scheme::Mem:
+      return MemKv::named(place.name);
+    case Scheme::Tcp:
+      return std::make_shared<TcpKv>(place.endpoints.front(), limit);
+    case Scheme::Etcd: {
+      auto kv = std::make_shared<EtcdKv>(place.endpoints, place.name);
+      kv->ping(limit);
+      return kv;
+    }
+    case Scheme::File:
+      break;
+  }
+  throw InvalidArgument(
+      str("[store.open] ",
+          url,
+          " has no leases, expected tcp://, etcd:// or mem://"));
+}
+
+} // namespace argosy::store

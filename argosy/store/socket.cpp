@@ -1,0 +1,227 @@
+#include "argosy/store/socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/store/backoff.h"
+#include "argosy/store/resolve.h"
+
+namespace argosy::store {
+
+namespace {
+
+constexpr int kBacklog = 1024;
+
+// False at the deadline.
+bool ready(int fd, short events, const Deadline& deadline) {
+  for (;;) {
+    pollfd entry{fd, events, 0};
+    const auto left = deadline.remaining(std::chrono::hours(1));
+    const int count = ::poll(&entry, 1, static_cast<int>(left.count()));
+    if (count > 0) {
+      return true;
+    }
+    if (deadline.expired()) {
+      return false;
+    }
+  }
+}
+
+int option(int fd, int level, int name) {
+  int value = 0;
+  socklen_t size = sizeof(value);
+  return ::getsockopt(fd, level, name, &value, &size) == 0 ? value : errno;
+}
+
+void set_option(int fd, int level, int name, int value) {
+  ::setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+int new_socket(const SocketAddress& address) {
+  return ::socket(
+      address.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+// 0, or the errno of the failure.
+int try_connect(int fd, const SocketAddress& address, Deadline deadline) {
+  if (::connect(fd, address.get(), address.size) == 0) {
+    return 0;
+  }
+  if (errno != EINPROGRESS) {
+    return errno;
+  }
+  return ready(fd, POLLOUT, deadline) ? option(fd, SOL_SOCKET, SO_ERROR)
+                                      : ETIMEDOUT;
+}
+
+// One try of each address. Nothing, and `failure`, when none answers.
+std::optional<Socket> try_all(
+    const Endpoint& server, Deadline deadline, std::string& failure) {
+  for (const SocketAddress& address : resolve(server, deadline)) {
+    Socket socket(new_socket(address));
+    // An address that swallows packets must not use up the others' time.
+    const int error = try_connect(
+        socket.fd(), address, deadline.earlier(std::chrono::seconds(5)));
+    if (error == 0) {
+      tune(socket);
+      return socket;
+    }
+    failure = std::strerror(error);
+  }
+  return std::nullopt;
+}
+
+SocketAddress any_ipv6(std::uint16_t port) {
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  any.sin6_addr = in6addr_any;
+  any.sin6_port = htons(port);
+  SocketAddress address;
+  std::memcpy(&address.storage, &any, sizeof(any));
+  address.size = sizeof(any);
+  return address;
+}
+
+std::vector<SocketAddress> addresses_to_listen_on(const Endpoint& address) {
+  const auto limit = Deadline::after(std::chrono::seconds(10));
+  if (!address.host.empty()) {
+    return resolve(address, limit);
+  }
+  // IPv6 serves IPv4 too, where the host has it.
+  auto all = resolve({"0.0.0.0", address.port}, limit);
+  all.insert(all.begin(), any_ipv6(address.port));
+  return all;
+}
+
+bool try_listen(int fd, const SocketAddress& address) {
+  set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.get()->sa_family == AF_INET6) {
+    set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  }
+  return fd >= 0 && ::bind(fd, address.get(), address.size) == 0 &&
+      ::listen(fd, kBacklog) == 0;
+}
+
+bool would_block() {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+} // namespace
+
+Socket::~Socket() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+}
+
+Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Socket connect_to(
+    const Endpoint& server, Deadline deadline, std::string_view expected) {
+  std::string failure;
+  for (Backoff backoff;; backoff.pause(deadline)) {
+    auto socket = try_all(server, deadline, failure);
+    if (socket) {
+      return std::move(*socket);
+    }
+    if (deadline.expired()) {
+      throw TimeoutError(
+          str("[store.connect] cannot reach ",
+              server.text(),
+              " within ",
+              deadline.limit_text(),
+              ": ",
+              failure,
+              ", expected ",
+              expected));
+    }
+  }
+}
+
+Socket listen_on(const Endpoint& address) {
+  for (const SocketAddress& candidate : addresses_to_listen_on(address)) {
+    Socket socket(new_socket(candidate));
+    if (try_listen(socket.fd(), candidate)) {
+      return socket;
+    }
+  }
+  const std::string name = address.host.empty()
+      ? str("port ", address.port, " of all interfaces")
+      : address.text();
+  throw StoreError(with_errno(str("[store.server] cannot listen on ", name)));
+}
+
+std::uint16_t port_of(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size);
+  // The port has the same place in IPv4 and IPv6 addresses.
+  return ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+}
+
+IoResult send_all(
+    const Socket& socket, std::string_view bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    const ssize_t sent =
+        ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (!would_block()) {
+      return IoResult::Closed;
+    } else if (!ready(socket.fd(), POLLOUT, deadline)) {
+      return IoResult::TimedOut;
+    }
+  }
+  return IoResult::Done;
+}
+
+IoResult receive(
+    const Socket& socket,
+    std::size_t count,
+    std::string& bytes,
+    Deadline deadline) {
+  std::array<char, 64 << 10> chunk;
+  while (count > 0) {
+    const ssize_t got =
+        ::recv(socket.fd(), chunk.data(), std::min(count, chunk.size()), 0);
+    if (got > 0) {
+      bytes.append(chunk.data(), static_cast<std::size_t>(got));
+      count -= static_cast<std::size_t>(got);
+    } else if (got == 0 || !would_block()) {
+      return IoResult::Closed;
+    } else if (!ready(socket.fd(), POLLIN, deadline)) {
+      return IoResult::TimedOut;
+    }
+  }
+  return IoResult::Done;
+}
+
+bool is_quiet(const Socket& socket) {
+  pollfd entry{socket.fd(), POLLIN | POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) == 0;
+}
+
+void tune(const Socket& socket) {
+  set_option(socket.fd(), IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket.fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket.fd(), IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set_option(socket.fd(), IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set_option(socket.fd(), IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+} // namespace argosy::store

@@ -1,0 +1,168 @@
+#include "argosy/store/tcp_client.h"
+
+#include "argosy/common/error.h"
+#include "argosy/store/key_text.h"
+
+namespace argosy::store {
+
+namespace {
+
+constexpr std::string_view kExpected = "an Argosy key-value server";
+
+[[noreturn]] void throw_foreign(
+    const Endpoint& server, const std::string& answer, std::string_view how) {
+  throw StoreError(
+      str("[store.connect] ",
+          server.text(),
+          " is not ",
+          kExpected,
+          ": it ",
+          how,
+          answer.empty() ? "" : " after ",
+          answer.empty() ? "" : quoted(answer),
+          ", expected ",
+          quoted(kHello)));
+}
+
+} // namespace
+
+TcpClient::TcpClient(
+    const Endpoint& server, Deadline deadline, TcpKvOptions options)
+    : server_(server), options_(options) {
+  give_back(connect(deadline, instance_));
+}
+
+// A new connection, past the greeting.
+Socket TcpClient::connect(Deadline deadline, std::string& instance) {
+  Socket socket = connect_to(server_, deadline, kExpected);
+  std::string answer;
+  IoResult result = send_all(socket, kHello, deadline);
+  // Read a byte first: a foreign server's greeting may be shorter than ours.
+  if (result == IoResult::Done) {
+    result = receive(socket, 1, answer, deadline);
+  }
+  if (result == IoResult::Done && answer[0] == kHello[0]) {
+    result = receive(socket, kHello.size() - 1, answer, deadline);
+  }
+  if (result == IoResult::TimedOut) {
+    throw TimeoutError(
+        str("[store.connect] ",
+            server_.text(),
+            " accepted the connection but did not answer within ",
+            deadline.limit_text(),
+            ", expected ",
+            kExpected));
+  }
+  if (result == IoResult::Closed) {
+    throw_foreign(server_, answer, "closed the connection");
+  }
+  if (answer != kHello) {
+    throw_foreign(server_, answer, "greeted otherwise");
+  }
+  if (receive(socket, kInstanceBytes, instance, deadline) != IoResult::Done) {
+    throw_foreign(server_, answer, "closed the connection");
+  }
+  return socket;
+}
+
+Socket TcpClient::reconnect(Deadline deadline) {
+  const Deadline limit = deadline.earlier(options_.reconnect);
+  std::string instance;
+  try {
+    Socket socket = connect(limit, instance);
+    if (instance == instance_) {
+      return socket;
+    }
+  } catch (const TimeoutError& error) {
+    if (deadline.expired()) {
+      throw;
+    }
+    throw StoreError(str("[store.connect] the server is lost: ", error.what()));
+  }
+  throw StoreError(
+      str("[store.connect] the server at ",
+          server_.text(),
+          " was restarted, so its keys are lost"));
+}
+
+Socket TcpClient::take(Deadline deadline) {
+  for (;;) {
+    Socket socket;
+    {
+      const std::lock_guard lock(mutex_);
+      if (idle_.empty()) {
+        break;
+      }
+      socket = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    if (is_quiet(socket)) {
+      return socket;
+    }
+  }
+  return reconnect(deadline);
+}
+
+void TcpClient::give_back(Socket socket) {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(socket));
+}
+
+IoResult TcpClient::exchange(
+    const Socket& socket,
+    const std::string& request,
+    std::string& reply,
+    Deadline deadline) {
+  std::string header;
+  IoResult result = send_all(socket, request, deadline);
+  if (result == IoResult::Done) {
+    result = receive(socket, kLengthBytes, header, deadline);
+  }
+  if (result != IoResult::Done) {
+    return result;
+  }
+  const std::size_t size = frame_size(header);
+  return size > kLongestFrame ? IoResult::Closed
+                              : receive(socket, size, reply, deadline);
+}
+
+std::string TcpClient::call(
+    std::string_view what,
+    const WireWriter& request,
+    Repeat repeat,
+    Deadline deadline) {
+  const std::string& body = request.body();
+  ARGOSY_CHECK(
+      body.size() <= kLongestFrame,
+      "[store.",
+      what,
+      "] the request has ",
+      body.size(),
+      " bytes, expected at most ",
+      kLongestFrame);
+  const std::string frame = frame_header(body.size()) + body;
+  for (;;) {
+    Socket socket = take(deadline);
+    std::string reply;
+    const IoResult result = exchange(socket, frame, reply, deadline);
+    if (result == IoResult::Done) {
+      give_back(std::move(socket));
+      WireReader in(reply);
+      if (static_cast<Status>(in.u8()) == Status::Refused) {
+        throw StoreError(in.text());
+      }
+      return reply;
+    }
+    const std::string at = str("[store.", what, "] server ", server_.text());
+    if (result == IoResult::TimedOut) {
+      throw TimeoutError(
+          str(at, " did not answer within ", deadline.limit_text()));
+    }
+    if (repeat == Repeat::Forbidden) {
+      throw StoreError(
+          str(at, " closed the connection; whether it did it is unknown"));
+    }
+  }
+}
+
+} // namespace argosy::store

@@ -1,0 +1,131 @@
+#include "argosy/store/tcp_kv.h"
+
+#include "argosy/common/error.h"
+#include "argosy/store/kept_lease.h"
+#include "argosy/store/key_text.h"
+#include "argosy/store/tcp_client.h"
+
+namespace argosy::store {
+
+namespace {
+
+// How much later than the deadline the server may say which keys are missing.
+constexpr std::chrono::milliseconds kGrace(100);
+
+// The fields of a reply, behind its status.
+WireReader fields(const std::string& reply) {
+  WireReader in(reply);
+  in.u8();
+  return in;
+}
+
+LeaseVerbs verbs_of(const std::shared_ptr<TcpClient>& client, std::int64_t id) {
+  const auto renew = [client, id](Deadline deadline) {
+    const auto request = WireWriter(Op::Renew).i64(id);
+    const auto reply =
+        client->call("renew", request, Repeat::Allowed, deadline);
+    return fields(reply).u8() != 0;
+  };
+  const auto revoke = [client, id](Deadline deadline) {
+    const auto request = WireWriter(Op::Revoke).i64(id);
+    client->call("release", request, Repeat::Allowed, deadline);
+  };
+  return {renew, revoke};
+}
+
+} // namespace
+
+TcpKv::TcpKv(const Endpoint& server, Deadline deadline, TcpKvOptions options)
+    : client_(std::make_shared<TcpClient>(server, deadline, options)) {}
+
+TcpKv::~TcpKv() = default;
+
+void TcpKv::set(
+    const std::string& key,
+    const std::string& value,
+    Deadline deadline,
+    const Lease* lease) {
+  const auto id = lease_id(lease, client_.get());
+  const auto request = WireWriter(Op::Set).text(key).text(value).i64(id);
+  client_->call("set", request, Repeat::Allowed, deadline);
+}
+
+std::optional<std::string> TcpKv::get(
+    const std::string& key, Deadline deadline) {
+  const auto request = WireWriter(Op::Get).text(key);
+  const auto reply = client_->call("get", request, Repeat::Allowed, deadline);
+  return fields(reply).optional_text();
+}
+
+std::int64_t TcpKv::add(
+    const std::string& key, std::int64_t amount, Deadline deadline) {
+  const auto request = WireWriter(Op::Add).text(key).i64(amount);
+  const auto reply = client_->call("add", request, Repeat::Forbidden, deadline);
+  return fields(reply).i64();
+}
+
+CompareSet TcpKv::compare_set(
+    const std::string& key,
+    const std::optional<std::string>& expected,
+    const std::string& desired,
+    Deadline deadline) {
+  const auto request = WireWriter(Op::CompareSet)
+                           .text(key)
+                           .optional_text(expected)
+                           .text(desired);
+  const auto reply =
+      client_->call("compare_set", request, Repeat::Forbidden, deadline);
+  WireReader in = fields(reply);
+  const bool swapped = in.u8() != 0;
+  return {swapped, in.optional_text()};
+}
+
+void TcpKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
+  const auto left = deadline.remaining();
+  const auto request = WireWriter(Op::Wait).i64(left.count()).texts(keys);
+  std::string reply;
+  try {
+    reply = client_->call(
+        "wait", request, Repeat::Allowed, Deadline::after(left + kGrace));
+  } catch (const TimeoutError& error) {
+    throw TimeoutError(
+        str(missing_text(keys, deadline), " (", error.what(), ")"));
+  }
+  WireReader in(reply);
+  if (static_cast<Status>(in.u8()) == Status::Missing) {
+    throw TimeoutError(missing_text(in.texts(), deadline));
+  }
+}
+
+bool TcpKv::erase(const std::string& key, Deadline deadline) {
+  const auto request = WireWriter(Op::Erase).text(key);
+  const auto reply =
+      client_->call("erase", request, Repeat::Forbidden, deadline);
+  return fields(reply).u8() != 0;
+}
+
+std::map<std::string, std::string> TcpKv::list(
+    const std::string& prefix, Deadline deadline) {
+  const auto request = WireWriter(Op::List).text(prefix);
+  const auto reply = client_->call("list", request, Repeat::Allowed, deadline);
+  WireReader in = fields(reply);
+  std::map<std::string, std::string> found;
+  for (auto count = in.u32(); count > 0; --count) {
+    std::string key = in.text();
+    found.emplace_hint(found.end(), std::move(key), in.text());
+  }
+  return found;
+}
+
+std::unique_ptr<Lease> TcpKv::grant(
+    std::chrono::milliseconds ttl, Deadline deadline) {
+  ARGOSY_CHECK(
+      ttl.count() > 0, "[store.grant] ttl ", ttl.count(), " ms, expected > 0");
+  const auto request = WireWriter(Op::Grant).i64(ttl.count());
+  const auto reply = client_->call("grant", request, Repeat::Allowed, deadline);
+  const std::int64_t id = fields(reply).i64();
+  return std::make_unique<KeptLease>(
+      id, ttl, client_.get(), verbs_of(client_, id));
+}
+
+} // namespace argosy::store

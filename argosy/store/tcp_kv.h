@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "argosy/common/net.h"
+#include "argosy/store/kv.h"
+
+namespace argosy::store {
+
+struct TcpKvOptions {
+  // How long a server that was reached before may stay away.
+  std::chrono::milliseconds reconnect = std::chrono::seconds(5);
+};
+
+// A client of KvServer. Each call uses a connection of its own, kept for later
+// calls, so a wait does not hold up other threads.
+//
+// When a connection breaks, calls that may be repeated (set, get, wait, list,
+// grant) connect anew; add, compare_set and erase throw StoreError, since the
+// server may have done them. A server that does not come back, or comes back
+// empty after a restart, is lost for good: StoreError.
+class TcpKv final : public Kv {
+ public:
+  // Connects; retries until the deadline, so the server may start later. Throws
+  // StoreError when something else answers there, or the name does not resolve;
+  // TimeoutError when nothing answers.
+  TcpKv(const Endpoint& server, Deadline deadline, TcpKvOptions options = {});
+  ~TcpKv() override;
+
+  void set(
+      const std::string& key,
+      const std::string& value,
+      Deadline deadline,
+      const Lease* lease = nullptr) override;
+  std::optional<std::string> get(
+      const std::string& key, Deadline deadline) override;
+  std::int64_t add(
+      const std::string& key, std::int64_t amount, Deadline deadline) override;
+  CompareSet compare_set(
+      const std::string& key,
+      const std::optional<std::string>& expected,
+      const std::string& desired,
+      Deadline deadline) override;
+  void wait(const std::vector<std::string>& keys, Deadline deadline) override;
+  bool erase(const std::string& key, Deadline deadline) override;
+  std::map<std::string, std::string> list(
+      const std::string& prefix, Deadline deadline) override;
+
+  // The lease is the server's, not a connection's: it survives a connection
+  // that breaks and is made again within `ttl`.
+  std::unique_ptr<Lease> grant(
+      std::chrono::milliseconds ttl, Deadline deadline) override;
+
+ private:
+  std::shared_ptr<class TcpClient> client_; // shared with leases
+};
+
+} // namespace argosy::store

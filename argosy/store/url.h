@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "argosy/common/net.h"
+
+namespace argosy::store {
+
+enum class Scheme { Tcp, File, Etcd, Mem };
+
+// Where a store is:
+//   tcp://host:port                     one endpoint
+//   file:///path                        a path
+//   etcd://host:port[,host:port]/prefix endpoints; the prefix is a name
+//   mem://name                          a name
+// each with an optional `?timeout=30s`.
+struct Url {
+  Scheme scheme = Scheme::Mem;
+  std::vector<Endpoint> endpoints;
+  std::string path;
+  std::string name; // of a mem store; the key prefix of an etcd store
+  std::optional<std::chrono::milliseconds> timeout;
+
+  bool operator==(const Url&) const = default;
+};
+
+// Throws InvalidArgument that shows the URL and the forms above.
+Url parse_url(std::string_view text);
+
+} // namespace argosy::store

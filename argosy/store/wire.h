@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The protocol between TcpKv and KvServer.
+//
+// Both sides greet first. The client sends kHello, the server kHello and its
+// 8-byte instance number, which differs after a restart. The greeting ends like
+// a request of a line protocol, so that a foreign server answers it, or closes,
+// instead of waiting for more.
+//
+// Then the client sends a frame per request and reads a frame per reply, one
+// after the other. A frame is a 4-byte length and that many bytes: first the
+// Op, or the Status, then the fields. Integers are little-endian; a text is a
+// 4-byte length and its bytes; an optional text follows a byte 1, or is a 0.
+namespace argosy::store {
+
+inline constexpr std::string_view kHelloName = "ARGOSY KV ";
+inline constexpr std::string_view kHello = "ARGOSY KV 0001\r\n\r\n";
+inline constexpr std::size_t kInstanceBytes = 8;
+inline constexpr std::size_t kLengthBytes = 4;
+inline constexpr std::size_t kLongestFrame = 64u << 20;
+
+enum class Op : std::uint8_t {
+  Set = 1,
+  Get,
+  Add,
+  CompareSet,
+  Wait,
+  Erase,
+  List,
+  Grant,
+  Renew,
+  Revoke
+};
+
+enum class Status : std::uint8_t {
+  Ok,
+  Missing, // a wait that timed out; the missing keys follow
+  Refused  // the reason follows
+};
+
+class WireWriter {
+ public:
+  explicit WireWriter(Op op) { u8(static_cast<std::uint8_t>(op)); }
+  explicit WireWriter(Status status) { u8(static_cast<std::uint8_t>(status)); }
+
+  WireWriter& u8(std::uint8_t value);
+  WireWriter& u32(std::uint32_t value);
+  WireWriter& i64(std::int64_t value);
+  WireWriter& text(std::string_view value);
+  WireWriter& optional_text(const std::optional<std::string>& value);
+  WireWriter& texts(const std::vector<std::string>& values);
+
+  const std::string& body() const { return body_; }
+
+ private:
+  std::string body_;
+};
+
+// Throws StoreError when the frame ends too early.
+class WireReader {
+ public:
+  explicit WireReader(std::string_view body) : body_(body) {}
+
+  std::uint8_t u8();
+  std::uint32_t u32();
+  std::int64_t i64();
+  std::string text();
+  std::optional<std::string> optional_text();
+  std::vector<std::string> texts();
+
+ private:
+  std::string_view take(std::size_t count);
+
+  std::string_view body_;
+};
+
+// The bytes that go before a frame of `size` bytes.
+std::string frame_header(std::size_t size);
+
+// The size that a header of kLengthBytes announces.
+std::size_t frame_size(std::string_view header);
+
+} // namespace argosy::store

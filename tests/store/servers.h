@@ -1,0 +1,60 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "argosy/store/socket.h"
+
+namespace argosy::testing {
+
+// A foreign service: answers the first bytes of each client with `answer` and
+// closes; an empty answer never comes, and the connection stays open.
+class ForeignServer {
+ public:
+  explicit ForeignServer(std::string answer)
+      : answer_(std::move(answer)),
+        listener_(store::listen_on({"127.0.0.1", 0})),
+        thread_([this] { run(); }) {}
+
+  ~ForeignServer() {
+    ::shutdown(listener_.fd(), SHUT_RDWR);
+    stopping_ = true;
+    thread_.join();
+  }
+
+  Endpoint endpoint() const { return {"127.0.0.1", store::port_of(listener_)}; }
+
+ private:
+  void run() {
+    while (!stopping_) {
+      store::Socket client(
+          ::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK));
+      if (client.fd() < 0) {
+        std::this_thread::yield();
+      } else if (answer_.empty()) {
+        silent_.push_back(std::move(client));
+      } else {
+        const auto limit = Deadline::after(std::chrono::seconds(5));
+        std::string ignored;
+        store::receive(client, 1, ignored, limit);
+        store::send_all(client, answer_, limit);
+      }
+    }
+  }
+
+  const std::string answer_;
+  store::Socket listener_;
+  std::vector<store::Socket> silent_; // of the thread
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+inline const std::string kHttp400 =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
+    "Content-Length: 11\r\nConnection: close\r\n\r\nBad Request";
+
+} // namespace argosy::testing
