@@ -21,6 +21,20 @@ bool writes_logs(const RunOptions& options) {
   return options.redirects.any() || options.tee.any();
 }
 
+std::string cause_text(const std::optional<Failure>& cause) {
+  if (!cause) {
+    return "the job failed";
+  }
+  return cause->pid == 0 ? cause->message
+                         : str("rank ",
+                               cause->rank,
+                               " on ",
+                               cause->host,
+                               " failed (",
+                               cause->status.text(),
+                               ")");
+}
+
 class Agent {
  public:
   Agent(
@@ -88,16 +102,8 @@ int Agent::run() {
     if (outcome.signal != 0 || count >= options_.max_restarts) {
       return exit_code_of_failure(attempt, cause);
     }
-    const std::string why = cause ? str("rank ",
-                                        cause->rank,
-                                        " on ",
-                                        cause->host,
-                                        " failed (",
-                                        cause->status.text(),
-                                        ")")
-                                  : std::string("the job failed");
-    std::cerr << "argosy run: " << why << "; restart " << count + 1 << " of "
-              << options_.max_restarts << std::endl;
+    std::cerr << "argosy run: " << cause_text(cause) << "; restart "
+              << count + 1 << " of " << options_.max_restarts << std::endl;
   }
 }
 

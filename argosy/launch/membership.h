@@ -29,7 +29,7 @@ class Membership {
   // The root cause of the current attempt, if a node reported one.
   virtual std::optional<Failure> root_cause() = 0;
 
-  // Leaves for good, the node that serves the store last.
+  // Leaves for good, the node that serves the store last. Does not throw.
   virtual void leave() = 0;
 };
 

@@ -16,7 +16,7 @@ namespace argosy::launch {
 // One process to start.
 struct WorkerSpec {
   WorkerIdentity identity;
-  std::vector<std::string> argv;
+  std::vector<std::string> argv{};
   Variables variables{};   // on top of the inherited environment
   std::vector<int> cpus{}; // empty: not bound
   StreamPlan out{};
@@ -24,6 +24,9 @@ struct WorkerSpec {
   std::string prefix{}; // before its lines on the console, when they are teed
   std::string error_file{};
   bool reads_stdin = false; // else /dev/null
+  // Its standard input is a pipe from us that says nothing; its end, ours or
+  // when we tell the worker to end, tells it to.
+  bool ends_with_stdin = false;
 
   bool operator==(const WorkerSpec&) const = default;
 };

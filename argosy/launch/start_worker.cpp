@@ -43,19 +43,26 @@ void make_folder_of(const std::string& file) {
   }
 }
 
-Fd open_stdin(bool reads_stdin) {
+Fd open_stdin(const WorkerSpec& worker, Fd& hold) {
+  if (worker.ends_with_stdin) {
+    Pipe pipe = make_pipe();
+    hold = std::move(pipe.write);
+    return std::move(pipe.read);
+  }
   // A terminal stays ours: workers are not in its foreground group, and would
   // be stopped when they read from it.
-  return reads_stdin && ::isatty(STDIN_FILENO) == 0 ? Fd(::dup(STDIN_FILENO))
-                                                    : open_null();
+  return worker.reads_stdin && ::isatty(STDIN_FILENO) == 0
+      ? Fd(::dup(STDIN_FILENO))
+      : open_null();
 }
 
 } // namespace
 
-pid_t start_worker(
+StartedWorker start_worker(
     const WorkerSpec& worker, const Environment& inherited, OutputPump& pump) {
   make_folder_of(worker.error_file);
-  const Fd in = open_stdin(worker.reads_stdin);
+  StartedWorker started;
+  const Fd in = open_stdin(worker, started.stdin_hold);
   const Fd out = open_stream(worker.out, STDOUT_FILENO, worker.prefix, pump);
   const Fd err = open_stream(worker.err, STDERR_FILENO, worker.prefix, pump);
   ChildSpec child{
@@ -68,7 +75,8 @@ pid_t start_worker(
   for (const auto& [name, value] : worker.variables) {
     child.environment[name] = value;
   }
-  return start_child(child);
+  started.pid = start_child(child);
+  return started;
 }
 
 } // namespace argosy::launch

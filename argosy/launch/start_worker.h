@@ -8,9 +8,14 @@
 
 namespace argosy::launch {
 
+struct StartedWorker {
+  pid_t pid = 0;
+  Fd stdin_hold; // set for a worker that ends with its standard input
+};
+
 // Starts the process that `worker` describes, with its folder, files and pipes;
 // `pump` gets the ends that the launcher reads. Throws SystemError.
-pid_t start_worker(
+StartedWorker start_worker(
     const WorkerSpec& worker, const Environment& inherited, OutputPump& pump);
 
 } // namespace argosy::launch

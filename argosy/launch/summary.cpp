@@ -39,7 +39,7 @@ Failure describe(const WorkerSpec& worker, const WorkerResult& result) {
       .local_rank = worker.identity.local_rank,
       .pid = result.pid,
       .status = result.status,
-      .time = result.ended};
+      .time = std::chrono::floor<std::chrono::milliseconds>(result.ended)};
   if (const auto error = read_error_file(worker.error_file)) {
     failure.error_file = worker.error_file;
     failure.message = error->message;
@@ -73,19 +73,25 @@ void print_indented(std::ostream& out, const std::string& text) {
   }
 }
 
-void print(std::ostream& out, const Failure& failure, std::size_t index) {
-  const std::size_t first_line = failure.message.find('\n');
-  out << "[" << index << "]:\n  time      : " << time_text(failure.time)
-      << "\n  host      : " << failure.host
-      << "\n  rank      : " << failure.rank
+void print_process(std::ostream& out, const Failure& failure) {
+  const ProcessStatus& status = failure.status;
+  out << "  rank      : " << failure.rank
       << " (local_rank: " << failure.local_rank
       << (failure.role == "default" ? "" : ", role: " + failure.role)
       << ")\n  exitcode  : "
-      << (failure.status.signal != 0 ? -failure.status.signal
-                                     : failure.status.exit_code)
+      << (status.signal != 0 ? -status.signal : status.exit_code)
       << " (pid: " << failure.pid << ")\n  error_file: "
-      << (failure.error_file.empty() ? "<N/A>" : failure.error_file)
-      << "\n  message   : " << failure.message.substr(0, first_line) << "\n";
+      << (failure.error_file.empty() ? "<N/A>" : failure.error_file) << "\n";
+}
+
+void print(std::ostream& out, const Failure& failure, std::size_t index) {
+  const std::size_t first_line = failure.message.find('\n');
+  out << "[" << index << "]:\n  time      : " << time_text(failure.time)
+      << "\n  host      : " << failure.host << "\n";
+  if (failure.pid != 0) {
+    print_process(out, failure);
+  }
+  out << "  message   : " << failure.message.substr(0, first_line) << "\n";
   if (first_line != std::string::npos) {
     print_indented(out, failure.message.substr(first_line + 1));
   }

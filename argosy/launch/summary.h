@@ -18,7 +18,7 @@ struct Failure {
   std::string role;
   int rank = 0;
   int local_rank = 0;
-  int pid = 0;
+  int pid = 0; // 0: no worker, but a launcher failed
   ProcessStatus status;
   std::chrono::system_clock::time_point time; // when it happened
   std::string error_file{};                   // empty: it wrote none

@@ -72,6 +72,7 @@ class Supervisor {
 
   OutputPump pump_;
   std::map<pid_t, std::size_t> running_; // by process id: index in the plan
+  std::vector<Fd> stdin_holds_;          // as in the plan
   Outcome outcome_;
   Phase phase_ = Phase::Running;
   std::optional<Deadline> escalate_at_;
@@ -98,9 +99,10 @@ Outcome Supervisor::run() {
 void Supervisor::start_all() {
   outcome_.results.resize(plan_.workers.size());
   for (std::size_t i = 0; i < plan_.workers.size(); ++i) {
-    const pid_t pid = start_worker(plan_.workers[i], inherited_, pump_);
-    running_[pid] = i;
-    outcome_.results[i].pid = pid;
+    StartedWorker started = start_worker(plan_.workers[i], inherited_, pump_);
+    running_[started.pid] = i;
+    outcome_.results[i].pid = started.pid;
+    stdin_holds_.push_back(std::move(started.stdin_hold));
   }
 }
 
@@ -270,7 +272,12 @@ void Supervisor::escalate() {
 
 void Supervisor::signal_groups(int signal) {
   for (const auto& [pid, index] : running_) {
-    ::kill(-pid, signal);
+    Fd& hold = stdin_holds_[index];
+    if (hold && signal != SIGKILL) {
+      hold.close();
+    } else {
+      ::kill(-pid, signal);
+    }
   }
 }
 
