@@ -85,13 +85,31 @@ std::string line_prefix(
   return prefix;
 }
 
-std::string make_run_dir(
-    const std::string& log_dir, const std::string& run_id) {
+namespace {
+
+std::filesystem::path run_dir_parent(const std::string& log_dir) {
   std::error_code error;
   const std::filesystem::path parent = log_dir.empty()
       ? std::filesystem::temp_directory_path(error)
       : std::filesystem::absolute(log_dir, error);
-  std::filesystem::create_directories(parent, error);
+  if (!error) {
+    std::filesystem::create_directories(parent, error);
+  }
+  if (error) {
+    throw SystemError(
+        str("[launch.logs] ",
+            log_dir.empty() ? "TMPDIR" : "--log-dir " + log_dir,
+            ": ",
+            error.message()));
+  }
+  return parent;
+}
+
+} // namespace
+
+std::string make_run_dir(
+    const std::string& log_dir, const std::string& run_id) {
+  const std::filesystem::path parent = run_dir_parent(log_dir);
   // A run id may be a path or a URL; here it names one folder.
   std::string name = run_id;
   for (char& letter : name) {
@@ -107,8 +125,8 @@ std::string make_run_dir(
             ": cannot create a folder in ",
             parent.string())));
   }
-  std::filesystem::permissions(
-      pattern, std::filesystem::perms(0755), error); // mkdtemp makes it private
+  std::error_code ignored; // mkdtemp() makes it private, logs are not
+  std::filesystem::permissions(pattern, std::filesystem::perms(0755), ignored);
   return pattern;
 }
 

@@ -28,7 +28,7 @@ Deadline soon() {
 //   arrivals       counts nodes that came
 //   node/<arrival> a NodeRecord, leased: it lives as long as its launcher
 //   closed         the Arrivals that form the attempt
-//   error          why the rendezvous is impossible, leased
+//   error          why the rendezvous is impossible
 //   failure        the root cause: the Failure that was reported first
 //   done/<arrival> that node's workers have succeeded
 struct AttemptId {
@@ -73,6 +73,7 @@ class Rendezvous : public Membership, public JobWatch {
     return str(base_, attempt_.text(), "/", name);
   }
   void open_attempt();
+  void open_epoch();
   void arrive();
   NodeRecord own_record();
   Arrivals present();
@@ -82,6 +83,7 @@ class Rendezvous : public Membership, public JobWatch {
   void check_turned_away();
   void check_conflict(const Arrivals& here);
   NodeAssignment assign() const;
+  bool lose_store(const Error& error);
   void report_vanished(const std::map<std::string, std::string>& state);
 
   const RunOptions& options_;
@@ -99,7 +101,6 @@ class Rendezvous : public Membership, public JobWatch {
   std::optional<Deadline> last_call_;
   // When we are no part of the attempt: how long to wait for its end.
   std::optional<Deadline> turned_away_;
-  milliseconds linger_{0}; // how long others may need our last words
   std::optional<Failure> lost_store_;
 };
 
@@ -139,6 +140,17 @@ void Rendezvous::open_attempt() {
   } else {
     kv_.compare_set(name, std::nullopt, AttemptId{}.text(), soon());
   }
+  attempt_ = AttemptId::parse(kv_.get(name, soon()).value_or(""));
+  // The error of nodes that are gone is none of ours.
+  if (kv_.get(key("error"), soon()) && present().empty()) {
+    open_epoch();
+  }
+}
+
+void Rendezvous::open_epoch() {
+  const std::string name = base_ + "attempt";
+  const AttemptId fresh{attempt_.epoch + 1, 0};
+  kv_.compare_set(name, attempt_.text(), fresh.text(), soon());
   attempt_ = AttemptId::parse(kv_.get(name, soon()).value_or(""));
 }
 
@@ -183,8 +195,7 @@ void Rendezvous::check_conflict(const Arrivals& here) {
     if (!conflict) {
       return;
     }
-    kv_.set(key("error"), *conflict, soon(), lease_.get());
-    linger_ = milliseconds(2'000);
+    kv_.set(key("error"), *conflict, soon());
   }
   throw InvalidArgument(
       str("[launch.rendezvous] --rdzv-id ",
@@ -229,16 +240,16 @@ bool Rendezvous::accept_closed() {
     members_ = std::move(members);
     return true;
   }
-  const std::string name = base_ + "attempt";
+  const std::string own = key(str("node/", arrival_));
+  const std::string before = attempt_.text();
   if (is_over(members)) {
-    const AttemptId fresh{attempt_.epoch + 1, 0};
-    kv_.compare_set(name, attempt_.text(), fresh.text(), soon());
+    open_epoch();
+  } else {
+    attempt_ =
+        AttemptId::parse(kv_.get(base_ + "attempt", soon()).value_or(before));
   }
-  const AttemptId current =
-      AttemptId::parse(kv_.get(name, soon()).value_or(""));
-  if (current.text() != attempt_.text()) {
-    kv_.erase(key(str("node/", arrival_)), soon());
-    attempt_ = current;
+  if (attempt_.text() != before) {
+    kv_.erase(own, soon());
     arrive();
     return false;
   }
@@ -290,23 +301,30 @@ NodeAssignment Rendezvous::assign() const {
 
 bool Rendezvous::must_stop() {
   try {
-    const auto state = kv_.list(key(""), soon());
+    // Short: signals wait meanwhile.
+    const auto state =
+        kv_.list(key(""), Deadline::after(std::chrono::seconds(1)));
     if (state.count(key("failure")) > 0) {
       return true;
     }
     report_vanished(state);
     return false; // the next look finds what we reported
-  } catch (const TimeoutError&) {
-    return false; // slow; when it stays away, StoreError follows
+  } catch (const TimeoutError& error) {
+    // As long as our lease lives, the others count on us.
+    return !lease_->alive() && lose_store(error);
   } catch (const StoreError& error) {
-    lost_store_ = Failure{
-        .host = host_name(),
-        .role = "launcher",
-        .status = {.exit_code = 1},
-        .time = std::chrono::system_clock::now(),
-        .message = str("lost the store at ", place_.url, ": ", error.what())};
-    return true;
+    return lose_store(error);
   }
+}
+
+bool Rendezvous::lose_store(const Error& error) {
+  lost_store_ = Failure{
+      .host = host_name(),
+      .role = "launcher",
+      .status = {.exit_code = 1},
+      .time = std::chrono::system_clock::now(),
+      .message = str("lost the store at ", place_.url, ": ", error.what())};
+  return true;
 }
 
 void Rendezvous::report_vanished(
@@ -355,13 +373,16 @@ std::optional<Failure> Rendezvous::root_cause() {
 }
 
 void Rendezvous::leave() {
+  if (lost_store_) {
+    return;
+  }
   try {
     kv_.erase(key(str("node/", arrival_)), soon());
     // Others may still have to read why the job ends.
-    const Deadline deadline = Deadline::after(
-        place_.server != nullptr ? 2 * options_.rdzv.keep_alive + options_.grace
-                                 : linger_);
-    while (!deadline.expired() && !present().empty()) {
+    const Deadline deadline =
+        Deadline::after(2 * options_.rdzv.keep_alive + options_.grace);
+    while (place_.server != nullptr && !present().empty() &&
+           !deadline.expired()) {
       interrupt_.pause(kPoll);
     }
     lease_->release();
