@@ -1,0 +1,205 @@
+#include "argosy/launch/agent.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/launch/plan.h"
+#include "argosy/launch/run_dir.h"
+#include "argosy/launch/shell.h"
+#include "argosy/launch/summary.h"
+#include "argosy/launch/supervisor.h"
+
+namespace argosy::launch {
+
+namespace {
+
+bool writes_logs(const RunOptions& options) {
+  return options.redirects.any() || options.tee.any();
+}
+
+std::string cause_text(const std::optional<Failure>& cause) {
+  if (!cause) {
+    return "the job failed";
+  }
+  return cause->pid == 0 ? cause->message
+                         : str("rank ",
+                               cause->rank,
+                               " on ",
+                               cause->host,
+                               " failed (",
+                               cause->status.text(),
+                               ")");
+}
+
+class Agent {
+ public:
+  Agent(
+      const RunOptions& options,
+      const std::vector<std::string>& argv,
+      const Environment& inherited,
+      Membership& membership,
+      SignalSource& signals,
+      int alive_fd)
+      : options_(options),
+        argv_(argv),
+        inherited_(inherited),
+        membership_(membership),
+        signals_(signals),
+        alive_fd_(alive_fd),
+        topology_(
+            options.bind_to == BindTo::None ? Topology{} : read_topology()),
+        run_dir_(
+            options.log_dir,
+            options.rdzv.run_id,
+            !options.log_dir.empty() || writes_logs(options)) {}
+
+  int run();
+
+ private:
+  struct Attempt {
+    JobPlan plan;
+    Outcome outcome;
+    std::vector<Failure> failures; // of this node, root cause first
+  };
+
+  Attempt run_attempt();
+  SuperviseOptions supervise_options();
+  std::optional<Failure> tell(const Attempt& attempt);
+  int exit_code_of_failure(
+      const Attempt& attempt, const std::optional<Failure>& cause);
+  void say_about_logs() const;
+
+  const RunOptions& options_;
+  const std::vector<std::string>& argv_;
+  const Environment& inherited_;
+  Membership& membership_;
+  SignalSource& signals_;
+  const int alive_fd_;
+  const Topology topology_;
+  RunDir run_dir_;
+};
+
+int Agent::run() {
+  say_about_logs();
+  while (true) {
+    const Attempt attempt = run_attempt();
+    const Outcome& outcome = attempt.outcome;
+    if (outcome.ending == Ending::Completed) {
+      return outcome.signal == 0 ? 0 : 128 + outcome.signal;
+    }
+    if (outcome.ending == Ending::Abandoned) {
+      return 128 + SIGKILL;
+    }
+    const std::optional<Failure> cause = tell(attempt);
+    if (outcome.ending == Ending::Signalled) {
+      return 128 + outcome.signal;
+    }
+    const int count = attempt.plan.assignment.attempt;
+    if (outcome.signal != 0 || count >= options_.max_restarts) {
+      return exit_code_of_failure(attempt, cause);
+    }
+    std::cerr << "argosy run: " << cause_text(cause) << "; restart "
+              << count + 1 << " of " << options_.max_restarts << std::endl;
+  }
+}
+
+Agent::Attempt Agent::run_attempt() {
+  Attempt attempt;
+  attempt.plan = plan_job(
+      options_,
+      membership_.join(),
+      argv_,
+      topology_,
+      inherited_,
+      run_dir_.path());
+  attempt.outcome =
+      supervise(attempt.plan, inherited_, supervise_options(), signals_);
+  attempt.failures = collect_failures(attempt.plan, attempt.outcome);
+  return attempt;
+}
+
+SuperviseOptions Agent::supervise_options() {
+  return {
+      .grace = options_.grace,
+      .ending_signals = options_.ending_signals,
+      .alive_fd = alive_fd_,
+      .stdin_fd = options_.exit_with_stdin ? STDIN_FILENO : -1,
+      .watch = membership_.watch(),
+      .watch_interval = options_.monitor_interval};
+}
+
+// Tells the other nodes why the attempt ended here, and returns the cause that
+// the whole job agrees on.
+std::optional<Failure> Agent::tell(const Attempt& attempt) {
+  if (!attempt.failures.empty()) {
+    membership_.report(attempt.failures.front());
+  } else if (attempt.outcome.ending == Ending::Signalled) {
+    const NodeAssignment& assignment = attempt.plan.assignment;
+    membership_.report(
+        {.host = assignment.own().host,
+         .role = "launcher",
+         .rank = assignment.first_worker(),
+         .status = {.signal = attempt.outcome.signal},
+         .time = std::chrono::system_clock::now(),
+         .message =
+             str("argosy run on node ",
+                 assignment.node_rank,
+                 " got ",
+                 signal_name(attempt.outcome.signal))});
+  }
+  if (const auto cause = membership_.root_cause()) {
+    return cause;
+  }
+  return attempt.failures.empty()
+      ? std::nullopt
+      : std::optional<Failure>(attempt.failures.front());
+}
+
+int Agent::exit_code_of_failure(
+    const Attempt& attempt, const std::optional<Failure>& cause) {
+  std::vector<Failure> failures = attempt.failures;
+  for (const Failure& failure : failures) {
+    if (!failure.error_file.empty()) {
+      run_dir_.keep(); // the summary names it
+    }
+  }
+  if (cause && (failures.empty() || !(failures.front() == *cause))) {
+    failures.insert(failures.begin(), *cause);
+  }
+  std::cerr << summary_text(options_.program[0], failures) << std::flush;
+  const int code = cause ? cause->status.shell_code() : 1;
+  return code == 0 ? 1 : code;
+}
+
+void Agent::say_about_logs() const {
+  if (chooses_omp_threads(options_.num_workers, inherited_) &&
+      options_.env.count("OMP_NUM_THREADS") == 0) {
+    std::cerr << "argosy run: OMP_NUM_THREADS is not set; each of the "
+              << options_.num_workers
+              << " workers gets 1, so that they do not crowd each other out. "
+                 "Set it to tune."
+              << std::endl;
+  }
+  if (options_.log_dir.empty() && writes_logs(options_)) {
+    std::cerr << "argosy run: log files are in " << run_dir_.path()
+              << std::endl;
+  }
+}
+
+} // namespace
+
+int run_agent(
+    const RunOptions& options,
+    const std::vector<std::string>& argv,
+    const Environment& inherited,
+    Membership& membership,
+    SignalSource& signals,
+    int alive_fd) {
+  return Agent(options, argv, inherited, membership, signals, alive_fd).run();
+}
+
+} // namespace argosy::launch

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "argosy/common/environment.h"
+#include "argosy/launch/membership.h"
+#include "argosy/launch/options.h"
+#include "argosy/launch/signals.h"
+
+namespace argosy::launch {
+
+// Runs the job's attempts on this node until one succeeds, all restarts are
+// used up, or a signal ends it. Returns the exit code: 0, that of the root
+// cause, or 128 + signal. `argv` comes from program_argv().
+int run_agent(
+    const RunOptions& options,
+    const std::vector<std::string>& argv,
+    const Environment& inherited,
+    Membership& membership,
+    SignalSource& signals,
+    int alive_fd);
+
+} // namespace argosy::launch

@@ -1,0 +1,181 @@
+#include "argosy/launch/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/launch/flag_table.h"
+
+namespace argosy::launch {
+
+namespace {
+
+constexpr const char* kFooter = R"(
+Names may be spelt with underscores too. A flag that is absent is taken from
+the variable PET_<NAME>, for instance PET_NPROC_PER_NODE. What follows PROGRAM
+belongs to it.
+
+Examples:
+  argosy run -n 4 ./train --lr 0.1
+  argosy run -n 8 --max-restarts 3 --log-dir logs -t 3 ./train
+  argosy run --nnodes 2 --rdzv-endpoint node0:29400 --rdzv-id job7 -n 8 ./train
+  argosy run --nnodes 2 --node-rank 1 --master-addr node0 -n 8 ./train
+  argosy run --hostfile hosts -n 8 ./train
+  argosy run --server-num 2 --trainer-num 4 ./ps_train)";
+
+std::string all_names(const Flag& flag) {
+  const std::string others = flag.others;
+  return str(others, others.empty() ? "" : ",", "--", flag.name);
+}
+
+// Options write into `line`, which must outlive the parser.
+std::unique_ptr<CLI::App> make_parser(CommandLine& line) {
+  auto app = std::make_unique<CLI::App>(
+      "Starts a program on many ranks, and ends all of them together.",
+      "argosy run");
+  app->set_help_flag("-h,--help", "print this and end");
+  app->footer(kFooter);
+  app->get_formatter()->column_width(40);
+  for (const Flag& flag : flag_table()) {
+    CLI::Option* option = nullptr;
+    if (std::string_view(flag.name) == "env") {
+      option = app->add_option("--env", line.env, flag.meaning);
+    } else if (*flag.value != '\0') {
+      const std::string name = flag.name;
+      option = app->add_option_function<std::string>(
+          all_names(flag),
+          [&line, name](const std::string& text) { line.values[name] = text; },
+          flag.meaning);
+      option->take_last();
+    } else {
+      const std::string name = flag.name;
+      option = app->add_flag_function(
+          all_names(flag),
+          [&line, name](std::int64_t count) {
+            line.values[name] = count > 0 ? "1" : "0";
+          },
+          flag.meaning);
+      option->take_last();
+    }
+    option->type_name(flag.value)->group(flag.theme);
+  }
+  return app;
+}
+
+[[noreturn]] void throw_unknown(const std::string& word) {
+  std::vector<std::string> names = {"--help"};
+  for (const Flag& flag : flag_table()) {
+    names.push_back(str("--", flag.name));
+  }
+  const auto meant = nearest(word, names);
+  throw InvalidArgument(
+      str("[launch.options] ",
+          word,
+          ": no such flag",
+          meant ? str("; did you mean ", *meant, "?") : "",
+          " See argosy run --help."));
+}
+
+// "--nproc_per_node=4" -> "--nproc-per-node=4".
+std::string with_dashes(std::string word) {
+  if (word.starts_with("--")) {
+    const auto end = std::min(word.find('='), word.size());
+    std::replace(word.begin(), word.begin() + end, '_', '-');
+  }
+  return word;
+}
+
+// How many words the flag at the front takes: itself, and its value unless
+// that is attached (--nnodes=2, -n4).
+std::size_t flag_words(const CLI::App& app, const std::string& word) {
+  const bool is_long = word.starts_with("--");
+  const std::string name =
+      is_long ? word.substr(0, word.find('=')) : word.substr(0, 2);
+  const CLI::Option* option = app.get_option_no_throw(name);
+  if (option == nullptr) {
+    throw_unknown(name);
+  }
+  const bool attached = word.size() > name.size();
+  return option->get_items_expected_min() == 0 || attached ? 1 : 2;
+}
+
+// Moves the words of our own flags to the front part; the rest is the program.
+std::pair<std::vector<std::string>, std::vector<std::string>> split_program(
+    const CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> own;
+  std::size_t next = 0;
+  while (next < words.size() && words[next].size() > 1 &&
+         words[next].starts_with('-') && words[next] != "--") {
+    const std::string word = with_dashes(words[next]);
+    const std::size_t count = flag_words(app, word);
+    ARGOSY_CHECK(
+        next + count <= words.size(),
+        "[launch.options] ",
+        word,
+        ": the value is missing");
+    own.push_back(word);
+    if (count == 2) {
+      own.push_back(words[next + 1]);
+    }
+    next += count;
+  }
+  next += next < words.size() && words[next] == "--" ? 1 : 0;
+  return {own, {words.begin() + next, words.end()}};
+}
+
+std::string variable_of(const Flag& flag) {
+  std::string name = str("PET_", flag.name);
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+    return c == '-' ? '_' : static_cast<char>(std::toupper(c));
+  });
+  return name;
+}
+
+void fill_from(const Environment& environment, CommandLine& line) {
+  for (const Flag& flag : flag_table()) {
+    const std::string variable = variable_of(flag);
+    if (line.has(flag.name) || !environment.has(variable)) {
+      continue;
+    }
+    const bool is_switch = *flag.value == '\0';
+    line.values[flag.name] = is_switch
+        ? (*environment.find_bool(variable) ? "1" : "0")
+        : *environment.find(variable);
+  }
+}
+
+} // namespace
+
+std::string CommandLine::get(
+    const std::string& name, std::string_view fallback) const {
+  const auto found = values.find(name);
+  return found == values.end() ? std::string(fallback) : found->second;
+}
+
+CommandLine parse_command_line(
+    const std::vector<std::string>& words, const Environment& environment) {
+  CommandLine line;
+  const auto app = make_parser(line);
+  auto [own, program] = split_program(*app, words);
+  line.program = std::move(program);
+  std::reverse(own.begin(), own.end()); // CLI11 takes words from the back
+  try {
+    app->parse(std::move(own));
+  } catch (const CLI::CallForHelp&) {
+    line.help = true;
+  } catch (const CLI::ParseError& error) {
+    throw InvalidArgument(str("[launch.options] ", error.what()));
+  }
+  fill_from(environment, line);
+  return line;
+}
+
+std::string run_help() {
+  CommandLine unused;
+  std::string text = make_parser(unused)->help();
+  return text;
+}
+
+} // namespace argosy::launch

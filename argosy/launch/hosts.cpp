@@ -1,0 +1,269 @@
+#include "argosy/launch/hosts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <set>
+
+#include "argosy/common/error.h"
+#include "argosy/common/file.h"
+#include "argosy/common/text.h"
+#include "argosy/launch/plan.h"
+#include "argosy/launch/program.h"
+#include "argosy/launch/shell.h"
+#include "argosy/launch/summary.h"
+#include "argosy/launch/supervisor.h"
+#include "argosy/store/kv_server.h"
+
+namespace argosy::launch {
+
+namespace {
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  std::string spaced(text);
+  std::replace(spaced.begin(), spaced.end(), '\t', ' ');
+  for (const std::string& word : split(trim(spaced), ' ')) {
+    if (!word.empty()) {
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
+int parse_slots(std::string_view text, std::string_view where) {
+  const auto slots = parse_int(text);
+  ARGOSY_CHECK(
+      slots && *slots >= 1 && *slots <= 1 << 20,
+      "[launch.hosts] --hostfile ",
+      where,
+      ": ",
+      text,
+      " is no number of processes");
+  return static_cast<int>(*slots);
+}
+
+HostSlots parse_host(
+    const std::vector<std::string>& words, std::string_view where) {
+  HostSlots host{.host = words[0]};
+  // One colon: host:N. More: an IPv6 address.
+  const std::size_t colon = host.host.find(':');
+  if (colon != std::string::npos && colon == host.host.rfind(':')) {
+    host.slots = parse_slots(host.host.substr(colon + 1), where);
+    host.host.resize(colon);
+  }
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    ARGOSY_CHECK(
+        equals != std::string::npos,
+        "[launch.hosts] --hostfile ",
+        where,
+        ": expected key=value after the host, found ",
+        words[i]);
+    if (words[i].substr(0, equals) == "slots") {
+      host.slots = parse_slots(words[i].substr(equals + 1), where);
+    }
+  }
+  return host;
+}
+
+// Flags that this launcher decides for the others, or keeps.
+bool stays_here(const std::string& flag) {
+  static const std::set<std::string> kOwn = {
+      "hostfile",
+      "ssh-command",
+      "ssh-args",
+      "nnodes",
+      "node-rank",
+      "nproc-per-node",
+      "master-addr",
+      "local-addr",
+      "rdzv-backend",
+      "rdzv-endpoint",
+      "rdzv-id",
+      "standalone",
+      "dry-run"};
+  return kOwn.count(flag) > 0;
+}
+
+// Variables that make a program find its libraries, or steer training.
+bool is_forwarded(const std::string& name) {
+  constexpr std::string_view kNames[] = {
+      "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHON_EXEC"};
+  constexpr std::string_view kPrefixes[] = {
+      "ARGOSY_",
+      "OMP_",
+      "MKL_",
+      "OPENBLAS_",
+      "TORCH",
+      "NCCL_",
+      "GLOO_",
+      "CUDA_",
+      "TP_"};
+  return std::find(std::begin(kNames), std::end(kNames), name) !=
+      std::end(kNames) ||
+      std::any_of(
+             std::begin(kPrefixes),
+             std::end(kPrefixes),
+             [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+std::string random_id() {
+  std::random_device random;
+  std::ostringstream text;
+  text << std::hex << random() << random();
+  return text.str();
+}
+
+} // namespace
+
+std::vector<HostSlots> parse_hostfile(
+    std::string_view text, std::string_view path) {
+  std::vector<HostSlots> hosts;
+  int number = 0;
+  for (const std::string& line : split(text, '\n')) {
+    ++number;
+    const auto words = words_of(line.substr(0, line.find('#')));
+    if (!words.empty()) {
+      hosts.push_back(parse_host(words, str(path, ":", number)));
+    }
+  }
+  ARGOSY_CHECK(
+      !hosts.empty(), "[launch.hosts] --hostfile ", path, ": no host in it");
+  return hosts;
+}
+
+std::string remote_command(
+    const CommandLine& line,
+    const RemoteNode& node,
+    const Environment& environment) {
+  std::vector<std::string> words = {"exec", "env"};
+  for (const auto& [name, value] : environment.variables()) {
+    if (is_forwarded(name)) {
+      words.push_back(str(name, "=", value));
+    }
+  }
+  const int slots = node.host.slots;
+  const std::string nproc =
+      slots > 0 ? str(slots) : line.get("nproc-per-node", "1");
+  words.insert(
+      words.end(),
+      {node.command,
+       "run",
+       "--exit-with-stdin",
+       str("--nnodes=", node.num_nodes),
+       str("--node-rank=", node.node_rank),
+       str("--nproc-per-node=", nproc),
+       str("--rdzv-endpoint=tcp://", node.endpoint),
+       str("--rdzv-id=", node.run_id)});
+  for (const auto& [flag, value] : line.values) {
+    if (!stays_here(flag)) {
+      words.push_back(str("--", flag, "=", value));
+    }
+  }
+  for (const std::string& entry : line.env) {
+    words.push_back(str("--env=", entry));
+  }
+  words.push_back("--");
+  words.insert(words.end(), line.program.begin(), line.program.end());
+  return str("cd ", shell_quote(node.folder), " && ", shell_join(words));
+}
+
+namespace {
+
+std::vector<std::string> ssh_words(
+    const RunOptions& options, const Environment& environment) {
+  RunOptions ssh;
+  ssh.program = words_of(options.ssh_command);
+  ssh.program_kind = ProgramKind::NoPython;
+  ARGOSY_CHECK(!ssh.program.empty(), "[launch.hosts] --ssh-command is empty");
+  std::vector<std::string> words = program_argv(ssh, environment);
+  words.insert(words.end(), options.ssh_args.begin(), options.ssh_args.end());
+  return words;
+}
+
+JobPlan plan_hosts(
+    const CommandLine& line,
+    const RunOptions& options,
+    const Environment& environment,
+    const std::vector<HostSlots>& hosts,
+    std::uint16_t port) {
+  const auto ssh = ssh_words(options, environment);
+  RemoteNode node;
+  node.num_nodes = static_cast<int>(hosts.size());
+  node.run_id = line.get("rdzv-id", random_id());
+  node.command = std::filesystem::read_symlink("/proc/self/exe").string();
+  node.folder = std::filesystem::current_path().string();
+  JobPlan plan;
+  for (const HostSlots& host : hosts) {
+    node.host = host;
+    node.endpoint = Endpoint{address_towards(host.host), port}.text();
+    WorkerSpec worker{
+        .identity = {
+            .role = "node",
+            .rank = node.node_rank,
+            .size = node.num_nodes,
+            .local_rank = node.node_rank,
+            .local_size = node.num_nodes}};
+    worker.argv = ssh;
+    worker.argv.push_back(host.host);
+    worker.argv.push_back(remote_command(line, node, environment));
+    worker.ends_with_stdin = true;
+    plan.workers.push_back(std::move(worker));
+    ++node.node_rank;
+  }
+  return plan;
+}
+
+// Longer than the hosts' own limits: they are to end by themselves and say why.
+constexpr std::chrono::milliseconds kMargin{5'000};
+
+int exit_code(
+    const std::vector<HostSlots>& hosts,
+    const JobPlan& plan,
+    const Outcome& outcome) {
+  if (outcome.signal != 0) {
+    return 128 + outcome.signal;
+  }
+  const auto failures = collect_failures(plan, outcome);
+  for (const Failure& failure : failures) {
+    std::cerr << "argosy run: " << hosts[failure.rank].host << ": "
+              << failure.status.text() << std::endl;
+  }
+  return failures.empty() ? 0 : failures[0].status.shell_code();
+}
+
+} // namespace
+
+int run_on_hosts(
+    const CommandLine& line,
+    const RunOptions& options,
+    const Environment& environment,
+    SignalSource& signals,
+    int alive_fd) {
+  const auto text = read_file(options.hostfile);
+  ARGOSY_CHECK(
+      text.has_value(),
+      "[launch.hosts] --hostfile ",
+      options.hostfile,
+      ": no such file");
+  const auto hosts = parse_hostfile(*text, options.hostfile);
+  const store::KvServer server(Endpoint{"", 0});
+  const JobPlan plan =
+      plan_hosts(line, options, environment, hosts, server.port());
+  if (options.dry_run) {
+    std::cout << plan;
+    return 0;
+  }
+  const SuperviseOptions supervise_options{
+      .grace = options.grace + kMargin,
+      .linger = options.grace + kMargin,
+      .ending_signals = options.ending_signals,
+      .alive_fd = alive_fd};
+  const Outcome outcome =
+      supervise(plan, environment, supervise_options, signals);
+  return exit_code(hosts, plan, outcome);
+}
+
+} // namespace argosy::launch

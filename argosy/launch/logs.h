@@ -1,0 +1,54 @@
+#pragma once
+
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace argosy::launch {
+
+// Which of a worker's streams are meant, as torchrun counts: 0 none, 1 stdout,
+// 2 stderr, 3 both.
+struct StreamChoice {
+  int everyone = 0;
+  std::map<int, int> by_local_rank; // exceptions from `everyone`
+
+  bool out(int local_rank) const { return (of(local_rank) & 1) != 0; }
+  bool err(int local_rank) const { return (of(local_rank) & 2) != 0; }
+  bool any() const;
+
+  bool operator==(const StreamChoice&) const = default;
+
+ private:
+  int of(int local_rank) const;
+};
+
+// "3", or by local rank "0:1,1:2" (the others: none). Throws InvalidArgument
+// that names `flag`.
+StreamChoice parse_streams(std::string_view text, std::string_view flag);
+
+// Where one stream of a worker goes.
+struct StreamPlan {
+  bool console = true; // alone: the worker writes to our own stream, unchanged
+  std::string file;    // with console: both, by way of the launcher
+
+  bool operator==(const StreamPlan&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const StreamPlan& plan);
+
+// The folder of one worker: <run>/attempt_<n>/<name>.
+std::string worker_log_dir(
+    std::string_view run_dir, int attempt, std::string_view name);
+
+// What stands before each line of a worker that is shown on the console:
+// `form` with ${role_name}, ${local_rank} and ${rank} filled in, or, when it is
+// empty, "[<role><local rank>]:".
+std::string line_prefix(
+    std::string_view form, std::string_view role, int local_rank, int rank);
+
+// Creates <log_dir>/<run_id>_<random>; without a log_dir, in the system's
+// temporary folder. Throws SystemError.
+std::string make_run_dir(const std::string& log_dir, const std::string& run_id);
+
+} // namespace argosy::launch

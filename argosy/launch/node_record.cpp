@@ -1,0 +1,219 @@
+#include "argosy/launch/node_record.h"
+
+#include <nlohmann/json.hpp>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+
+namespace argosy::launch {
+
+std::vector<int> order_nodes(const Arrivals& arrivals) {
+  std::map<int, int> by_rank;
+  for (const auto& [arrival, record] : arrivals) {
+    if (record.requested_rank) {
+      by_rank.emplace(*record.requested_rank, arrival);
+    }
+  }
+  int next = 0;
+  for (const auto& [arrival, record] : arrivals) {
+    if (!record.requested_rank) {
+      while (by_rank.count(next) > 0) {
+        ++next;
+      }
+      by_rank.emplace(next, arrival);
+    }
+  }
+  std::vector<int> order;
+  for (const auto& [rank, arrival] : by_rank) {
+    order.push_back(arrival);
+  }
+  return order;
+}
+
+namespace {
+
+// Names alone do not tell nodes apart where all are called localhost.
+std::string label(const Node& node) {
+  return str(node.host, " (", node.address, ")");
+}
+
+} // namespace
+
+std::optional<std::string> find_conflict(const Arrivals& arrivals) {
+  std::map<int, std::string> host_by_rank;
+  for (const auto& [arrival, record] : arrivals) {
+    const NodeRecord& first = arrivals.begin()->second;
+    if (record.min_nodes != first.min_nodes ||
+        record.max_nodes != first.max_nodes) {
+      return str(
+          "--nnodes differs: ",
+          label(first.node),
+          " expects ",
+          first.max_nodes,
+          " nodes, ",
+          label(record.node),
+          " ",
+          record.max_nodes);
+    }
+    if (!record.requested_rank) {
+      continue;
+    }
+    const auto [known, is_new] =
+        host_by_rank.emplace(*record.requested_rank, label(record.node));
+    if (!is_new) {
+      return str(
+          "--node-rank ",
+          *record.requested_rank,
+          " is given to two nodes: ",
+          known->second,
+          " and ",
+          label(record.node));
+    }
+  }
+  return std::nullopt;
+}
+
+std::string missing_nodes_text(
+    const Arrivals& arrivals, int expected, const std::string& limit) {
+  std::vector<std::string> hosts;
+  std::map<int, bool> taken;
+  bool all_ask = true;
+  for (const auto& [arrival, record] : arrivals) {
+    hosts.push_back(label(record.node));
+    all_ask = all_ask && record.requested_rank.has_value();
+    taken[record.requested_rank.value_or(-1)] = true;
+  }
+  std::vector<int> missing;
+  for (int rank = 0; rank < expected && all_ask; ++rank) {
+    if (!taken[rank]) {
+      missing.push_back(rank);
+    }
+  }
+  return str(
+      arrivals.size(),
+      " of ",
+      expected,
+      " nodes came within ",
+      limit,
+      ": ",
+      join(hosts, ", "),
+      missing.empty() ? "" : "; missing node ranks: ",
+      ranges_text(missing));
+}
+
+namespace {
+
+using nlohmann::json;
+
+json describe(const NodeRecord& record) {
+  return {
+      {"host", record.node.host},
+      {"address", record.node.address},
+      {"num_servers", record.node.num_servers},
+      {"num_workers", record.node.num_workers},
+      {"ports", record.node.ports},
+      {"requested_rank", record.requested_rank.value_or(-1)},
+      {"min_nodes", record.min_nodes},
+      {"max_nodes", record.max_nodes},
+      {"master_port", record.master_port}};
+}
+
+NodeRecord read_record(const json& fields) {
+  NodeRecord record;
+  record.node = {
+      .host = fields.at("host"),
+      .address = fields.at("address"),
+      .num_servers = fields.at("num_servers"),
+      .num_workers = fields.at("num_workers"),
+      .ports = fields.at("ports")};
+  if (const int rank = fields.at("requested_rank"); rank >= 0) {
+    record.requested_rank = rank;
+  }
+  record.min_nodes = fields.at("min_nodes");
+  record.max_nodes = fields.at("max_nodes");
+  record.master_port = fields.at("master_port");
+  return record;
+}
+
+Failure read_failure(const json& fields) {
+  return {
+      .host = fields.at("host"),
+      .role = fields.at("role"),
+      .rank = fields.at("rank"),
+      .local_rank = fields.at("local_rank"),
+      .pid = fields.at("pid"),
+      .status =
+          {.exit_code = fields.at("exit_code"), .signal = fields.at("signal")},
+      .time = std::chrono::system_clock::time_point(
+          std::chrono::milliseconds(fields.at("time_ms").get<long long>())),
+      .error_file = fields.at("error_file"),
+      .message = fields.at("message"),
+      .output_tail = fields.at("output_tail")};
+}
+
+template <typename Reader>
+auto parse_with(const std::string& text, Reader read) {
+  try {
+    return read(json::parse(text));
+  } catch (const json::exception& error) {
+    throw StoreError(str(
+        "[launch.rendezvous] a node speaks another version: ", error.what()));
+  }
+}
+
+// Workers may print any bytes; JSON takes UTF-8 only.
+std::string dump(const json& document) {
+  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+} // namespace
+
+std::string to_json(const NodeRecord& record) {
+  return dump(describe(record));
+}
+
+NodeRecord parse_node_record(const std::string& text) {
+  return parse_with(text, read_record);
+}
+
+std::string to_json(const Arrivals& arrivals) {
+  json all = json::object();
+  for (const auto& [arrival, record] : arrivals) {
+    all[str(arrival)] = describe(record);
+  }
+  return dump(all);
+}
+
+Arrivals parse_arrivals(const std::string& text) {
+  return parse_with(text, [](const json& all) {
+    Arrivals arrivals;
+    for (const auto& [arrival, fields] : all.items()) {
+      arrivals[std::stoi(arrival)] = read_record(fields);
+    }
+    return arrivals;
+  });
+}
+
+std::string to_json(const Failure& failure) {
+  const auto since_epoch = failure.time.time_since_epoch();
+  return dump(
+      {{"host", failure.host},
+       {"role", failure.role},
+       {"rank", failure.rank},
+       {"local_rank", failure.local_rank},
+       {"pid", failure.pid},
+       {"exit_code", failure.status.exit_code},
+       {"signal", failure.status.signal},
+       {"time_ms",
+        std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch)
+            .count()},
+       {"error_file", failure.error_file},
+       {"message", failure.message},
+       {"output_tail", failure.output_tail}});
+}
+
+Failure parse_failure(const std::string& text) {
+  return parse_with(text, read_failure);
+}
+
+} // namespace argosy::launch

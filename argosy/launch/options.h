@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "argosy/common/environment.h"
+#include "argosy/common/net.h"
+#include "argosy/launch/binding.h"
+#include "argosy/launch/flags.h"
+#include "argosy/launch/logs.h"
+
+namespace argosy::launch {
+
+enum class RdzvBackend { Static, Tcp, Etcd };
+
+enum class ProgramKind { Automatic, Module, RunPath, NoPython };
+
+// How the nodes of a job find each other.
+struct RdzvOptions {
+  RdzvBackend backend = RdzvBackend::Static;
+  std::string endpoint; // "host:port", for etcd "host:port/prefix"
+  std::string run_id = "none";
+  std::chrono::milliseconds timeout{600'000};
+  // With fewer than the most nodes: how long to wait for one more.
+  std::chrono::milliseconds last_call{30'000};
+  // How long a node may be silent before it counts as lost.
+  std::chrono::milliseconds keep_alive{5'000};
+
+  bool operator==(const RdzvOptions&) const = default;
+};
+
+// What `argosy run` is asked to do. docs/launch.md describes the flags.
+struct RunOptions {
+  int min_nodes = 1;
+  int max_nodes = 1;
+  std::optional<int> node_rank;
+  int num_workers = 1; // on this node
+  int num_servers = 0; // on this node
+  std::string role = "default";
+  std::string master_addr = "127.0.0.1";
+  std::optional<std::uint16_t> master_port;
+  std::string local_addr;
+  RdzvOptions rdzv;
+
+  // Parameter-server jobs whose processes are all listed; else empty.
+  std::vector<Endpoint> servers;
+  std::vector<Endpoint> trainers;
+
+  std::string hostfile;
+  std::string ssh_command = "ssh";
+  std::vector<std::string> ssh_args;
+  bool exit_with_stdin = false;
+
+  std::vector<std::string> program; // with its arguments
+  ProgramKind program_kind = ProgramKind::Automatic;
+  std::map<std::string, std::string> env;
+  bool dry_run = false;
+
+  std::string log_dir;
+  StreamChoice redirects;
+  StreamChoice tee;
+  std::set<int> shown_local_ranks; // empty: all
+
+  int max_restarts = 0;
+  std::chrono::milliseconds monitor_interval{100};
+  std::chrono::milliseconds grace{30'000};
+  std::vector<int> ending_signals; // those that end the job
+  BindTo bind_to = BindTo::None;
+
+  bool operator==(const RunOptions&) const = default;
+};
+
+// Understands the command line; throws InvalidArgument that names the flag and
+// its value. `num_cpus` and `num_gpus` stand for the machine.
+RunOptions to_options(const CommandLine& line, int num_cpus, int num_gpus);
+
+// The signals that are passed on to the workers: those that end the job, and
+// SIGUSR1 and SIGUSR2, which by themselves do not.
+std::vector<int> forwarded_signals(const RunOptions& options);
+
+// CPUs that this process may use, and CUDA devices that `environment` lets it
+// see.
+int count_cpus();
+int count_gpus(const Environment& environment);
+
+} // namespace argosy::launch

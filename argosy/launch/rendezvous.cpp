@@ -1,0 +1,401 @@
+#include "argosy/launch/rendezvous.h"
+
+#include <algorithm>
+
+#include "argosy/common/deadline.h"
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/launch/node_record.h"
+#include "argosy/launch/reserved_ports.h"
+
+namespace argosy::launch {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPoll{50};
+
+// Limit of a single call to the store.
+Deadline soon() {
+  return Deadline::after(std::chrono::seconds(5));
+}
+
+// Keys of a job, all under argosy/<run id>/:
+//   attempt        "<epoch>.<restarts>": which attempt is on. A new job of the
+//                  same id, after one that is over, opens a new epoch.
+// and for each attempt, under <epoch>.<restarts>/:
+//   arrivals       counts nodes that came
+//   node/<arrival> a NodeRecord, leased: it lives as long as its launcher
+//   closed         the Arrivals that form the attempt
+//   error          why the rendezvous is impossible
+//   failure        the root cause: the Failure that was reported first
+//   done/<arrival> that node's workers have succeeded
+struct AttemptId {
+  int epoch = 0;
+  int restarts = 0;
+
+  std::string text() const { return str(epoch, ".", restarts); }
+
+  static AttemptId parse(const std::string& text) {
+    const auto parts = split(text, '.');
+    const auto epoch = parse_int(parts.size() == 2 ? parts[0] : "");
+    const auto restarts = parse_int(parts.size() == 2 ? parts[1] : "");
+    if (!epoch || !restarts) {
+      throw StoreError(str("[launch.rendezvous] bad attempt \"", text, "\""));
+    }
+    return {static_cast<int>(*epoch), static_cast<int>(*restarts)};
+  }
+};
+
+class Rendezvous : public Membership, public JobWatch {
+ public:
+  Rendezvous(
+      const RunOptions& options, MeetingPlace place, Interrupt& interrupt)
+      : options_(options),
+        place_(std::move(place)),
+        kv_(*place_.kv),
+        interrupt_(interrupt),
+        base_(str("argosy/", options.rdzv.run_id, "/")),
+        lease_(kv_.grant(options.rdzv.keep_alive, soon())) {}
+
+  NodeAssignment join() override;
+  JobWatch* watch() override { return this; }
+  void report(const Failure& failure) override;
+  std::optional<Failure> root_cause() override;
+  void leave() override;
+
+  bool must_stop() override;
+  bool all_done() override;
+
+ private:
+  std::string key(std::string_view name) const {
+    return str(base_, attempt_.text(), "/", name);
+  }
+  void open_attempt();
+  void open_epoch();
+  void arrive();
+  NodeRecord own_record();
+  Arrivals present();
+  bool try_close(const Arrivals& here);
+  bool accept_closed();
+  bool is_over(const Arrivals& members);
+  void check_turned_away();
+  void check_conflict(const Arrivals& here);
+  NodeAssignment assign() const;
+  bool lose_store(const Error& error);
+  void report_vanished(const std::map<std::string, std::string>& state);
+
+  const RunOptions& options_;
+  const MeetingPlace place_;
+  store::Kv& kv_;
+  Interrupt& interrupt_;
+  const std::string base_;
+  std::unique_ptr<store::Lease> lease_;
+  ReservedPorts ports_;
+
+  AttemptId attempt_;
+  bool joined_ = false; // took part in an attempt before
+  int arrival_ = -1;
+  Arrivals members_; // of the current attempt
+  std::optional<Deadline> last_call_;
+  // When we are no part of the attempt: how long to wait for its end.
+  std::optional<Deadline> turned_away_;
+  std::optional<Failure> lost_store_;
+};
+
+NodeAssignment Rendezvous::join() {
+  const Deadline deadline = Deadline::after(options_.rdzv.timeout);
+  open_attempt();
+  arrive();
+  while (!accept_closed()) {
+    const Arrivals here = present();
+    check_conflict(here);
+    if (!try_close(here) && deadline.expired()) {
+      throw TimeoutError(str(
+          "[launch.rendezvous] --rdzv-id ",
+          options_.rdzv.run_id,
+          " at ",
+          place_.url,
+          ": ",
+          missing_nodes_text(here, options_.min_nodes, deadline.limit_text())));
+    }
+    interrupt_.pause(kPoll);
+  }
+  joined_ = true;
+  return assign();
+}
+
+// After a failure all nodes move on to the next attempt; whoever is first
+// writes it.
+void Rendezvous::open_attempt() {
+  if (lost_store_) {
+    throw StoreError(str("[launch.rendezvous] ", lost_store_->message));
+  }
+  const std::string name = base_ + "attempt";
+  if (joined_) {
+    AttemptId next = attempt_;
+    ++next.restarts;
+    kv_.compare_set(name, attempt_.text(), next.text(), soon());
+  } else {
+    kv_.compare_set(name, std::nullopt, AttemptId{}.text(), soon());
+  }
+  attempt_ = AttemptId::parse(kv_.get(name, soon()).value_or(""));
+  // The error of nodes that are gone is none of ours.
+  if (kv_.get(key("error"), soon()) && present().empty()) {
+    open_epoch();
+  }
+}
+
+void Rendezvous::open_epoch() {
+  const std::string name = base_ + "attempt";
+  const AttemptId fresh{attempt_.epoch + 1, 0};
+  kv_.compare_set(name, attempt_.text(), fresh.text(), soon());
+  attempt_ = AttemptId::parse(kv_.get(name, soon()).value_or(""));
+}
+
+void Rendezvous::arrive() {
+  members_.clear();
+  last_call_.reset();
+  arrival_ = static_cast<int>(kv_.add(key("arrivals"), 1, soon()));
+  kv_.set(
+      key(str("node/", arrival_)), to_json(own_record()), soon(), lease_.get());
+}
+
+NodeRecord Rendezvous::own_record() {
+  const int num_processes = options_.num_servers + options_.num_workers;
+  return {
+      .node =
+          {.host = host_name(),
+           .address = place_.address,
+           .num_servers = options_.num_servers,
+           .num_workers = options_.num_workers,
+           .ports = ports_.reserve(num_processes)},
+      .requested_rank = options_.node_rank,
+      .min_nodes = options_.min_nodes,
+      .max_nodes = options_.max_nodes,
+      .master_port = ports_.reserve_master(options_.master_port.value_or(0))};
+}
+
+Arrivals Rendezvous::present() {
+  Arrivals here;
+  const std::string prefix = key("node/");
+  for (const auto& [name, value] : kv_.list(prefix, soon())) {
+    if (const auto arrival = parse_int(name.substr(prefix.size()))) {
+      here[static_cast<int>(*arrival)] = parse_node_record(value);
+    }
+  }
+  return here;
+}
+
+void Rendezvous::check_conflict(const Arrivals& here) {
+  std::optional<std::string> conflict = kv_.get(key("error"), soon());
+  if (!conflict) {
+    conflict = find_conflict(here);
+    if (!conflict) {
+      return;
+    }
+    kv_.set(key("error"), *conflict, soon());
+  }
+  throw InvalidArgument(
+      str("[launch.rendezvous] --rdzv-id ",
+          options_.rdzv.run_id,
+          " at ",
+          place_.url,
+          ": ",
+          *conflict));
+}
+
+// Whether enough nodes are here; then the list is closed, by us or another.
+bool Rendezvous::try_close(const Arrivals& here) {
+  const int count = static_cast<int>(here.size());
+  if (count < options_.min_nodes) {
+    last_call_.reset();
+    return false;
+  }
+  if (count < options_.max_nodes) {
+    if (!last_call_) {
+      last_call_ = Deadline::after(options_.rdzv.last_call);
+    }
+    if (!last_call_->expired()) {
+      return false;
+    }
+  }
+  Arrivals taken(
+      here.begin(),
+      std::next(here.begin(), std::min(count, options_.max_nodes)));
+  kv_.compare_set(key("closed"), std::nullopt, to_json(taken), soon());
+  return true;
+}
+
+// Whether the attempt is closed with us in it. When it is closed without us,
+// looks for the next one.
+bool Rendezvous::accept_closed() {
+  const auto closed = kv_.get(key("closed"), soon());
+  if (!closed) {
+    return false;
+  }
+  Arrivals members = parse_arrivals(*closed);
+  if (members.count(arrival_) > 0) {
+    members_ = std::move(members);
+    return true;
+  }
+  const std::string own = key(str("node/", arrival_));
+  const std::string before = attempt_.text();
+  if (is_over(members)) {
+    open_epoch();
+  } else {
+    attempt_ =
+        AttemptId::parse(kv_.get(base_ + "attempt", soon()).value_or(before));
+  }
+  if (attempt_.text() != before) {
+    kv_.erase(own, soon());
+    arrive();
+    return false;
+  }
+  check_turned_away();
+  return false;
+}
+
+// A job that has all its nodes may still lose one, and take us in its place;
+// without restarts it will not.
+void Rendezvous::check_turned_away() {
+  if (!turned_away_) {
+    turned_away_ = Deadline::after(
+        options_.max_restarts > 0 ? options_.rdzv.timeout
+                                  : 2 * options_.rdzv.keep_alive);
+  }
+  if (turned_away_->expired()) {
+    throw InvalidArgument(
+        str("[launch.rendezvous] --rdzv-id ",
+            options_.rdzv.run_id,
+            " at ",
+            place_.url,
+            ": this job has all its nodes already"));
+  }
+}
+
+bool Rendezvous::is_over(const Arrivals& members) {
+  const Arrivals here = present();
+  return std::none_of(members.begin(), members.end(), [&](const auto& member) {
+    return here.count(member.first) > 0;
+  });
+}
+
+NodeAssignment Rendezvous::assign() const {
+  NodeAssignment assignment;
+  assignment.run_id = options_.rdzv.run_id;
+  assignment.attempt = attempt_.restarts;
+  for (const int arrival : order_nodes(members_)) {
+    const NodeRecord& record = members_.at(arrival);
+    if (assignment.nodes.empty()) {
+      assignment.master = {record.node.address, record.master_port};
+    }
+    if (arrival == arrival_) {
+      assignment.node_rank = assignment.num_nodes();
+    }
+    assignment.nodes.push_back(record.node);
+  }
+  return assignment;
+}
+
+bool Rendezvous::must_stop() {
+  try {
+    // Short: signals wait meanwhile.
+    const auto state =
+        kv_.list(key(""), Deadline::after(std::chrono::seconds(1)));
+    if (state.count(key("failure")) > 0) {
+      return true;
+    }
+    report_vanished(state);
+    return false; // the next look finds what we reported
+  } catch (const TimeoutError& error) {
+    // As long as our lease lives, the others count on us.
+    return !lease_->alive() && lose_store(error);
+  } catch (const StoreError& error) {
+    return lose_store(error);
+  }
+}
+
+bool Rendezvous::lose_store(const Error& error) {
+  lost_store_ = Failure{
+      .host = host_name(),
+      .role = "launcher",
+      .status = {.exit_code = 1},
+      .time = std::chrono::system_clock::now(),
+      .message = str("lost the store at ", place_.url, ": ", error.what())};
+  return true;
+}
+
+void Rendezvous::report_vanished(
+    const std::map<std::string, std::string>& state) {
+  int node_rank = 0;
+  for (const int arrival : order_nodes(members_)) {
+    const bool gone = state.count(key(str("node/", arrival))) == 0 &&
+        state.count(key(str("done/", arrival))) == 0;
+    if (gone) {
+      const std::string& host = members_.at(arrival).node.host;
+      report(
+          {.host = host,
+           .role = "launcher",
+           .status = {.exit_code = 1},
+           .time = std::chrono::system_clock::now(),
+           .message =
+               str("node ",
+                   node_rank,
+                   ": argosy run on ",
+                   host,
+                   " is gone, or was silent for ",
+                   duration_text(options_.rdzv.keep_alive))});
+      return;
+    }
+    ++node_rank;
+  }
+}
+
+bool Rendezvous::all_done() {
+  kv_.set(key(str("done/", arrival_)), "1", soon());
+  return kv_.list(key("done/"), soon()).size() == members_.size();
+}
+
+void Rendezvous::report(const Failure& failure) {
+  if (!lost_store_) {
+    kv_.compare_set(key("failure"), std::nullopt, to_json(failure), soon());
+  }
+}
+
+std::optional<Failure> Rendezvous::root_cause() {
+  if (lost_store_) {
+    return lost_store_;
+  }
+  const auto text = kv_.get(key("failure"), soon());
+  return text ? std::optional<Failure>(parse_failure(*text)) : std::nullopt;
+}
+
+void Rendezvous::leave() {
+  if (lost_store_) {
+    return;
+  }
+  try {
+    kv_.erase(key(str("node/", arrival_)), soon());
+    // Others may still have to read why the job ends.
+    const Deadline deadline =
+        Deadline::after(2 * options_.rdzv.keep_alive + options_.grace);
+    while (place_.server != nullptr && !present().empty() &&
+           !deadline.expired()) {
+      interrupt_.pause(kPoll);
+    }
+    lease_->release();
+  } catch (const Error&) {
+    // The store is gone, or somebody is in a hurry: our lease runs out.
+  }
+}
+
+} // namespace
+
+std::unique_ptr<Membership> make_rendezvous(
+    const RunOptions& options, MeetingPlace place, Interrupt& interrupt) {
+  return std::make_unique<Rendezvous>(options, std::move(place), interrupt);
+}
+
+} // namespace argosy::launch

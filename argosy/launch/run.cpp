@@ -1,0 +1,108 @@
+#include "argosy/launch/run.h"
+
+#include <functional>
+#include <iostream>
+#include <memory>
+
+#include "argosy/common/environment.h"
+#include "argosy/launch/agent.h"
+#include "argosy/launch/flags.h"
+#include "argosy/launch/guard.h"
+#include "argosy/launch/hosts.h"
+#include "argosy/launch/interrupt.h"
+#include "argosy/launch/membership.h"
+#include "argosy/launch/options.h"
+#include "argosy/launch/plan.h"
+#include "argosy/launch/program.h"
+#include "argosy/launch/rendezvous.h"
+
+namespace argosy::launch {
+
+namespace {
+
+struct Leaving {
+  Membership& membership;
+  ~Leaving() { membership.leave(); }
+};
+
+// What workers find before their own variables are added: --env counts when
+// the program is looked up.
+Environment worker_environment(
+    const RunOptions& options, Environment environment) {
+  for (const auto& [name, value] : options.env) {
+    environment.set(name, value);
+  }
+  return environment;
+}
+
+void print_plan(
+    const RunOptions& options,
+    const std::vector<std::string>& argv,
+    const Environment& environment) {
+  const auto membership = make_static_membership(options);
+  const Topology topology =
+      options.bind_to == BindTo::None ? Topology{} : read_topology();
+  const std::string run_dir =
+      options.log_dir.empty() ? "LOG_DIR" : options.log_dir + "/RUN";
+  std::cout << plan_job(
+      options, membership->join(), argv, topology, environment, run_dir);
+}
+
+std::unique_ptr<Membership> make_membership(
+    const RunOptions& options, Interrupt& interrupt) {
+  if (options.rdzv.backend == RdzvBackend::Static) {
+    return make_static_membership(options);
+  }
+  return make_rendezvous(
+      options,
+      open_meeting_place(options.rdzv, options.local_addr, interrupt),
+      interrupt);
+}
+
+// Runs `agent` as a member of the job, and leaves the job however it ends.
+int run_job(
+    const RunOptions& options,
+    Interrupt& interrupt,
+    const std::function<int(Membership&)>& agent) {
+  try {
+    const auto membership = make_membership(options, interrupt);
+    const Leaving leaving{*membership};
+    return agent(*membership);
+  } catch (const Interrupted& interrupted) {
+    return 128 + interrupted.signal();
+  }
+}
+
+} // namespace
+
+int run(const std::vector<std::string>& words) {
+  const Environment own = Environment::of_process();
+  const CommandLine line = parse_command_line(words, own);
+  if (line.help) {
+    std::cout << run_help();
+    return 0;
+  }
+  const RunOptions options = to_options(line, count_cpus(), count_gpus(own));
+  const Environment environment = worker_environment(options, own);
+  if (!options.hostfile.empty()) {
+    return run_guarded(forwarded_signals(options), [&](int alive_fd) {
+      SignalSource signals(forwarded_signals(options));
+      return run_on_hosts(line, options, own, signals, alive_fd);
+    });
+  }
+  const auto argv = program_argv(options, environment);
+  if (options.dry_run) {
+    print_plan(options, argv, environment);
+    return 0;
+  }
+  return run_guarded(forwarded_signals(options), [&](int alive_fd) {
+    SignalSource signals(forwarded_signals(options));
+    Interrupt interrupt(signals, options.ending_signals, alive_fd);
+    return run_job(options, interrupt, [&](Membership& membership) {
+      return run_agent(
+          options, argv, environment, membership, signals, alive_fd);
+    });
+  });
+}
+
+} // namespace argosy::launch

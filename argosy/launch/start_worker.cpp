@@ -1,0 +1,82 @@
+#include "argosy/launch/start_worker.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "argosy/common/error.h"
+#include "argosy/launch/child.h"
+#include "argosy/launch/fd.h"
+
+namespace argosy::launch {
+
+namespace {
+
+// What the worker writes to. Owned until it has started; our own console is
+// duplicated, so that all cases close alike.
+Fd open_stream(
+    const StreamPlan& plan,
+    int console_fd,
+    const std::string& prefix,
+    OutputPump& pump) {
+  if (plan.file.empty()) {
+    return plan.console ? Fd(::dup(console_fd)) : open_null();
+  }
+  if (!plan.console) {
+    return create_file(plan.file);
+  }
+  Pipe pipe = make_pipe();
+  pump.add(std::move(pipe.read), create_file(plan.file), console_fd, prefix);
+  return std::move(pipe.write);
+}
+
+void make_folder_of(const std::string& file) {
+  if (file.empty()) {
+    return;
+  }
+  const auto folder = std::filesystem::path(file).parent_path();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw SystemError(
+        str("[launch.logs] ", folder.string(), ": ", error.message()));
+  }
+}
+
+Fd open_stdin(const WorkerSpec& worker, Fd& hold) {
+  if (worker.ends_with_stdin) {
+    Pipe pipe = make_pipe();
+    hold = std::move(pipe.write);
+    return std::move(pipe.read);
+  }
+  // A terminal stays ours: workers are not in its foreground group, and would
+  // be stopped when they read from it.
+  return worker.reads_stdin && ::isatty(STDIN_FILENO) == 0
+      ? Fd(::dup(STDIN_FILENO))
+      : open_null();
+}
+
+} // namespace
+
+StartedWorker start_worker(
+    const WorkerSpec& worker, const Environment& inherited, OutputPump& pump) {
+  make_folder_of(worker.error_file);
+  StartedWorker started;
+  const Fd in = open_stdin(worker, started.stdin_hold);
+  const Fd out = open_stream(worker.out, STDOUT_FILENO, worker.prefix, pump);
+  const Fd err = open_stream(worker.err, STDERR_FILENO, worker.prefix, pump);
+  ChildSpec child{
+      .argv = worker.argv,
+      .environment = inherited.variables(),
+      .cpus = worker.cpus,
+      .stdin_fd = in.get(),
+      .stdout_fd = out.get(),
+      .stderr_fd = err.get()};
+  for (const auto& [name, value] : worker.variables) {
+    child.environment[name] = value;
+  }
+  started.pid = start_child(child);
+  return started;
+}
+
+} // namespace argosy::launch

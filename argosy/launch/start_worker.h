@@ -1,0 +1,21 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include "argosy/common/environment.h"
+#include "argosy/launch/output.h"
+#include "argosy/launch/plan.h"
+
+namespace argosy::launch {
+
+struct StartedWorker {
+  pid_t pid = 0;
+  Fd stdin_hold; // set for a worker that ends with its standard input
+};
+
+// Starts the process that `worker` describes, with its folder, files and pipes;
+// `pump` gets the ends that the launcher reads. Throws SystemError.
+StartedWorker start_worker(
+    const WorkerSpec& worker, const Environment& inherited, OutputPump& pump);
+
+} // namespace argosy::launch

@@ -1,0 +1,151 @@
+#include <algorithm>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/launch/membership.h"
+#include "argosy/launch/reserved_ports.h"
+
+namespace argosy::launch {
+
+namespace {
+
+void add_process(
+    std::vector<Node>& nodes, const Endpoint& endpoint, int Node::*count) {
+  auto node = std::find_if(nodes.begin(), nodes.end(), [&](const Node& known) {
+    return known.address == endpoint.host;
+  });
+  if (node == nodes.end()) {
+    node = nodes.insert(
+        nodes.end(),
+        {.host = endpoint.host, .address = endpoint.host, .num_workers = 0});
+  }
+  ++((*node).*count);
+  node->ports.push_back(endpoint.port); // servers come before trainers
+}
+
+std::vector<std::string> texts(const std::vector<Endpoint>& endpoints) {
+  std::vector<std::string> all;
+  for (const Endpoint& endpoint : endpoints) {
+    all.push_back(endpoint.text());
+  }
+  return all;
+}
+
+int own_index(const std::vector<Node>& nodes, const RunOptions& options) {
+  if (options.node_rank) {
+    return std::min<int>(*options.node_rank, nodes.size() - 1);
+  }
+  std::vector<int> local;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::string& address = nodes[i].address;
+    const bool is_own = options.local_addr.empty()
+        ? is_local_host(address)
+        : address == options.local_addr;
+    if (is_own) {
+      local.push_back(static_cast<int>(i));
+    }
+  }
+  ARGOSY_CHECK(
+      local.size() == 1,
+      "[launch.roles] --servers, --trainers: ",
+      local.size(),
+      " of their ",
+      nodes.size(),
+      " hosts are this machine, expected 1; --local-addr can tell which");
+  return local[0];
+}
+
+class StaticMembership : public Membership {
+ public:
+  explicit StaticMembership(const RunOptions& options) : options_(options) {}
+
+  NodeAssignment join() override {
+    NodeAssignment assignment = options_.servers.empty() ? counted() : listed();
+    assignment.run_id = options_.rdzv.run_id;
+    assignment.attempt = attempt_++;
+    return assignment;
+  }
+
+  JobWatch* watch() override { return nullptr; }
+  void report(const Failure&) override {}
+  std::optional<Failure> root_cause() override { return std::nullopt; }
+  void leave() override {}
+
+ private:
+  // Every node starts as many processes as this one.
+  NodeAssignment counted() {
+    NodeAssignment assignment;
+    assignment.node_rank = options_.node_rank.value_or(0);
+    Node node{
+        .host = host_name(),
+        .num_servers = options_.num_servers,
+        .num_workers = options_.num_workers};
+    assignment.nodes.assign(options_.max_nodes, node);
+    if (options_.max_nodes == 1) {
+      Node& own = assignment.nodes[0];
+      own.address = options_.local_addr.empty() ? options_.master_addr
+                                                : options_.local_addr;
+      own.ports = ports_.reserve(own.num_servers + own.num_workers);
+    }
+    ARGOSY_CHECK(
+        options_.max_nodes == 1 || options_.num_servers == 0,
+        "[launch.roles] --server-num on ",
+        options_.max_nodes,
+        " nodes takes a rendezvous (--rdzv-endpoint), or --servers");
+    assignment.master = master(assignment.node_rank, options_.max_nodes);
+    return assignment;
+  }
+
+  NodeAssignment listed() {
+    NodeAssignment assignment;
+    assignment.nodes = listed_nodes(options_.servers, options_.trainers);
+    assignment.node_rank = own_index(assignment.nodes, options_);
+    assignment.master = master(assignment.node_rank, assignment.num_nodes());
+    if (options_.master_addr == "127.0.0.1") {
+      assignment.master.host = options_.trainers[0].host;
+    }
+    return assignment;
+  }
+
+  Endpoint master(int node_rank, int num_nodes) {
+    const auto given = options_.master_port;
+    const std::uint16_t fixed = given.value_or(num_nodes > 1 ? 29500 : 0);
+    if (node_rank > 0) {
+      return {options_.master_addr, fixed};
+    }
+    return {options_.master_addr, ports_.reserve_master(fixed)};
+  }
+
+  const RunOptions options_;
+  int attempt_ = 0;
+  ReservedPorts ports_;
+};
+
+} // namespace
+
+std::vector<Node> listed_nodes(
+    const std::vector<Endpoint>& servers,
+    const std::vector<Endpoint>& trainers) {
+  NodeAssignment assignment;
+  for (const Endpoint& server : servers) {
+    add_process(assignment.nodes, server, &Node::num_servers);
+  }
+  for (const Endpoint& trainer : trainers) {
+    add_process(assignment.nodes, trainer, &Node::num_workers);
+  }
+  ARGOSY_CHECK(
+      assignment.server_endpoints() == texts(servers) &&
+          assignment.worker_endpoints() == texts(trainers),
+      "[launch.roles] --servers ",
+      join(texts(servers), ","),
+      " --trainers ",
+      join(texts(trainers), ","),
+      ": the endpoints of a host must stand together, hosts in one order");
+  return assignment.nodes;
+}
+
+std::unique_ptr<Membership> make_static_membership(const RunOptions& options) {
+  return std::make_unique<StaticMembership>(options);
+}
+
+} // namespace argosy::launch

@@ -1,0 +1,153 @@
+#include "argosy/launch/summary.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+
+#include "argosy/common/error.h"
+#include "argosy/common/net.h"
+#include "argosy/launch/error_file.h"
+
+namespace argosy::launch {
+
+namespace {
+
+constexpr int kTailLines = 20;
+constexpr std::streamoff kTailBytes = 16384;
+
+std::string default_message(const WorkerResult& result) {
+  if (result.status.signal != 0) {
+    return str(
+        "Signal ",
+        result.status.signal,
+        " (",
+        signal_name(result.status.signal),
+        ") received by process ",
+        result.pid);
+  }
+  return "it wrote no error file; its own output may say more";
+}
+
+Failure describe(const WorkerSpec& worker, const WorkerResult& result) {
+  Failure failure{
+      .host = host_name(),
+      .role = worker.identity.role,
+      .rank = worker.identity.rank,
+      .local_rank = worker.identity.local_rank,
+      .pid = result.pid,
+      .status = result.status,
+      .time = std::chrono::floor<std::chrono::milliseconds>(result.ended)};
+  if (const auto error = read_error_file(worker.error_file)) {
+    failure.error_file = worker.error_file;
+    failure.message = error->message;
+    if (!error->traceback.empty()) {
+      failure.message += "\n" + error->traceback;
+    }
+    if (error->timestamp > 0) {
+      failure.time = std::chrono::system_clock::from_time_t(error->timestamp);
+    }
+  } else {
+    failure.message = default_message(result);
+    failure.output_tail =
+        worker.err.file.empty() ? "" : tail_of(worker.err.file, kTailLines);
+  }
+  return failure;
+}
+
+std::string time_text(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d_%H:%M:%S", &parts);
+  return text.data();
+}
+
+void print_indented(std::ostream& out, const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    out << "    " << line << "\n";
+  }
+}
+
+void print_process(std::ostream& out, const Failure& failure) {
+  const ProcessStatus& status = failure.status;
+  out << "  rank      : " << failure.rank
+      << " (local_rank: " << failure.local_rank
+      << (failure.role == "default" ? "" : ", role: " + failure.role)
+      << ")\n  exitcode  : "
+      << (status.signal != 0 ? -status.signal : status.exit_code)
+      << " (pid: " << failure.pid << ")\n  error_file: "
+      << (failure.error_file.empty() ? "<N/A>" : failure.error_file) << "\n";
+}
+
+void print(std::ostream& out, const Failure& failure, std::size_t index) {
+  const std::size_t first_line = failure.message.find('\n');
+  out << "[" << index << "]:\n  time      : " << time_text(failure.time)
+      << "\n  host      : " << failure.host << "\n";
+  if (failure.pid != 0) {
+    print_process(out, failure);
+  }
+  out << "  message   : " << failure.message.substr(0, first_line) << "\n";
+  if (first_line != std::string::npos) {
+    print_indented(out, failure.message.substr(first_line + 1));
+  }
+  if (!failure.output_tail.empty()) {
+    out << "  stderr ends:\n";
+    print_indented(out, failure.output_tail);
+  }
+}
+
+} // namespace
+
+std::vector<Failure> collect_failures(
+    const JobPlan& plan, const Outcome& outcome) {
+  std::vector<Failure> failures;
+  for (std::size_t i = 0; i < outcome.results.size(); ++i) {
+    if (outcome.results[i].failed()) {
+      failures.push_back(describe(plan.workers[i], outcome.results[i]));
+    }
+  }
+  std::stable_sort(
+      failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
+        return a.time < b.time;
+      });
+  return failures;
+}
+
+std::string summary_text(
+    const std::string& program, const std::vector<Failure>& failures) {
+  std::ostringstream out;
+  const std::string thick(60, '=');
+  const std::string thin(60, '-');
+  out << thick << "\n" << program << " FAILED\n" << thin << "\n";
+  for (std::size_t i = 0; i < failures.size(); ++i) {
+    if (i == 0) {
+      out << "Root Cause (first observed failure):\n";
+    } else if (i == 1) {
+      out << thin << "\nOther Failures:\n";
+    }
+    print(out, failures[i], i);
+  }
+  out << thick << "\n";
+  return out.str();
+}
+
+std::string tail_of(const std::string& path, int lines) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? std::streamoff(file.tellg()) : 0;
+  const std::streamoff begin = std::max<std::streamoff>(0, size - kTailBytes);
+  std::string text(static_cast<std::size_t>(size - begin), '\0');
+  file.seekg(begin);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::size_t at = text.size() - (text.ends_with('\n') ? 1 : 0);
+  for (int i = 0; i < lines && at != std::string::npos && at > 0; ++i) {
+    at = text.rfind('\n', at - 1);
+  }
+  return at == std::string::npos || at == 0 ? text : text.substr(at + 1);
+}
+
+} // namespace argosy::launch

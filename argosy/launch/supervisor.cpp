@@ -1,0 +1,312 @@
+#include "argosy/launch/supervisor.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <map>
+#include <optional>
+
+#include "argosy/common/deadline.h"
+#include "argosy/common/error.h"
+#include "argosy/launch/descendants.h"
+#include "argosy/launch/output.h"
+#include "argosy/launch/start_worker.h"
+
+namespace argosy::launch {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// A batch system signals every process of a job, so the launcher gets its
+// signal twice: itself, and from its guard. Within this time it counts once.
+constexpr milliseconds kSameSignal{100};
+
+class Supervisor {
+ public:
+  Supervisor(
+      const JobPlan& plan,
+      const Environment& inherited,
+      const SuperviseOptions& options,
+      SignalSource& signals)
+      : plan_(plan),
+        inherited_(inherited),
+        options_(options),
+        signals_(signals),
+        stdin_fd_(options.stdin_fd),
+        next_look_(Deadline::after(options.watch_interval)) {}
+
+  Outcome run();
+
+ private:
+  // Each phase is harsher than the one before.
+  enum class Phase { Running, Lingering, Stopping, Killing };
+
+  void start_all();
+  bool finished();
+  void step(milliseconds most);
+  milliseconds wait_time(milliseconds most) const;
+  void wait_for_events(milliseconds most);
+  void check_guard(const pollfd& alive);
+  void check_stdin(const pollfd& input);
+  void take_signals();
+  void on_ending_signal(int signal);
+  void reap();
+  void on_failure(std::size_t index);
+  void look_at_peers();
+  void stop(int signal);
+  void kill_all();
+  void escalate();
+  void signal_groups(int signal);
+  void end_leftovers();
+
+  const JobPlan& plan_;
+  const Environment& inherited_;
+  const SuperviseOptions& options_;
+  SignalSource& signals_;
+  int stdin_fd_;
+
+  OutputPump pump_;
+  std::map<pid_t, std::size_t> running_; // by process id: index in the plan
+  std::vector<Fd> stdin_holds_;          // as in the plan
+  Outcome outcome_;
+  Phase phase_ = Phase::Running;
+  std::optional<Deadline> escalate_at_;
+  std::optional<Deadline> same_signal_until_;
+  Deadline next_look_;
+  bool job_done_ = false; // the other nodes' part too
+};
+
+Outcome Supervisor::run() {
+  try {
+    start_all();
+    while (!finished()) {
+      step(milliseconds(60'000));
+    }
+    end_leftovers();
+  } catch (...) {
+    kill_descendants();
+    throw;
+  }
+  pump_.finish();
+  return std::move(outcome_);
+}
+
+void Supervisor::start_all() {
+  outcome_.results.resize(plan_.workers.size());
+  for (std::size_t i = 0; i < plan_.workers.size(); ++i) {
+    StartedWorker started = start_worker(plan_.workers[i], inherited_, pump_);
+    running_[started.pid] = i;
+    outcome_.results[i].pid = started.pid;
+    stdin_holds_.push_back(std::move(started.stdin_hold));
+  }
+}
+
+bool Supervisor::finished() {
+  if (!running_.empty()) {
+    return false;
+  }
+  return phase_ != Phase::Running || options_.watch == nullptr || job_done_;
+}
+
+void Supervisor::step(milliseconds most) {
+  wait_for_events(wait_time(most));
+  take_signals();
+  reap();
+  pump_.pump();
+  look_at_peers();
+  escalate();
+}
+
+milliseconds Supervisor::wait_time(milliseconds most) const {
+  if (escalate_at_) {
+    most = std::min(most, escalate_at_->remaining(most));
+  }
+  if (options_.watch != nullptr && phase_ == Phase::Running) {
+    most = std::min(most, next_look_.remaining(most));
+  }
+  return most;
+}
+
+void Supervisor::wait_for_events(milliseconds most) {
+  std::vector<pollfd> polled = {
+      {signals_.fd(), POLLIN, 0},
+      {options_.alive_fd, POLLIN, 0}, // poll() passes over negative ones
+      {stdin_fd_, POLLIN, 0}};
+  pump_.watch(polled);
+  const auto timeout = static_cast<int>(most.count());
+  if (::poll(polled.data(), polled.size(), timeout) > 0) {
+    check_guard(polled[1]);
+    check_stdin(polled[2]);
+  }
+}
+
+void Supervisor::check_guard(const pollfd& alive) {
+  if (alive.revents != 0 && outcome_.ending != Ending::Abandoned) {
+    outcome_.ending = Ending::Abandoned;
+    kill_all();
+  }
+}
+
+void Supervisor::check_stdin(const pollfd& input) {
+  std::array<char, 4096> dropped;
+  if (input.revents != 0 &&
+      ::read(stdin_fd_, dropped.data(), dropped.size()) <= 0) {
+    stdin_fd_ = -1;
+    on_ending_signal(SIGTERM);
+  }
+}
+
+void Supervisor::take_signals() {
+  while (const auto signal = signals_.next()) {
+    const auto& ending = options_.ending_signals;
+    if (*signal == SIGCHLD) {
+      continue; // reap() follows anyway
+    }
+    if (std::find(ending.begin(), ending.end(), *signal) != ending.end()) {
+      on_ending_signal(*signal);
+    } else {
+      signal_groups(*signal);
+    }
+  }
+}
+
+void Supervisor::on_ending_signal(int signal) {
+  if (signal == outcome_.signal) {
+    if (same_signal_until_->expired()) {
+      kill_all();
+    }
+    return;
+  }
+  if (outcome_.signal == 0) {
+    outcome_.signal = signal;
+    same_signal_until_ = Deadline::after(kSameSignal);
+    if (phase_ == Phase::Running) {
+      outcome_.ending = Ending::Signalled;
+    }
+  }
+  stop(signal);
+}
+
+void Supervisor::reap() {
+  std::vector<std::size_t> failed;
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto worker = running_.find(pid);
+    if (worker == running_.end()) {
+      continue; // an orphan that we inherited
+    }
+    WorkerResult& result = outcome_.results[worker->second];
+    result.status = ProcessStatus::from_wait(status);
+    result.ended = std::chrono::system_clock::now();
+    result.stopped = phase_ >= Phase::Stopping;
+    if (result.failed()) {
+      failed.push_back(worker->second);
+    }
+    running_.erase(worker);
+  }
+  if (!failed.empty() && phase_ == Phase::Running) {
+    on_failure(failed.front());
+  }
+}
+
+void Supervisor::on_failure(std::size_t index) {
+  outcome_.ending = Ending::Failed;
+  if (!running_.empty()) {
+    const WorkerIdentity& who = plan_.workers[index].identity;
+    std::cerr << "argosy run: " << who.role << " " << who.rank << " (process "
+              << outcome_.results[index].pid
+              << "): " << outcome_.results[index].status.text()
+              << "; ending the other " << running_.size() << std::endl;
+  }
+  if (options_.linger.count() > 0) {
+    phase_ = Phase::Lingering;
+    escalate_at_ = Deadline::after(options_.linger);
+  } else {
+    stop(SIGTERM);
+  }
+}
+
+void Supervisor::look_at_peers() {
+  if (options_.watch == nullptr || phase_ != Phase::Running ||
+      !next_look_.expired()) {
+    return;
+  }
+  if (options_.watch->must_stop()) {
+    outcome_.ending = Ending::Recalled;
+    stop(SIGTERM);
+  } else if (running_.empty()) {
+    job_done_ = options_.watch->all_done();
+  }
+  next_look_ = Deadline::after(options_.watch_interval);
+}
+
+void Supervisor::stop(int signal) {
+  signal_groups(signal);
+  if (phase_ < Phase::Stopping) {
+    phase_ = Phase::Stopping;
+    escalate_at_ = Deadline::after(options_.grace);
+  }
+}
+
+void Supervisor::kill_all() {
+  phase_ = Phase::Killing;
+  escalate_at_.reset();
+  signal_groups(SIGKILL);
+}
+
+void Supervisor::escalate() {
+  if (!escalate_at_ || !escalate_at_->expired()) {
+    return;
+  }
+  if (phase_ == Phase::Lingering) {
+    stop(SIGTERM);
+  } else {
+    kill_all();
+  }
+}
+
+void Supervisor::signal_groups(int signal) {
+  for (const auto& [pid, index] : running_) {
+    Fd& hold = stdin_holds_[index];
+    if (hold && signal != SIGKILL) {
+      hold.close();
+    } else {
+      ::kill(-pid, signal);
+    }
+  }
+}
+
+void Supervisor::end_leftovers() {
+  if (descendants(::getpid()).empty()) {
+    return;
+  }
+  // What workers left behind may still be finishing its work.
+  if (phase_ < Phase::Stopping) {
+    phase_ = Phase::Stopping;
+    escalate_at_ = Deadline::after(options_.grace);
+  }
+  signal_descendants(SIGTERM);
+  milliseconds pause(1);
+  while (phase_ != Phase::Killing && !descendants(::getpid()).empty()) {
+    step(pause);
+    pause = std::min(pause * 2, milliseconds(50));
+  }
+  kill_descendants();
+}
+
+} // namespace
+
+Outcome supervise(
+    const JobPlan& plan,
+    const Environment& inherited,
+    const SuperviseOptions& options,
+    SignalSource& signals) {
+  return Supervisor(plan, inherited, options, signals).run();
+}
+
+} // namespace argosy::launch

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "argosy/common/environment.h"
+#include "argosy/launch/node_assignment.h"
+
+namespace argosy::launch {
+
+using Variables = std::map<std::string, std::string>;
+
+// One process of a job, counted within its role.
+struct WorkerIdentity {
+  std::string role = "default";
+  bool server = false;
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+
+  bool operator==(const WorkerIdentity&) const = default;
+};
+
+// What torchrun gives a worker. `inherited` decides about variables that a
+// user's own value beats (OMP_NUM_THREADS, NCCL's).
+Variables torch_variables(
+    const WorkerIdentity& worker,
+    const NodeAssignment& assignment,
+    int max_restarts,
+    const std::string& error_file,
+    const Environment& inherited);
+
+// What Paddle's launcher gives a worker of a collective job. Endpoints that are
+// not known, or too long for an environment, are left out.
+Variables paddle_variables(
+    const WorkerIdentity& worker,
+    const NodeAssignment& assignment,
+    const std::string& log_dir);
+
+// Whether torch_variables() would choose OMP_NUM_THREADS.
+bool chooses_omp_threads(int local_size, const Environment& inherited);
+
+// Above this many characters PADDLE_TRAINER_ENDPOINTS is not passed.
+inline constexpr std::size_t kMostEndpointsText = 120 * 1024;
+
+} // namespace argosy::launch

@@ -1,0 +1,150 @@
+// The rendezvous over a store in memory: cases that are hard to time with
+// processes.
+
+#include "argosy/launch/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "argosy/common/error.h"
+#include "argosy/store/mem_kv.h"
+#include "tests/store/expect.h"
+
+namespace argosy::launch {
+namespace {
+
+using argosy::testing::message_of;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+// A node of a job of two, in this process.
+class TestNode {
+ public:
+  TestNode(std::shared_ptr<store::Kv> kv, RunOptions options)
+      : options_(std::move(options)),
+        membership_(make_rendezvous(
+            options_,
+            {.url = "mem://test",
+             .address = "127.0.0.1",
+             .server = nullptr,
+             .kv = std::move(kv)},
+            interrupt_)) {}
+
+  Membership* operator->() { return membership_.get(); }
+
+ private:
+  SignalSource signals_{{}};
+  Interrupt interrupt_{signals_, {}, -1};
+  RunOptions options_;
+  std::unique_ptr<Membership> membership_;
+};
+
+RunOptions two_nodes(int max_restarts = 0) {
+  RunOptions options;
+  options.min_nodes = options.max_nodes = 2;
+  options.max_restarts = max_restarts;
+  options.rdzv.timeout = milliseconds(10'000);
+  options.rdzv.keep_alive = milliseconds(100);
+  return options;
+}
+
+Failure failure(const std::string& message) {
+  return {
+      .host = "h",
+      .role = "default",
+      .pid = 1,
+      .status = {.exit_code = 3},
+      .time = {},
+      .message = message};
+}
+
+std::pair<NodeAssignment, NodeAssignment> join_both(TestNode& a, TestNode& b) {
+  auto other = std::async(std::launch::async, [&] { return b->join(); });
+  NodeAssignment own = a->join();
+  return {own, other.get()};
+}
+
+TEST(Rendezvous, GivesAllTheSameAssignment) {
+  const auto kv = std::make_shared<store::MemKv>();
+  TestNode a(kv, two_nodes());
+  TestNode b(kv, two_nodes());
+  auto [first, second] = join_both(a, b);
+  EXPECT_NE(first.node_rank, second.node_rank);
+  second.node_rank = first.node_rank;
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first.master.port, 0);
+}
+
+TEST(Rendezvous, KeepsTheFirstFailureAndCountsRestarts) {
+  const auto kv = std::make_shared<store::MemKv>();
+  TestNode a(kv, two_nodes(1));
+  TestNode b(kv, two_nodes(1));
+  join_both(a, b);
+  EXPECT_FALSE(a->watch()->must_stop());
+  b->report(failure("first"));
+  a->report(failure("second"));
+  EXPECT_TRUE(a->watch()->must_stop());
+  EXPECT_EQ(a->root_cause(), b->root_cause());
+  EXPECT_EQ(a->root_cause()->message, "first");
+  EXPECT_EQ(join_both(a, b).first.attempt, 1);
+  EXPECT_FALSE(a->watch()->must_stop());
+}
+
+TEST(Rendezvous, IsDoneWhenAllAre) {
+  const auto kv = std::make_shared<store::MemKv>();
+  TestNode a(kv, two_nodes());
+  TestNode b(kv, two_nodes());
+  join_both(a, b);
+  EXPECT_FALSE(a->watch()->all_done());
+  EXPECT_TRUE(b->watch()->all_done());
+  EXPECT_TRUE(a->watch()->all_done());
+  b->leave(); // done, so it is not missed
+  EXPECT_FALSE(a->watch()->must_stop());
+}
+
+TEST(Rendezvous, TurnsAwayAThirdNode) {
+  const auto kv = std::make_shared<store::MemKv>();
+  TestNode a(kv, two_nodes());
+  TestNode b(kv, two_nodes());
+  join_both(a, b);
+  TestNode c(kv, two_nodes());
+  EXPECT_THAT(
+      message_of<InvalidArgument>([&] { c->join(); }),
+      HasSubstr("has all its nodes already"));
+}
+
+TEST(Rendezvous, TakesAThirdNodeForOneThatIsGone) {
+  const auto kv = std::make_shared<store::MemKv>();
+  TestNode a(kv, two_nodes(1));
+  auto b = std::make_unique<TestNode>(kv, two_nodes(1));
+  join_both(a, *b);
+  TestNode c(kv, two_nodes(1));
+  auto third = std::async(std::launch::async, [&] { return c->join(); });
+  (*b)->leave();
+  a->watch()->must_stop(); // notices, and reports it
+  EXPECT_TRUE(a->watch()->must_stop());
+  EXPECT_THAT(a->root_cause()->message, HasSubstr("gone"));
+  EXPECT_EQ(a->join().attempt, 1);
+  EXPECT_EQ(third.get().attempt, 1);
+}
+
+TEST(Rendezvous, ForgetsAJobThatIsOver) {
+  const auto kv = std::make_shared<store::MemKv>();
+  {
+    TestNode a(kv, two_nodes());
+    TestNode b(kv, two_nodes());
+    join_both(a, b);
+    a->report(failure("old"));
+    a->leave();
+    b->leave();
+  }
+  TestNode a(kv, two_nodes());
+  TestNode b(kv, two_nodes());
+  EXPECT_EQ(join_both(a, b).first.attempt, 0);
+  EXPECT_FALSE(a->root_cause());
+}
+
+} // namespace
+} // namespace argosy::launch

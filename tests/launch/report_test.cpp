@@ -1,0 +1,189 @@
+// What the launcher reads from and shows to people: error files, summaries,
+// hostfiles, records of nodes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "argosy/common/error.h"
+#include "argosy/common/file.h"
+#include "argosy/launch/error_file.h"
+#include "argosy/launch/hosts.h"
+#include "argosy/launch/node_record.h"
+#include "argosy/launch/shell.h"
+#include "argosy/launch/summary.h"
+#include "tests/store/expect.h"
+
+namespace argosy::launch {
+namespace {
+
+using argosy::testing::message_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(ErrorFile, ReadsWhatItWrites) {
+  const TempDir folder;
+  const auto path = folder.path() / "error.json";
+  const ErrorFile error{
+      .message = "Error: \"quoted\"\nline",
+      .traceback = "at x",
+      .timestamp = 5};
+  write_error_file(path, error);
+  EXPECT_EQ(read_error_file(path), error);
+  write_error_file(path, {.message = "bad byte \xff"});
+  EXPECT_TRUE(read_error_file(path));
+}
+
+TEST(ErrorFile, ReadsWhatPythonWrites) {
+  const TempDir folder;
+  const auto path = folder.path() / "error.json";
+  write_file(
+      path,
+      R"({"message": {"message": "ValueError: no", "extraInfo": )"
+      R"({"py_callstack": "Traceback", "timestamp": "1700000000"}}})");
+  const auto error = read_error_file(path);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message, "ValueError: no");
+  EXPECT_EQ(error->timestamp, 1700000000);
+  write_file(path, R"({"message": "Signal 9"})");
+  EXPECT_EQ(read_error_file(path)->message, "Signal 9");
+  for (const char* bad : {"", "{", "[]", "{\"other\": 1}"}) {
+    write_file(path, bad);
+    EXPECT_FALSE(read_error_file(path)) << bad;
+  }
+  EXPECT_FALSE(read_error_file(folder.path() / "none"));
+}
+
+std::chrono::system_clock::time_point at(int seconds) {
+  return std::chrono::system_clock::time_point(std::chrono::seconds(seconds));
+}
+
+TEST(Summary, PutsTheRootCauseFirst) {
+  const TempDir folder;
+  JobPlan plan;
+  plan.workers.resize(3);
+  for (int i = 0; i < 3; ++i) {
+    plan.workers[i].identity.rank = 10 + i;
+    plan.workers[i].error_file = folder.path() / std::to_string(i);
+  }
+  // Rank 12 was seen last, but says that it failed first.
+  write_error_file(
+      folder.path() / "2", {.message = "E: first", .timestamp = 90});
+  Outcome outcome{.ending = Ending::Failed, .signal = 0, .results = {}};
+  outcome.results = {
+      {.pid = 1, .status = {.exit_code = 3}, .ended = at(100)},
+      {.pid = 2, .status = {.signal = 15}, .ended = at(101), .stopped = true},
+      {.pid = 3, .status = {.exit_code = 1}, .ended = at(102)}};
+  const auto failures = collect_failures(plan, outcome);
+  ASSERT_EQ(failures.size(), 2u);
+  EXPECT_EQ(failures[0].rank, 12);
+  EXPECT_EQ(failures[1].rank, 10);
+  const std::string text = summary_text("./train", failures);
+  EXPECT_THAT(text, HasSubstr("./train FAILED"));
+  EXPECT_THAT(text, HasSubstr("exitcode  : 1 (pid: 3)"));
+  EXPECT_THAT(text, HasSubstr("message   : E: first"));
+  EXPECT_THAT(text, Not(HasSubstr("rank      : 11")));
+  EXPECT_LT(text.find("Root Cause"), text.find("Other Failures"));
+}
+
+TEST(Summary, ShowsTheEndOfStderr) {
+  const TempDir folder;
+  const auto path = folder.path() / "log";
+  std::string text;
+  for (int i = 0; i < 5000; ++i) {
+    text += str("line ", i, "\n");
+  }
+  write_file(path, text);
+  EXPECT_EQ(tail_of(path, 2), "line 4998\nline 4999\n");
+  write_file(path, "one\ntwo");
+  EXPECT_EQ(tail_of(path, 1), "two");
+  EXPECT_EQ(tail_of(path, 9), "one\ntwo");
+  EXPECT_EQ(tail_of(folder.path() / "none", 9), "");
+}
+
+TEST(Hostfile, TakesBothForms) {
+  EXPECT_THAT(
+      parse_hostfile(
+          "# all\nnode0 slots=4 max_slots=8\nnode1:2 # two\n\n fe80::1\n", "f"),
+      ElementsAre(
+          HostSlots{"node0", 4}, HostSlots{"node1", 2}, HostSlots{"fe80::1"}));
+  const auto refusal = [](const char* text) {
+    return message_of<InvalidArgument>([&] { parse_hostfile(text, "f"); });
+  };
+  EXPECT_THAT(refusal("a\nb slots=x"), HasSubstr("f:2: x"));
+  EXPECT_THAT(refusal("a b"), HasSubstr("f:1"));
+  EXPECT_THAT(refusal("# none"), HasSubstr("no host"));
+}
+
+TEST(RemoteCommand, CarriesFlagsVariablesAndProgram) {
+  CommandLine line;
+  line.values = {
+      {"hostfile", "h"}, {"max-restarts", "2"}, {"nproc-per-node", "3"}};
+  line.env = {"A=b c"};
+  line.program = {"./train", "it's"};
+  RemoteNode node;
+  node.host = {"n1", 0};
+  node.node_rank = 1;
+  node.num_nodes = 2;
+  node.endpoint = "10.0.0.9:5";
+  node.run_id = "r";
+  node.command = "/opt/argosy";
+  node.folder = "/my dir";
+  const Environment environment({{"OMP_NUM_THREADS", "2"}, {"HOME", "/h"}});
+  EXPECT_EQ(
+      remote_command(line, node, environment),
+      "cd '/my dir' && exec env OMP_NUM_THREADS=2 /opt/argosy run "
+      "--exit-with-stdin --nnodes=2 --node-rank=1 --nproc-per-node=3 "
+      "--rdzv-endpoint=tcp://10.0.0.9:5 --rdzv-id=r --max-restarts=2 "
+      "'--env=A=b c' -- ./train 'it'\\''s'");
+}
+
+NodeRecord record(const std::string& host, std::optional<int> rank) {
+  NodeRecord made{.node = {.host = host, .address = "1"}};
+  made.requested_rank = rank;
+  made.min_nodes = made.max_nodes = 3;
+  return made;
+}
+
+TEST(NodeRecord, OrdersByRequestThenArrival) {
+  const Arrivals arrivals = {
+      {1, record("a", {})}, {2, record("b", 0)}, {5, record("c", {})}};
+  EXPECT_THAT(order_nodes(arrivals), ElementsAre(2, 1, 5));
+  EXPECT_FALSE(find_conflict(arrivals));
+  EXPECT_EQ(parse_arrivals(to_json(arrivals)), arrivals);
+  EXPECT_THROW(parse_arrivals("{\"1\": {}}"), StoreError);
+}
+
+TEST(NodeRecord, FindsConflicts) {
+  EXPECT_EQ(
+      find_conflict({{1, record("a", 2)}, {2, record("b", 2)}}),
+      "--node-rank 2 is given to two nodes: a (1) and b (1)");
+  NodeRecord other = record("b", {});
+  other.max_nodes = 4;
+  EXPECT_EQ(
+      find_conflict({{1, record("a", {})}, {2, other}}),
+      "--nnodes differs: a (1) expects 3 nodes, b (1) 4");
+  EXPECT_EQ(
+      missing_nodes_text({{1, record("a", 1)}}, 3, "30 s"),
+      "1 of 3 nodes came within 30 s: a (1); missing node ranks: 0, 2");
+}
+
+TEST(NodeRecord, CarriesFailures) {
+  const Failure failure{
+      .host = "h",
+      .role = "default",
+      .rank = 3,
+      .local_rank = 1,
+      .pid = 9,
+      .status = {.signal = 11},
+      .time = at(77),
+      .message = "m"};
+  EXPECT_EQ(parse_failure(to_json(failure)), failure);
+}
+
+TEST(Shell, QuotesOnlyWhatNeedsIt) {
+  EXPECT_EQ(shell_join({"a-b=/c", "", "d e", "$x"}), "a-b=/c '' 'd e' '$x'");
+}
+
+} // namespace
+} // namespace argosy::launch
