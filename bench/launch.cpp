@@ -65,7 +65,7 @@ Row race_launchers(
        // Debian's torchrun needs -r and -t to work at all.
        {"torchrun",
         launch("/usr/bin/python3 -m torch.distributed.run --standalone -r 1 "
-               "-t 1 --no_python --nproc_per_node 2")},
+               "-t 1 --monitor_interval 0.1 --no_python --nproc_per_node 2")},
        {"openmpi",
         launch("mpirun.openmpi --allow-run-as-root --oversubscribe -n 2")}});
 }
