@@ -5,7 +5,6 @@
 
 namespace argosy {
 
-using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 

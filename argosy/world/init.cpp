@@ -202,7 +202,7 @@ std::shared_ptr<World> init(
 }
 
 std::shared_ptr<World> init(
-    StorePtr store, int rank, int size, const InitOptions& options) {
+    const StorePtr& store, int rank, int size, const InitOptions& options) {
   if (auto world = current_world()) {
     return world;
   }

@@ -42,7 +42,7 @@ std::shared_ptr<World> init_parallel_env(const InitOptions& options = {});
 // The same, as `rank` of `size`, in a store that all ranks opened. For programs
 // that have ways of their own to tell their ranks apart.
 std::shared_ptr<World> init(
-    c10::intrusive_ptr<c10d::Store> store,
+    const c10::intrusive_ptr<c10d::Store>& store,
     int rank,
     int size,
     const InitOptions& options = {});

@@ -22,7 +22,9 @@ int connect_to(const Endpoint& place) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const std::string port = std::to_string(place.port);
-  ::getaddrinfo(place.host.c_str(), port.c_str(), &hints, &found);
+  if (::getaddrinfo(place.host.c_str(), port.c_str(), &hints, &found) != 0) {
+    found = nullptr;
+  }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(
       found, &::freeaddrinfo);
   for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
@@ -142,7 +144,7 @@ std::string PmiClient::receive_line() {
   for (;;) {
     const std::size_t end = unread_.find('\n');
     if (end != std::string::npos) {
-      const std::string line = unread_.substr(0, end);
+      std::string line = unread_.substr(0, end);
       unread_.erase(0, end + 1);
       return line;
     }

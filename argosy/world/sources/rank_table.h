@@ -22,6 +22,7 @@ struct RankTable {
 // Reads format 1.0, the cross-cluster one of 2.6 and the old one with groups.
 // Checks the status, that ranks are 0 to N - 1 once each, and the counts.
 // Throws InvalidArgument that starts with `where` and names the entry's path.
-RankTable parse_rank_table(const nlohmann::json& table, std::string where);
+RankTable parse_rank_table(
+    const nlohmann::json& table, const std::string& where);
 
 } // namespace argosy::world

@@ -155,7 +155,8 @@ void note_order(RankTable& table) {
 
 } // namespace
 
-RankTable parse_rank_table(const nlohmann::json& table, std::string where) {
+RankTable parse_rank_table(
+    const nlohmann::json& table, const std::string& where) {
   const JsonAt root(table, where);
   if (root.at("status").text() != "completed") {
     root.at("status").refuse("\"completed\"");
