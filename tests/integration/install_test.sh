@@ -35,3 +35,16 @@ expect() {
 expect "$work/prefix/bin/argosy" run -n 2 cmake-build/hello
 expect "$work/prefix/bin/argosy" run -n 2 ./hello-pc
 echo "installed package works"
+
+# The program of the README is what it says.
+block() { awk -v n="$1" '/^```/ { c++; next } c == 2 * n - 1' "$source/README.md"; }
+block 1 >readme.cpp
+# shellcheck disable=SC2046
+g++ readme.cpp -o hello $(pkg-config --cflags --libs argosy)
+expected=$(block 2 | tail -n +2)
+printed=$("$work/prefix/bin/argosy" run -n 4 ./hello 2>/dev/null)
+[ "$printed" = "$expected" ] || {
+  echo "README says \"$expected\", its program printed \"$printed\"" >&2
+  exit 1
+}
+echo "the program of the README works"
