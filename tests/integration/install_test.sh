@@ -40,9 +40,9 @@ echo "installed package works"
 block() { awk -v n="$1" '/^```/ { c++; next } c == 2 * n - 1' "$source/README.md"; }
 block 1 >readme.cpp
 # shellcheck disable=SC2046
-g++ readme.cpp -o hello $(pkg-config --cflags --libs argosy)
+g++ readme.cpp -o readme-hello $(pkg-config --cflags --libs argosy)
 expected=$(block 2 | tail -n +2)
-printed=$("$work/prefix/bin/argosy" run -n 4 ./hello 2>/dev/null)
+printed=$("$work/prefix/bin/argosy" run -n 4 ./readme-hello 2>/dev/null)
 [ "$printed" = "$expected" ] || {
   echo "README says \"$expected\", its program printed \"$printed\"" >&2
   exit 1
