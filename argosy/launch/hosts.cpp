@@ -5,6 +5,7 @@
 #include <iostream>
 #include <random>
 #include <set>
+#include <sstream>
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
@@ -109,6 +110,22 @@ bool is_forwarded(const std::string& name) {
              [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
+// The command, and what it needs to find its place in the job.
+std::vector<std::string> place_flags(
+    const CommandLine& line, const RemoteNode& node) {
+  const int slots = node.host.slots;
+  return {
+      node.command,
+      "run",
+      "--exit-with-stdin",
+      str("--nnodes=", node.num_nodes),
+      str("--node-rank=", node.node_rank),
+      str("--nproc-per-node=",
+          slots > 0 ? str(slots) : line.get("nproc-per-node", "1")),
+      str("--rdzv-endpoint=tcp://", node.endpoint),
+      str("--rdzv-id=", node.run_id)};
+}
+
 std::string random_id() {
   std::random_device random;
   std::ostringstream text;
@@ -144,19 +161,8 @@ std::string remote_command(
       words.push_back(str(name, "=", value));
     }
   }
-  const int slots = node.host.slots;
-  const std::string nproc =
-      slots > 0 ? str(slots) : line.get("nproc-per-node", "1");
-  words.insert(
-      words.end(),
-      {node.command,
-       "run",
-       "--exit-with-stdin",
-       str("--nnodes=", node.num_nodes),
-       str("--node-rank=", node.node_rank),
-       str("--nproc-per-node=", nproc),
-       str("--rdzv-endpoint=tcp://", node.endpoint),
-       str("--rdzv-id=", node.run_id)});
+  const auto place = place_flags(line, node);
+  words.insert(words.end(), place.begin(), place.end());
   for (const auto& [flag, value] : line.values) {
     if (!stays_here(flag)) {
       words.push_back(str("--", flag, "=", value));

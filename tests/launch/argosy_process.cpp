@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 
@@ -104,6 +105,21 @@ std::string ArgosyProcess::out() const {
 
 std::string ArgosyProcess::err() const {
   return read_file(folder() / "err").value_or("");
+}
+
+std::vector<std::string> run_sh(
+    const std::vector<std::string>& flags, const std::string& script) {
+  std::vector<std::string> words = {"run"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.insert(words.end(), {"sh", "-c", script});
+  return words;
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  auto lines = split(text, '\n');
+  std::erase(lines, "");
+  std::sort(lines.begin(), lines.end());
+  return lines;
 }
 
 bool eventually(const std::function<bool()>& condition) {
