@@ -29,8 +29,10 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-std::vector<std::string> environment_of(const ProcessSetup& setup) {
+std::vector<std::string> environment_of(
+    const ProcessSetup& setup, const std::string& folder) {
   std::map<std::string, std::string> variables = setup.env;
+  variables.emplace("TMPDIR", folder); // what is left there goes with it
   variables.emplace("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
   variables.emplace("OMP_NUM_THREADS", "1");
   std::vector<std::string> entries;
@@ -50,7 +52,7 @@ ArgosyProcess::ArgosyProcess(
   std::vector<std::string> command = setup.before;
   command.push_back(ARGOSY_COMMAND);
   command.insert(command.end(), words.begin(), words.end());
-  const auto environment = environment_of(setup);
+  const auto environment = environment_of(setup, folder());
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   const int flags = O_WRONLY | O_CREAT | O_APPEND;
