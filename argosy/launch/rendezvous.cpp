@@ -76,6 +76,7 @@ class Rendezvous : public Membership, public JobWatch {
   void open_attempt();
   void open_epoch();
   void arrive();
+  void meet();
   NodeRecord own_record();
   Arrivals present();
   bool try_close(const Arrivals& here);
@@ -107,9 +108,23 @@ class Rendezvous : public Membership, public JobWatch {
 };
 
 NodeAssignment Rendezvous::join() {
-  const Deadline deadline = Deadline::after(options_.rdzv.timeout);
   open_attempt();
   arrive();
+  try {
+    meet();
+  } catch (const Error& error) {
+    if (place_.server != nullptr) {
+      // The store goes with us: do not let the others wait for nothing.
+      kv_.compare_set(key("error"), std::nullopt, error.what(), soon());
+    }
+    throw;
+  }
+  joined_ = true;
+  return assign();
+}
+
+void Rendezvous::meet() {
+  const Deadline deadline = Deadline::after(options_.rdzv.timeout);
   while (!accept_closed()) {
     const Arrivals here = present();
     check_conflict(here);
@@ -124,8 +139,6 @@ NodeAssignment Rendezvous::join() {
     }
     interrupt_.pause(kPoll);
   }
-  joined_ = true;
-  return assign();
 }
 
 // After a failure all nodes move on to the next attempt; whoever is first

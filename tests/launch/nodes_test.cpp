@@ -218,11 +218,16 @@ TEST(Nodes, StartWithFewerWhenAllowed) {
 
 TEST(Nodes, CanBeInterruptedWhileTheyWait) {
   Job job;
-  ArgosyProcess& node = job.start({"--nnodes", "2"}, "true");
+  ArgosyProcess& host = job.start({"--nnodes", "3"}, "true");
   ASSERT_TRUE(
-      eventually([&] { return !launch::descendants(node.pid()).empty(); }));
-  node.send(SIGINT);
-  EXPECT_EQ(node.wait(), 128 + SIGINT);
+      eventually([&] { return !launch::descendants(host.pid()).empty(); }));
+  ArgosyProcess& other = job.start({"--nnodes", "3"}, "true");
+  ASSERT_TRUE(
+      eventually([&] { return !launch::descendants(other.pid()).empty(); }));
+  host.send(SIGINT);
+  EXPECT_EQ(host.wait(), 128 + SIGINT);
+  other.send(SIGINT);
+  EXPECT_EQ(other.wait() & 2, 2); // by the signal, or since the host is gone
 }
 
 int run_shell(const std::string& script) {
