@@ -22,6 +22,7 @@ endif()
 # Flags for our own targets, linked PRIVATE.
 add_library(argosy_flags INTERFACE)
 target_compile_options(argosy_flags INTERFACE -Wall -Wextra -Wshadow -Werror
+  -Wno-missing-field-initializers
   -fpch-preprocess)
 if(ARGOSY_SANITIZE)
   target_compile_options(argosy_flags INTERFACE

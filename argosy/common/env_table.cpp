@@ -9,9 +9,16 @@ constexpr EnvVariable kTable[] = {
      "first that applies",
      "the launch environment to adopt, by the name that `argosy env` prints; "
      "settles two that disagree"},
+    {"ARGOSY_EXCHANGE",
+     "by launch environment",
+     "how ranks under an MPI launcher learn rank 0's address when nothing "
+     "names one: file, pmi or pmix"},
     {"ARGOSY_LOG",
      "warn",
      "least level that is logged: trace, debug, info, warn, error or off"},
+    {"ARGOSY_SPAWN",
+     "set by spawn()",
+     "tells a re-executed program which call of spawn() it is a rank of"},
     {"ARGOSY_STORE",
      "by launch environment",
      "URL of the store where the ranks meet: tcp://host:port, file:///path, "

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace argosy {
 
@@ -14,6 +16,10 @@ class Environment {
   Environment() = default;
   Environment(std::map<std::string, std::string> variables)
       : variables_(std::move(variables)) {}
+
+  Environment(std::initializer_list<std::pair<const std::string, std::string>>
+                  variables)
+      : variables_(variables) {}
 
   // A copy of the process's environment.
   static Environment of_process();

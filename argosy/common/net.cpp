@@ -2,11 +2,13 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -47,20 +49,24 @@ bool is_loopback(std::string_view address) {
   return address.starts_with("127.") || address == "::1";
 }
 
-bool is_interface_address(const std::string& address) {
+// Numeric addresses of the interfaces that are up, IPv4 first.
+std::vector<std::string> interface_addresses() {
   ifaddrs* interfaces = nullptr;
+  std::vector<std::string> addresses;
   if (::getifaddrs(&interfaces) != 0) {
-    return false;
+    return addresses;
   }
-  bool found = false;
-  for (const ifaddrs* i = interfaces; i != nullptr && !found; i = i->ifa_next) {
-    const sockaddr* own = i->ifa_addr;
-    const bool ip = own != nullptr &&
-        (own->sa_family == AF_INET || own->sa_family == AF_INET6);
-    found = ip && numeric(own, size_of(*own)) == address;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* i = interfaces; i != nullptr; i = i->ifa_next) {
+      const sockaddr* own = i->ifa_addr;
+      if (own != nullptr && own->sa_family == family &&
+          (i->ifa_flags & IFF_UP) != 0) {
+        addresses.push_back(numeric(own, size_of(*own)));
+      }
+    }
   }
   ::freeifaddrs(interfaces);
-  return found;
+  return addresses;
 }
 
 } // namespace
@@ -102,9 +108,11 @@ std::string host_name() {
 
 bool is_local_host(const std::string& host) {
   const AddressList addresses = resolve(host);
+  const std::vector<std::string> own = interface_addresses();
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     const std::string address = numeric(a->ai_addr, a->ai_addrlen);
-    if (is_loopback(address) || is_interface_address(address)) {
+    if (is_loopback(address) ||
+        std::find(own.begin(), own.end(), address) != own.end()) {
       return true;
     }
   }
@@ -131,6 +139,17 @@ std::string address_towards(const std::string& peer) {
     ::close(fd);
     if (routed) {
       return numeric(reinterpret_cast<sockaddr*>(&own), size);
+    }
+  }
+  return "127.0.0.1";
+}
+
+std::string own_address() {
+  for (const std::string& address : interface_addresses()) {
+    const bool link_local =
+        address.starts_with("169.254.") || address.starts_with("fe80:");
+    if (!is_loopback(address) && !link_local) {
+      return address;
     }
   }
   return "127.0.0.1";

@@ -31,6 +31,11 @@ bool is_local_host(const std::string& host);
 // use to reach us. Sends nothing. "127.0.0.1" when `peer` cannot be resolved.
 std::string address_towards(const std::string& peer);
 
+// The address under which other hosts most likely reach this one: that of the
+// first interface that is up and not the loopback; 127.0.0.1 when there is
+// none.
+std::string own_address();
+
 // Holds a free TCP port: nobody is given it by the system while this lives,
 // but a program that binds it with SO_REUSEADDR, as c10d's store does, can
 // listen on it.

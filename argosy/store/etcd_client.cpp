@@ -5,6 +5,7 @@
 #include "argosy/common/text.h"
 #include "argosy/store/backoff.h"
 #include "argosy/store/key_text.h"
+#include "argosy/store/resolve.h"
 
 namespace argosy::store {
 
@@ -76,18 +77,33 @@ std::string EtcdClient::url(const std::string& path) const {
   return str("http://", endpoint().text(), "/v3/", path);
 }
 
+void EtcdClient::resolve_any(Deadline deadline) const {
+  for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+    try {
+      resolve(endpoints_[i], deadline);
+      return;
+    } catch (const StoreError&) {
+      if (i + 1 == endpoints_.size()) {
+        throw;
+      }
+    }
+  }
+}
+
 json EtcdClient::call(
     const std::string& path, const json& request, Deadline deadline) {
   const std::string body = request.dump();
+  std::string failure;
   for (Backoff backoff;; backoff.pause(deadline)) {
+    // Not tried once more without time: its failure would hide the real one.
+    if (!failure.empty() && deadline.expired()) {
+      throw_unreachable(failure, deadline);
+    }
     const std::string target = url(path);
     const auto result = http_.post(target, body, deadline.earlier(kTry));
-    const std::string failure = passing_failure(result);
+    failure = passing_failure(result);
     if (failure.empty()) {
       return parse_answer(target, result);
-    }
-    if (deadline.expired()) {
-      throw_unreachable(failure, deadline);
     }
     ++current_;
   }

@@ -41,6 +41,10 @@ class EtcdClient {
   // Connects to nothing yet.
   explicit EtcdClient(std::vector<Endpoint> endpoints);
 
+  // Throws StoreError when not one of the hosts resolves: call() would go on
+  // trying.
+  void resolve_any(Deadline deadline) const;
+
   // POSTs to /v3/<path>. Throws EtcdRefused; StoreError when the answer is not
   // etcd's; EtcdUnreachable that names the endpoints and the last failure.
   nlohmann::json call(

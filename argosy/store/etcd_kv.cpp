@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "argosy/common/error.h"
-#include "argosy/common/text.h"
 #include "argosy/store/backoff.h"
 #include "argosy/store/base64.h"
+#include "argosy/store/counter.h"
 #include "argosy/store/etcd_client.h"
 #include "argosy/store/etcd_txn.h"
 #include "argosy/store/kept_lease.h"
@@ -127,6 +127,7 @@ EtcdKv::EtcdKv(
 EtcdKv::~EtcdKv() = default;
 
 void EtcdKv::ping(Deadline deadline) {
+  impl_->client->resolve_any(deadline);
   impl_->client->call(
       "kv/range", {{"key", base64_encode(impl_->root)}}, deadline);
 }
@@ -155,11 +156,8 @@ std::int64_t EtcdKv::add(
   // Guesses that the key is absent; a wrong guess reports what it holds.
   std::optional<EtcdValue> held;
   for (;;) {
-    const auto number = held ? parse_int(held->value) : 0;
-    if (!number) {
-      throw StoreError(not_a_number_text(key, held->value));
-    }
-    const std::int64_t sum = *number + amount;
+    const std::int64_t sum = counter_sum(
+        key, held ? std::optional(held->value) : std::nullopt, amount);
     const json unchanged =
         held ? has_revision(full, held->revision) : is_absent(full);
     auto outcome = change.apply(
@@ -251,8 +249,7 @@ std::map<std::string, std::string> EtcdKv::list(
 
 std::unique_ptr<Lease> EtcdKv::grant(
     std::chrono::milliseconds ttl, Deadline deadline) {
-  ARGOSY_CHECK(
-      ttl.count() > 0, "[store.grant] ttl ", ttl.count(), " ms, expected > 0");
+  check_ttl(ttl);
   const auto lease = new_lease(
       *impl_->client, std::chrono::ceil<std::chrono::seconds>(ttl), deadline);
   return std::make_unique<KeptLease>(

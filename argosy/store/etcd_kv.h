@@ -22,7 +22,8 @@ class EtcdKv final : public Kv {
   EtcdKv(const std::vector<Endpoint>& endpoints, const std::string& prefix);
   ~EtcdKv() override;
 
-  // Returns when etcd answers. Throws StoreError when something else does.
+  // Returns when etcd answers. Throws StoreError when something else does, or
+  // no host resolves.
   void ping(Deadline deadline);
 
   void set(

@@ -147,7 +147,12 @@ EtcdTxn::Change::Change(EtcdTxn& txn)
 
 EtcdTxn::Change::~Change() {
   const std::lock_guard lock(txn_.mutex_);
-  txn_.stale_.push_back(marker_);
+  if (marker_may_exist_) {
+    txn_.stale_.push_back(marker_);
+  }
+  if (stale_may_exist_ && !stale_.empty()) {
+    txn_.stale_.push_back(stale_);
+  }
 }
 
 EtcdTxn::Outcome EtcdTxn::Change::apply(
@@ -180,15 +185,18 @@ EtcdTxn::Outcome EtcdTxn::Change::apply_once(
   if (!stale_.empty()) {
     request["success"].push_back(erasure(stale_));
   }
+  marker_may_exist_ = true; // until the answer comes
   const json answer = txn_.client_.call("kv/txn", request, deadline);
-  if (answer.value("succeeded", false)) {
-    return {true, std::nullopt};
+  Outcome outcome{answer.value("succeeded", false), std::nullopt};
+  if (!outcome.applied) {
+    const json& parts = answer.at("responses");
+    // By a try whose answer got lost.
+    outcome.applied = first_value(parts.at(1).at("response_range")).has_value();
+    outcome.now = first_value(parts.at(0).at("response_range"));
   }
-  const json& parts = answer.at("responses");
-  if (first_value(parts.at(1).at("response_range"))) {
-    return {true, std::nullopt}; // by a try whose answer got lost
-  }
-  return {false, first_value(parts.at(0).at("response_range"))};
+  marker_may_exist_ = outcome.applied;
+  stale_may_exist_ = !outcome.applied;
+  return outcome;
 }
 
 } // namespace argosy::store

@@ -90,6 +90,8 @@ class EtcdTxn {
     EtcdTxn& txn_;
     const std::string marker_;
     const std::string stale_; // an older marker to delete; may be empty
+    bool marker_may_exist_ = false;
+    bool stale_may_exist_ = true;
   };
 
  private:

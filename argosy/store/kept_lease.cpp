@@ -96,6 +96,11 @@ bool KeptLease::renew_once() {
   }
 }
 
+void check_ttl(std::chrono::milliseconds ttl) {
+  ARGOSY_CHECK(
+      ttl.count() > 0, "[store.grant] ttl ", ttl.count(), " ms, expected > 0");
+}
+
 std::int64_t lease_id(const Lease* lease, const void* owner) {
   const auto* own = dynamic_cast<const KeptLease*>(lease);
   ARGOSY_CHECK(

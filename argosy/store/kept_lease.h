@@ -61,6 +61,9 @@ class KeptLease final : public Lease {
   std::thread thread_;
 };
 
+// Throws InvalidArgument unless it is positive.
+void check_ttl(std::chrono::milliseconds ttl);
+
 // The id of a lease that `owner` granted; 0 without a lease. Throws
 // InvalidArgument for a lease of another store.
 std::int64_t lease_id(const Lease* lease, const void* owner);

@@ -46,13 +46,4 @@ std::string missing_text(
       join(shown, ", "));
 }
 
-std::string not_a_number_text(std::string_view key, std::string_view value) {
-  return str(
-      "[store.add] key ",
-      quoted(key),
-      " holds ",
-      quoted(value),
-      ", expected a decimal number");
-}
-
 } // namespace argosy::store

@@ -16,7 +16,4 @@ std::string quoted(std::string_view bytes);
 std::string missing_text(
     const std::vector<std::string>& missing, const Deadline& deadline);
 
-// "[store.add] key 'x' holds 'abc', expected a decimal number".
-std::string not_a_number_text(std::string_view key, std::string_view value);
-
 } // namespace argosy::store

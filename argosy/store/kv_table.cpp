@@ -1,7 +1,7 @@
 #include "argosy/store/kv_table.h"
 
 #include "argosy/common/error.h"
-#include "argosy/common/text.h"
+#include "argosy/store/counter.h"
 #include "argosy/store/key_text.h"
 
 namespace argosy::store {
@@ -24,12 +24,7 @@ std::optional<std::string> KvTable::get(const std::string& key) const {
 }
 
 std::int64_t KvTable::add(const std::string& key, std::int64_t amount) {
-  const std::string held = get(key).value_or("0");
-  const auto number = parse_int(held);
-  if (!number) {
-    throw StoreError(not_a_number_text(key, held));
-  }
-  const std::int64_t sum = *number + amount;
+  const std::int64_t sum = counter_sum(key, get(key), amount);
   entries_[key] = {std::to_string(sum), 0};
   return sum;
 }

@@ -23,7 +23,7 @@ class KvTable {
       const std::string& key, const std::string& value, std::int64_t lease = 0);
   std::optional<std::string> get(const std::string& key) const;
 
-  // Throws StoreError when the key holds no number.
+  // Throws StoreError as counter_sum() does.
   std::int64_t add(const std::string& key, std::int64_t amount);
   CompareSet compare_set(
       const std::string& key,

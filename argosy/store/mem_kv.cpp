@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "argosy/common/error.h"
+#include "argosy/store/kept_lease.h"
 #include "argosy/store/key_text.h"
 #include "argosy/store/kv_table.h"
 
@@ -151,8 +152,7 @@ std::map<std::string, std::string> MemKv::list(
 
 std::unique_ptr<Lease> MemKv::grant(
     std::chrono::milliseconds ttl, Deadline /*deadline*/) {
-  ARGOSY_CHECK(
-      ttl.count() > 0, "[store.grant] ttl ", ttl.count(), " ms, expected > 0");
+  check_ttl(ttl);
   const auto lock = state_->enter();
   const auto id = state_->table.grant(ttl, Deadline::Clock::now());
   return std::make_unique<MemLease>(state_, id);

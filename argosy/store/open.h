@@ -19,8 +19,8 @@ struct OpenOptions {
 // The c10d::Store at a URL (see url.h):
 //   mem://name   a KvStore over the MemKv of that name in this process
 //   file:///path a c10d::FileStore; its folder must exist
-//   tcp://...    a c10d::TCPStore, which speaks with torch's own; the host may
-//                start later
+//   tcp://...    a TcpStore, which speaks with torch's c10d::TCPStore; the host
+//                may start later
 //   etcd://...   a KvStore over an EtcdKv
 // Returns when the store answers. Throws InvalidArgument for a bad URL;
 // StoreError when the store refuses, something else answers, the host does not

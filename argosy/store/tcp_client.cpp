@@ -1,6 +1,7 @@
 #include "argosy/store/tcp_client.h"
 
 #include "argosy/common/error.h"
+#include "argosy/store/backoff.h"
 #include "argosy/store/key_text.h"
 
 namespace argosy::store {
@@ -24,16 +25,41 @@ constexpr std::string_view kExpected = "an Argosy key-value server";
           quoted(kHello)));
 }
 
+std::string framed(std::string_view what, const std::string& body) {
+  ARGOSY_CHECK(
+      body.size() <= kLongestFrame,
+      "[store.",
+      what,
+      "] the request has ",
+      body.size(),
+      " bytes, expected at most ",
+      kLongestFrame);
+  return frame_header(body.size()) + body;
+}
+
+void throw_if_refused(const std::string& reply) {
+  WireReader in(reply);
+  if (static_cast<Status>(in.u8()) == Status::Refused) {
+    throw StoreError(in.text());
+  }
+}
+
 } // namespace
 
 TcpClient::TcpClient(
     const Endpoint& server, Deadline deadline, TcpKvOptions options)
     : server_(server), options_(options) {
-  give_back(connect(deadline, instance_));
+  auto socket = connect(deadline, instance_);
+  if (!socket) {
+    throw_foreign(server_, "", "closed the connection");
+  }
+  give_back(std::move(*socket));
 }
 
-// A new connection, past the greeting.
-Socket TcpClient::connect(Deadline deadline, std::string& instance) {
+// A new connection, past the greeting. Nothing when the server closed it
+// without a word, as ours does only when it stops.
+std::optional<Socket> TcpClient::connect(
+    Deadline deadline, std::string& instance) {
   Socket socket = connect_to(server_, deadline, kExpected);
   std::string answer;
   IoResult result = send_all(socket, kHello, deadline);
@@ -44,6 +70,12 @@ Socket TcpClient::connect(Deadline deadline, std::string& instance) {
   if (result == IoResult::Done && answer[0] == kHello[0]) {
     result = receive(socket, kHello.size() - 1, answer, deadline);
   }
+  if (result == IoResult::Done && answer != kHello) {
+    throw_foreign(server_, answer, "greeted otherwise");
+  }
+  if (result == IoResult::Done) {
+    result = receive(socket, kInstanceBytes, instance, deadline);
+  }
   if (result == IoResult::TimedOut) {
     throw TimeoutError(
         str("[store.connect] ",
@@ -53,25 +85,21 @@ Socket TcpClient::connect(Deadline deadline, std::string& instance) {
             ", expected ",
             kExpected));
   }
-  if (result == IoResult::Closed) {
+  if (result == IoResult::Closed && !answer.empty()) {
     throw_foreign(server_, answer, "closed the connection");
   }
-  if (answer != kHello) {
-    throw_foreign(server_, answer, "greeted otherwise");
-  }
-  if (receive(socket, kInstanceBytes, instance, deadline) != IoResult::Done) {
-    throw_foreign(server_, answer, "closed the connection");
-  }
-  return socket;
+  return result == IoResult::Done ? std::optional(std::move(socket))
+                                  : std::nullopt;
 }
 
 Socket TcpClient::reconnect(Deadline deadline) {
   const Deadline limit = deadline.earlier(options_.reconnect);
   std::string instance;
+  std::optional<Socket> socket;
   try {
-    Socket socket = connect(limit, instance);
-    if (instance == instance_) {
-      return socket;
+    for (Backoff backoff; !socket; backoff.pause(limit)) {
+      instance.clear();
+      socket = connect(limit, instance);
     }
   } catch (const TimeoutError& error) {
     if (deadline.expired()) {
@@ -79,10 +107,13 @@ Socket TcpClient::reconnect(Deadline deadline) {
     }
     throw StoreError(str("[store.connect] the server is lost: ", error.what()));
   }
-  throw StoreError(
-      str("[store.connect] the server at ",
-          server_.text(),
-          " was restarted, so its keys are lost"));
+  if (instance != instance_) {
+    throw StoreError(
+        str("[store.connect] the server at ",
+            server_.text(),
+            " was restarted, so its keys are lost"));
+  }
+  return std::move(*socket);
 }
 
 Socket TcpClient::take(Deadline deadline) {
@@ -131,26 +162,14 @@ std::string TcpClient::call(
     const WireWriter& request,
     Repeat repeat,
     Deadline deadline) {
-  const std::string& body = request.body();
-  ARGOSY_CHECK(
-      body.size() <= kLongestFrame,
-      "[store.",
-      what,
-      "] the request has ",
-      body.size(),
-      " bytes, expected at most ",
-      kLongestFrame);
-  const std::string frame = frame_header(body.size()) + body;
+  const std::string frame = framed(what, request.body());
   for (;;) {
     Socket socket = take(deadline);
     std::string reply;
     const IoResult result = exchange(socket, frame, reply, deadline);
     if (result == IoResult::Done) {
       give_back(std::move(socket));
-      WireReader in(reply);
-      if (static_cast<Status>(in.u8()) == Status::Refused) {
-        throw StoreError(in.text());
-      }
+      throw_if_refused(reply);
       return reply;
     }
     const std::string at = str("[store.", what, "] server ", server_.text());

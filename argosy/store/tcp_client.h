@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ class TcpClient {
  private:
   Socket take(Deadline deadline);
   Socket reconnect(Deadline deadline);
-  Socket connect(Deadline deadline, std::string& instance);
+  std::optional<Socket> connect(Deadline deadline, std::string& instance);
   void give_back(Socket socket);
   IoResult exchange(
       const Socket& socket,

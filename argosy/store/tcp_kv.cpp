@@ -119,8 +119,7 @@ std::map<std::string, std::string> TcpKv::list(
 
 std::unique_ptr<Lease> TcpKv::grant(
     std::chrono::milliseconds ttl, Deadline deadline) {
-  ARGOSY_CHECK(
-      ttl.count() > 0, "[store.grant] ttl ", ttl.count(), " ms, expected > 0");
+  check_ttl(ttl);
   const auto request = WireWriter(Op::Grant).i64(ttl.count());
   const auto reply = client_->call("grant", request, Repeat::Allowed, deadline);
   const std::int64_t id = fields(reply).i64();

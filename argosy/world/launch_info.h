@@ -11,6 +11,15 @@ namespace argosy {
 
 enum class Role { Worker, Server, HeterWorker, Scheduler, Coordinator };
 
+// How the ranks learn where rank 0 serves the store when nothing told them an
+// address beforehand (world/exchange.h).
+enum class Exchange {
+  None,      // store_url says it, or nobody else is there
+  LocalFile, // all ranks on one host: through a file of this user
+  Pmi,       // through the process manager's PMI-1 connection
+  Pmix,      // through the process manager's PMIx server
+};
+
 // Who this process is, as whatever started it says. Adopted from environment
 // variables (world/adopt.h), or made by spawn(). A value: reading it contacts
 // nobody.
@@ -26,25 +35,41 @@ struct LaunchInfo {
   int local_size = 1;
   int node_rank = 0;
   int num_nodes = 1;
+  // False when the launcher does not say who shares a host: the four numbers
+  // above are then guesses, to be replaced by what the ranks tell each other.
+  bool knows_local = true;
 
-  // Where the ranks meet; empty for a world of one.
-  std::string store_url;
+  // Processes of the two main roles in the whole job.
+  int num_workers = 1;
+  int num_servers = 0;
+
+  // The scheduler gives the rank when this process arrives: rank is -1 until
+  // then. `node_id` is the name to arrive under; may be empty.
+  bool rank_by_arrival = false;
+  std::string node_id = {};
+
+  // Where the ranks meet; empty for a world of one, and when `exchange` finds
+  // it out.
+  std::string store_url = {};
+  Exchange exchange = Exchange::None;
   // Whether this process serves the store (else it connects to it). Means
   // something for tcp:// only.
   bool serves_store = false;
-  // Tells apart jobs, and attempts of one job, that meet in the same store.
-  std::string run_id;
+  // Tells apart jobs, and attempts of one job, that meet in the same store. The
+  // same on all ranks; may be empty.
+  std::string run_id = {};
   int restart_count = 0;
 
   // Named by launchers that give every process an endpoint (Paddle's).
-  std::optional<Endpoint> current_endpoint;
-  std::vector<Endpoint> worker_endpoints;
-  std::vector<Endpoint> server_endpoints;
+  std::optional<Endpoint> current_endpoint = {};
+  std::vector<Endpoint> worker_endpoints = {};
+  std::vector<Endpoint> server_endpoints = {};
 
   bool operator==(const LaunchInfo&) const = default;
 };
 
 std::string to_string(Role role);
+std::string to_string(Exchange exchange);
 std::ostream& operator<<(std::ostream& out, const LaunchInfo& info);
 
 } // namespace argosy

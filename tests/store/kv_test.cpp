@@ -113,6 +113,12 @@ TEST_P(KvTest, AddsFromManyThreads) {
   EXPECT_EQ(kv_->add("n", -200, soon()), kThreads * kAdds - 200);
 }
 
+TEST_P(KvTest, RefusesASumThatDoesNotFit) {
+  kv_->set("n", "9223372036854775807", soon());
+  EXPECT_THROW(kv_->add("n", 1, soon()), StoreError);
+  EXPECT_EQ(kv_->add("n", -7, soon()), 9223372036854775800);
+}
+
 TEST_P(KvTest, RefusesToAddToText) {
   kv_->set("n", "abc", soon());
   EXPECT_THAT(

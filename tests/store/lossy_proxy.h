@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
 
 #include "argosy/store/socket.h"
+#include "tests/store/servers.h"
 
 namespace argosy::testing {
 
@@ -16,9 +18,14 @@ namespace argosy::testing {
 // one answer gets through.
 class LossyProxy {
  public:
-  LossyProxy(const Endpoint& etcd, int num_losses)
+  // `on_loss` runs between a loss and the next try.
+  LossyProxy(
+      const Endpoint& etcd,
+      int num_losses,
+      std::function<void()> on_loss = [] {})
       : etcd_(etcd),
         num_losses_(num_losses),
+        on_loss_(std::move(on_loss)),
         listener_(store::listen_on({"127.0.0.1", 0})),
         thread_([this] { run(); }) {}
 
@@ -35,13 +42,10 @@ class LossyProxy {
 
   void run() {
     while (!stopping_) {
+      await_any({&listener_});
       const store::Socket client(
           ::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK));
-      if (client.fd() < 0) {
-        std::this_thread::yield();
-        continue;
-      }
-      std::string request = read_request(client);
+      const std::string request = client.fd() < 0 ? "" : read_request(client);
       if (request.empty()) {
         continue;
       }
@@ -62,6 +66,7 @@ class LossyProxy {
     }
     ++in_a_row_;
     ++num_lost_;
+    on_loss_();
     return true;
   }
 
@@ -91,6 +96,7 @@ class LossyProxy {
 
   const Endpoint etcd_;
   const int num_losses_;
+  const std::function<void()> on_loss_;
   store::Socket listener_;
   int in_a_row_ = 0; // of the thread
   std::atomic<int> num_lost_{0};

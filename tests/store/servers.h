@@ -1,5 +1,6 @@
 #pragma once
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -11,6 +12,15 @@
 
 namespace argosy::testing {
 
+// Returns when one can be read, or after 20 ms.
+inline void await_any(const std::vector<const store::Socket*>& sockets) {
+  std::vector<pollfd> entries;
+  for (const store::Socket* socket : sockets) {
+    entries.push_back({socket->fd(), POLLIN, 0});
+  }
+  ::poll(entries.data(), entries.size(), 20);
+}
+
 // A foreign service: answers the first bytes of each client with `answer` and
 // closes; an empty answer never comes, and the connection stays open.
 class ForeignServer {
@@ -21,7 +31,6 @@ class ForeignServer {
         thread_([this] { run(); }) {}
 
   ~ForeignServer() {
-    ::shutdown(listener_.fd(), SHUT_RDWR);
     stopping_ = true;
     thread_.join();
   }
@@ -31,13 +40,12 @@ class ForeignServer {
  private:
   void run() {
     while (!stopping_) {
+      await_any({&listener_});
       store::Socket client(
           ::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK));
-      if (client.fd() < 0) {
-        std::this_thread::yield();
-      } else if (answer_.empty()) {
+      if (client.fd() >= 0 && answer_.empty()) {
         silent_.push_back(std::move(client));
-      } else {
+      } else if (client.fd() >= 0) {
         const auto limit = Deadline::after(std::chrono::seconds(5));
         std::string ignored;
         store::receive(client, 1, ignored, limit);

@@ -1,0 +1,12 @@
+#pragma once
+
+// The umbrella for users. The library itself includes what it uses.
+
+#include "argosy/common/deadline.h"
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/store/open.h"
+#include "argosy/world/init.h"
+#include "argosy/world/record.h"
+#include "argosy/world/spawn.h"
+#include "argosy/world/world.h"

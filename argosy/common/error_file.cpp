@@ -1,0 +1,49 @@
+#include "argosy/common/error_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include "argosy/common/file.h"
+#include "argosy/common/text.h"
+
+namespace argosy {
+
+using nlohmann::json;
+
+void write_error_file(
+    const std::filesystem::path& path, const ErrorReport& report) {
+  const json content = {
+      {"message",
+       {{"message", report.message},
+        {"extraInfo",
+         {{"py_callstack", report.call_stack},
+          {"timestamp", std::to_string(report.timestamp)}}}}}};
+  write_file(
+      path, content.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::optional<ErrorReport> read_error_file(const std::filesystem::path& path) {
+  const auto content = read_file(path);
+  const json parsed =
+      content ? json::parse(*content, nullptr, false) : json::object();
+  if (!parsed.is_object() || !parsed.contains("message")) {
+    return std::nullopt;
+  }
+  const json& message = parsed["message"];
+  if (message.is_string()) { // torchrun's form for programs without a stack
+    return ErrorReport{.message = message.get<std::string>()};
+  }
+  const json::json_pointer text("/message");
+  if (!message.is_object() || !message.contains(text) ||
+      !message[text].is_string()) {
+    return std::nullopt;
+  }
+  ErrorReport report{.message = message[text].get<std::string>()};
+  const json extra = message.value("extraInfo", json::object());
+  if (extra.is_object()) {
+    report.call_stack = extra.value("py_callstack", "");
+    report.timestamp = parse_int(extra.value("timestamp", "")).value_or(0);
+  }
+  return report;
+}
+
+} // namespace argosy

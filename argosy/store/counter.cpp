@@ -1,0 +1,28 @@
+#include "argosy/store/counter.h"
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/store/key_text.h"
+
+namespace argosy::store {
+
+std::int64_t counter_sum(
+    const std::string& key,
+    const std::optional<std::string>& held,
+    std::int64_t amount) {
+  const auto number = parse_int(held.value_or("0"));
+  std::int64_t sum = 0;
+  if (number && !__builtin_add_overflow(*number, amount, &sum)) {
+    return sum;
+  }
+  throw StoreError(
+      str("[store.add] key ",
+          quoted(key),
+          " holds ",
+          quoted(held.value_or("")),
+          ", expected a decimal number to which ",
+          amount,
+          " can be added"));
+}
+
+} // namespace argosy::store

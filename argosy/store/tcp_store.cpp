@@ -1,0 +1,217 @@
+#include "argosy/store/tcp_store.h"
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/store/key_text.h"
+#include "argosy/store/resolve.h"
+#include "argosy/store/socket.h"
+
+namespace argosy::store {
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+using std::chrono::milliseconds;
+
+// How long after its deadline a wait may look for what is missing.
+constexpr milliseconds kGrace(100);
+
+// The first line: the rest is torch's stack.
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+StorePtr construct(const Endpoint& address, bool serve, Deadline deadline) {
+  c10d::TCPStoreOptions options;
+  options.port = address.port;
+  options.isServer = serve;
+  options.waitWorkers = false;
+  // c10d counts whole seconds when it connects: less than one is none.
+  options.timeout = std::chrono::ceil<std::chrono::seconds>(
+      deadline.remaining(std::chrono::hours(24)));
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(address.host, options);
+  } catch (const std::exception& error) {
+    throw StoreError(
+        str("[store.open] cannot ",
+            serve ? "serve on " : "connect to ",
+            address.text(),
+            ": ",
+            first_line(error)));
+  }
+}
+
+// c10d shakes no hands, and its calls but wait() have no time limit. So the
+// first call is a wait, which any c10d server answers at once.
+void greet(c10d::Store& store, const Endpoint& address, Deadline deadline) {
+  try {
+    store.wait({}, deadline.remaining(std::chrono::hours(24)));
+  } catch (const std::exception& error) {
+    if (deadline.expired()) {
+      throw TimeoutError(
+          str("[store.open] ",
+              address.text(),
+              " accepted the connection but did not answer within ",
+              deadline.limit_text(),
+              ", expected a c10d::TCPStore"));
+    }
+    throw StoreError(
+        str("[store.open] ",
+            address.text(),
+            " is not a c10d::TCPStore: ",
+            first_line(error)));
+  }
+}
+
+// A wait's time-out stays with the connection and limits all later answers.
+void limit_answers(c10d::Store& store, milliseconds timeout) {
+  store.wait({}, timeout);
+}
+
+StorePtr host(const Endpoint& address, Deadline deadline) {
+  resolve(address, deadline);
+  StorePtr server = construct(address, true, deadline);
+  greet(*server, address, deadline);
+  return server;
+}
+
+// c10d's own retries print warnings, and its limits are coarse; so connect
+// first, to know that it will.
+StorePtr connect(
+    const Endpoint& address, Deadline deadline, milliseconds timeout) {
+  connect_to(address, deadline, "a c10d::TCPStore");
+  StorePtr client = construct(address, false, deadline);
+  greet(*client, address, deadline);
+  limit_answers(*client, timeout);
+  return client;
+}
+
+milliseconds limited(milliseconds timeout) {
+  return timeout == c10d::Store::kNoTimeout ? std::chrono::hours(24 * 24)
+                                            : timeout;
+}
+
+} // namespace
+
+TcpStore::TcpStore(const Endpoint& address, bool serve, milliseconds timeout)
+    : c10d::Store(timeout), address_(address) {
+  const Deadline deadline = Deadline::after(limited(timeout));
+  if (serve) {
+    server_ = host(address, deadline);
+  }
+  client(deadline);
+}
+
+TcpStore::~TcpStore() = default;
+
+StorePtr TcpStore::client(Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  if (client_ == nullptr) {
+    client_ = connect(address_, deadline, limited(timeout_));
+  }
+  return client_;
+}
+
+void TcpStore::drop() {
+  const std::lock_guard lock(mutex_);
+  client_.reset();
+}
+
+template <typename Call>
+auto TcpStore::run(const char* what, Call call) {
+  const StorePtr store = client(Deadline::after(limited(timeout_)));
+  try {
+    return call(*store);
+  } catch (const std::exception& error) {
+    throw_failed(what, error);
+  }
+}
+
+void TcpStore::throw_failed(const char* what, const std::exception& error) {
+  drop();
+  throw StoreError(
+      str("[store.",
+          what,
+          "] c10d::TCPStore at ",
+          address_.text(),
+          " failed: ",
+          first_line(error)));
+}
+
+void TcpStore::set(const std::string& key, const Bytes& value) {
+  run("set", [&](c10d::Store& store) { store.set(key, value); });
+}
+
+Bytes TcpStore::compareSet(
+    const std::string& key, const Bytes& expected, const Bytes& desired) {
+  return run("compare_set", [&](c10d::Store& store) {
+    return store.compareSet(key, expected, desired);
+  });
+}
+
+Bytes TcpStore::get(const std::string& key) {
+  wait({key});
+  return run("get", [&](c10d::Store& store) { return store.get(key); });
+}
+
+std::int64_t TcpStore::add(const std::string& key, std::int64_t value) {
+  return run("add", [&](c10d::Store& store) { return store.add(key, value); });
+}
+
+bool TcpStore::deleteKey(const std::string& key) {
+  return run("erase", [&](c10d::Store& store) { return store.deleteKey(key); });
+}
+
+bool TcpStore::check(const std::vector<std::string>& keys) {
+  return run("check", [&](c10d::Store& store) { return store.check(keys); });
+}
+
+std::int64_t TcpStore::getNumKeys() {
+  return run("count", [](c10d::Store& store) { return store.getNumKeys(); });
+}
+
+void TcpStore::wait(const std::vector<std::string>& keys) {
+  wait(keys, timeout_);
+}
+
+void TcpStore::wait(
+    const std::vector<std::string>& keys, const milliseconds& timeout) {
+  const Deadline deadline = Deadline::after(limited(timeout));
+  const StorePtr store = client(deadline);
+  try {
+    store->wait(keys, deadline.remaining(limited(timeout)));
+    limit_answers(*store, limited(timeout_));
+  } catch (const std::exception& error) {
+    // c10d may give up a little early: it rounds.
+    if (deadline.remaining() > milliseconds(10)) {
+      throw_failed("wait", error);
+    }
+    drop();
+    throw TimeoutError(missing_text(missing(keys), deadline));
+  }
+}
+
+// All of `keys` when the store does not answer soon.
+std::vector<std::string> TcpStore::missing(
+    const std::vector<std::string>& keys) {
+  std::vector<std::string> absent;
+  try {
+    const StorePtr store = client(Deadline::after(kGrace));
+    for (const std::string& key : keys) {
+      if (!store->check({key})) {
+        absent.push_back(key);
+      }
+    }
+    return absent;
+  } catch (const std::exception&) {
+    drop();
+    return keys;
+  }
+}
+
+} // namespace argosy::store

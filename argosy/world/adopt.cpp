@@ -1,0 +1,330 @@
+#include "argosy/world/adopt.h"
+
+#include <algorithm>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/world/job_key.h"
+#include "argosy/world/sources/source.h"
+#include "argosy/world/sources/values.h"
+
+namespace argosy {
+
+namespace {
+
+using State = Finding::State;
+using world::Claim;
+using world::Context;
+using world::Source;
+
+constexpr char kTag[] = "[world.adopt] ";
+
+// A source, and what it made of the environment.
+struct Reading {
+  const Source* source = nullptr;
+  Finding finding;
+  Claim claim;                      // when complete
+  std::vector<std::string> missing; // "A or B", when something is
+};
+
+std::string without_tag(std::string_view message) {
+  const bool tagged = message.starts_with(kTag);
+  return std::string(message.substr(tagged ? sizeof(kTag) - 1 : 0));
+}
+
+// The names behind "A|B", for looking up and for showing.
+std::vector<std::string> alternatives(const std::string& need) {
+  return split(need, '|');
+}
+
+std::vector<std::string> missing_of(
+    const Source& source, const Environment& env) {
+  std::vector<std::string> missing;
+  for (const std::string& need : source.needs) {
+    const auto names = alternatives(need);
+    const bool set =
+        std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+          return env.has(name);
+        });
+    if (!set) {
+      missing.push_back(join(names, " or "));
+    }
+  }
+  return missing;
+}
+
+std::string shown_of(const Source& source, const Environment& env) {
+  std::vector<std::string> names = source.marks;
+  for (const std::string& need : source.needs) {
+    for (const std::string& name : alternatives(need)) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        names.push_back(name);
+      }
+    }
+  }
+  return world::shown(env, names);
+}
+
+// Why the source has nothing to say here, or "".
+std::string silence_of(const Source& source, const Environment& env) {
+  const bool marked = std::any_of(
+      source.marks.begin(), source.marks.end(), [&](const std::string& name) {
+        return env.has(name);
+      });
+  if (!marked) {
+    return str(join(source.marks, ", "), " not set");
+  }
+  return source.disowned == nullptr ? "" : source.disowned(env);
+}
+
+Reading read_source(const Source& source, const Context& context) {
+  Reading reading;
+  reading.source = &source;
+  reading.finding.source = std::string(source.name);
+  reading.missing = missing_of(source, context.env);
+  reading.finding.reason = silence_of(source, context.env);
+  if (!reading.finding.reason.empty()) {
+    return reading;
+  }
+  reading.finding.state = State::Partial;
+  if (!reading.missing.empty()) {
+    reading.finding.reason =
+        str(shown_of(source, context.env),
+            " without ",
+            join(reading.missing, ", "));
+    return reading;
+  }
+  try {
+    reading.claim = source.read(context);
+    reading.claim.info.source = reading.finding.source;
+    reading.finding.state = State::Complete;
+    reading.finding.reason = shown_of(source, context.env);
+  } catch (const InvalidArgument& error) {
+    reading.finding.reason = without_tag(error.what());
+  }
+  return reading;
+}
+
+std::vector<Reading> read_all(const Context& context) {
+  std::vector<Reading> readings;
+  for (const Source& source : world::sources()) {
+    readings.push_back(read_source(source, context));
+  }
+  return readings;
+}
+
+// Job scripts export WORLD_SIZE for their own use: without RANK it is a check
+// on what others say, not a source.
+void settle_world_size(std::vector<Reading>& readings, const Environment& env) {
+  const auto plain =
+      std::find_if(readings.begin(), readings.end(), [](const Reading& r) {
+        return r.finding.source == "env";
+      });
+  if (plain->finding.state != State::Partial || env.has("RANK")) {
+    return;
+  }
+  for (const Reading& other : readings) {
+    if (other.finding.state != State::Complete) {
+      continue;
+    }
+    const LaunchInfo& info = other.claim.info;
+    const std::string size = std::to_string(info.size);
+    if (env.get("WORLD_SIZE", "") == size) {
+      plain->finding.state = State::Absent;
+      plain->finding.reason = str("WORLD_SIZE alone agrees with ", info.source);
+    } else {
+      plain->finding.reason += str(" but ", info.source, " has size ", size);
+    }
+    return;
+  }
+}
+
+std::string claim_text(const Reading& reading) {
+  const LaunchInfo& info = reading.claim.info;
+  return str(
+      info.source,
+      " says ",
+      to_string(info.role),
+      " ",
+      info.rank,
+      " of ",
+      info.size,
+      " (",
+      reading.finding.reason,
+      ")");
+}
+
+bool same_place(const LaunchInfo& a, const LaunchInfo& b) {
+  return a.role == b.role && a.rank == b.rank && a.size == b.size;
+}
+
+void take(Adoption& adoption, Reading& reading) {
+  adoption.info = reading.claim.info;
+  adoption.notes = reading.claim.notes;
+  reading.finding.state = State::Adopted;
+}
+
+void check_name(const std::string& name) {
+  std::vector<std::string> names = {"single"};
+  for (const Source& source : world::sources()) {
+    names.emplace_back(source.name);
+  }
+  if (std::find(names.begin(), names.end(), name) != names.end()) {
+    return;
+  }
+  const auto meant = nearest(name, names);
+  throw InvalidArgument(
+      str(kTag,
+          "ARGOSY_ADOPT=",
+          name,
+          " is not a source; ",
+          meant ? str("did you mean ", *meant, "? ") : "",
+          "There are ",
+          join(names, ", ")));
+}
+
+void adopt_forced(
+    Adoption& adoption,
+    std::vector<Reading>& readings,
+    const std::string& name,
+    const Context& context) {
+  check_name(name);
+  if (name == "single") {
+    return;
+  }
+  for (Reading& reading : readings) {
+    if (reading.finding.source != name) {
+      continue;
+    }
+    ARGOSY_CHECK(
+        reading.missing.empty(),
+        kTag,
+        "ARGOSY_ADOPT=",
+        name,
+        " but these are not set: ",
+        join(reading.missing, ", "));
+    // Forced also where the marks seemed to belong to another source.
+    if (reading.finding.state != State::Complete) {
+      reading.finding.state = State::Partial;
+      reading.claim = reading.source->read(context);
+      reading.claim.info.source = name;
+    }
+    take(adoption, reading);
+  }
+}
+
+bool speaks(const Reading& reading) {
+  return reading.finding.state == State::Complete ||
+      reading.finding.state == State::Partial;
+}
+
+std::vector<Reading*> winning_level(std::vector<Reading>& readings) {
+  std::vector<Reading*> winners;
+  for (Reading& reading : readings) {
+    if (!speaks(reading)) {
+      continue;
+    }
+    const bool nearer = !winners.empty() &&
+        reading.source->level < winners.front()->source->level;
+    if (nearer) {
+      winners.clear();
+    }
+    if (winners.empty() ||
+        reading.source->level == winners.front()->source->level) {
+      winners.push_back(&reading);
+    }
+  }
+  return winners;
+}
+
+void mark_outer(
+    std::vector<Reading>& readings, const std::vector<Reading*>& winners) {
+  for (Reading& reading : readings) {
+    if (speaks(reading) &&
+        reading.source->level > winners.front()->source->level) {
+      reading.finding.state = State::Outer;
+      reading.finding.reason +=
+          str(", but ", winners.front()->finding.source, " stands nearer");
+    }
+  }
+}
+
+void adopt_nearest(Adoption& adoption, std::vector<Reading>& readings) {
+  const std::vector<Reading*> winners = winning_level(readings);
+  if (winners.empty()) {
+    return; // nobody speaks: a world of one
+  }
+  mark_outer(readings, winners);
+  for (const Reading* reading : winners) {
+    ARGOSY_CHECK(
+        reading->finding.state == State::Complete,
+        kTag,
+        reading->finding.source,
+        ": ",
+        reading->finding.reason);
+  }
+  Reading& first = *winners.front();
+  for (const Reading* other : winners) {
+    ARGOSY_CHECK(
+        same_place(first.claim.info, other->claim.info),
+        kTag,
+        claim_text(first),
+        ", ",
+        claim_text(*other),
+        "; set ARGOSY_ADOPT to one of the two names");
+  }
+  take(adoption, first);
+}
+
+} // namespace
+
+std::string to_string(Finding::State state) {
+  switch (state) {
+    case State::Absent:
+      return "absent";
+    case State::Partial:
+      return "partial";
+    case State::Outer:
+      return "outer";
+    case State::Complete:
+      return "complete";
+    case State::Adopted:
+      return "adopted";
+  }
+  return "unknown";
+}
+
+Adoption examine(const Environment& env, const AdoptOptions& options) {
+  const Context context{env, options.job_key};
+  Adoption adoption;
+  std::vector<Reading> readings = read_all(context);
+  settle_world_size(readings, env);
+  try {
+    if (const auto name = env.find("ARGOSY_ADOPT")) {
+      adopt_forced(adoption, readings, *name, context);
+    } else {
+      adopt_nearest(adoption, readings);
+    }
+  } catch (const InvalidArgument& error) {
+    adoption.error = error.what();
+  }
+  for (Reading& reading : readings) {
+    adoption.findings.push_back(std::move(reading.finding));
+  }
+  return adoption;
+}
+
+Adoption adopt(const Environment& env, const AdoptOptions& options) {
+  Adoption adoption = examine(env, options);
+  if (!adoption.error.empty()) {
+    throw InvalidArgument(adoption.error);
+  }
+  return adoption;
+}
+
+Adoption adopt_process() {
+  const Environment env = Environment::of_process();
+  return adopt(env, {.job_key = local_job_key(env)});
+}
+
+} // namespace argosy

@@ -1,0 +1,95 @@
+#include "argosy/world/connect.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "argosy/common/error.h"
+#include "argosy/common/net.h"
+#include "argosy/store/kv_store.h"
+#include "argosy/store/mem_kv.h"
+#include "argosy/store/open.h"
+
+namespace argosy {
+
+namespace {
+
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+// Jobs, and attempts of one job, may meet in one store.
+std::string prefix_of(const LaunchInfo& info) {
+  return str("argosy/", info.run_id, "/", info.restart_count);
+}
+
+// Starts the text that rank 0 broadcasts when it has no address to tell.
+constexpr char kFailure = '!';
+
+StorePtr serve_on_free_port(const LaunchInfo& info, std::string& address) {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  options.waitWorkers = false;
+  const bool one_host = info.local_size == info.size;
+  const std::string host = one_host ? "127.0.0.1" : own_address();
+  auto store = c10::make_intrusive<c10d::TCPStore>("localhost", options);
+  address = Endpoint{host, store->getPort()}.text();
+  return store;
+}
+
+StorePtr serve_and_tell(
+    const LaunchInfo& info, const TextBroadcast& from_rank_0) {
+  std::string address;
+  StorePtr store;
+  try {
+    store = serve_on_free_port(info, address);
+  } catch (const std::exception& error) {
+    // The others wait for our text.
+    from_rank_0(str(kFailure, error.what()));
+    throw StoreError(
+        str("[world.init] rank 0 cannot serve a store: ", error.what()));
+  }
+  from_rank_0(address);
+  return store;
+}
+
+StorePtr learn_and_connect(
+    const TextBroadcast& from_rank_0, Deadline deadline) {
+  const std::string address = from_rank_0("");
+  if (address.starts_with(kFailure)) {
+    throw StoreError(
+        str("[world.init] rank 0 cannot serve a store: ", address.substr(1)));
+  }
+  return store::open("tcp://" + address, {.timeout = deadline.remaining()});
+}
+
+StorePtr memory_store() {
+  return c10::make_intrusive<store::KvStore>(std::make_shared<store::MemKv>());
+}
+
+} // namespace
+
+StorePtr connect(
+    const LaunchInfo& info,
+    const TextBroadcast& from_rank_0,
+    Deadline deadline) {
+  if (info.size == 1) {
+    return memory_store();
+  }
+  StorePtr store = info.rank == 0 ? serve_and_tell(info, from_rank_0)
+                                  : learn_and_connect(from_rank_0, deadline);
+  store->setTimeout(deadline.remaining());
+  return c10::make_intrusive<c10d::PrefixStore>(prefix_of(info), store);
+}
+
+StorePtr connect(const LaunchInfo& info, Deadline deadline) {
+  if (info.store_url.empty()) {
+    ARGOSY_ASSERT(info.size == 1, "no store for ", info.size, " ranks");
+    return memory_store();
+  }
+  return store::open(
+      info.store_url,
+      {.serve = info.serves_store,
+       .prefix = prefix_of(info),
+       .timeout = deadline.remaining()});
+}
+
+} // namespace argosy

@@ -1,0 +1,283 @@
+#include "argosy/world/init.h"
+
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "argosy/common/environment.h"
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/common/net.h"
+#include "argosy/world/adopt.h"
+#include "argosy/world/binding.h"
+#include "argosy/world/connect.h"
+#include "argosy/world/exchange.h"
+#include "argosy/world/local_ranks.h"
+#include "argosy/world/meet.h"
+#include "argosy/world/scheduler.h"
+#include "argosy/world/world.h"
+
+namespace argosy {
+
+namespace {
+
+using std::chrono::milliseconds;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+milliseconds seconds_to_ms(double seconds) {
+  return milliseconds(static_cast<long long>(seconds * 1e3));
+}
+
+milliseconds default_timeout(const Environment& env) {
+  if (const auto seconds = env.find_seconds("ARGOSY_TIMEOUT")) {
+    return seconds_to_ms(*seconds);
+  }
+  if (const auto paddle_ms = env.find_int("PADDLE_PG_TIMEOUT", 1)) {
+    return milliseconds(*paddle_ms);
+  }
+  return std::chrono::minutes(30);
+}
+
+milliseconds timeout_of(const InitOptions& options) {
+  const milliseconds timeout =
+      options.timeout.value_or(default_timeout(Environment::of_process()));
+  ARGOSY_CHECK(
+      timeout > milliseconds::zero(),
+      "[world.init] timeout is ",
+      timeout.count(),
+      " ms, expected > 0");
+  return timeout;
+}
+
+// Unique among the ranks of a world; tells people where to look.
+std::string own_identity() {
+  std::ostringstream out;
+  out << "process " << ::getpid() << " on " << host_name() << ", thread "
+      << std::this_thread::get_id();
+  return out.str();
+}
+
+LaunchInfo launch_info() {
+  if (const auto& bound = thread_binding().launch) {
+    return *bound;
+  }
+  return adopt_process().info;
+}
+
+// The last step of every way in: meet, fill in who is local, bind.
+std::shared_ptr<World> join(
+    LaunchInfo info,
+    const StorePtr& store,
+    milliseconds timeout,
+    Deadline deadline,
+    std::shared_ptr<void> companion = nullptr) {
+  if (info.size > 1) {
+    store->setTimeout(timeout);
+    meet(*store, info.rank, info.size, own_identity(), deadline);
+    if (!info.knows_local) {
+      find_local_ranks(*store, info, deadline);
+    }
+  }
+  auto world = std::make_shared<World>(
+      std::move(info), store, timeout, std::move(companion));
+  bind_world(world);
+  log::info("[world.init] ", world->info());
+  return world;
+}
+
+std::shared_ptr<World> run_scheduler(
+    const LaunchInfo& info, milliseconds timeout) {
+  const Environment env = Environment::of_process();
+  const StorePtr store = connect(info, Deadline::after(timeout));
+  const double silence = env.find_seconds("MS_NODE_TIMEOUT").value_or(30);
+  serve_as_scheduler(
+      *store,
+      info.num_workers,
+      Deadline::after(timeout),
+      seconds_to_ms(silence));
+  return std::make_shared<World>(info, store, timeout);
+}
+
+// MindSpore's workers find the scheduler's store, get a rank where they have
+// none, and let the scheduler hear from them.
+std::shared_ptr<World> join_scheduled(LaunchInfo info, milliseconds timeout) {
+  const Deadline deadline = Deadline::after(timeout);
+  const StorePtr store = connect(info, deadline);
+  if (info.rank_by_arrival) {
+    const Endpoint scheduler =
+        parse_endpoint(info.store_url.substr(6), "[world.init] store");
+    info.rank = rank_by_arrival(
+        *store,
+        info.size,
+        address_towards(scheduler.host),
+        info.node_id,
+        deadline);
+  }
+  auto heartbeat = std::make_shared<Heartbeat>(info, info.rank, deadline);
+  return join(info, store, timeout, deadline, std::move(heartbeat));
+}
+
+// The process manager tells the ranks where rank 0 serves the store.
+std::shared_ptr<World> init_by_exchange(
+    const LaunchInfo& info, const InitOptions& options) {
+  const Deadline deadline = Deadline::after(timeout_of(options));
+  // What was exchanged may go when all ranks have met, not before.
+  std::optional<Exchanged> exchanged;
+  return init(
+      info,
+      [&](const std::string& own) {
+        exchanged.emplace(exchange(info, own, deadline));
+        return exchanged->value();
+      },
+      options);
+}
+
+milliseconds scheduled_timeout(const InitOptions& options) {
+  const auto topology =
+      Environment::of_process().find_seconds("MS_TOPO_TIMEOUT");
+  return !options.timeout && topology ? seconds_to_ms(*topology)
+                                      : timeout_of(options);
+}
+
+void check_ranks(const LaunchInfo& info) {
+  ARGOSY_CHECK(
+      info.size > 0 && info.rank >= 0 && info.rank < info.size,
+      "[world.init] rank ",
+      info.rank,
+      " of ",
+      info.size,
+      ", expected 0 <= rank < size");
+}
+
+// How long the rank that serves the store stays for others that still use it.
+constexpr std::chrono::seconds kLinger(10);
+
+} // namespace
+
+std::shared_ptr<World> init_parallel_env(const InitOptions& options) {
+  if (auto world = current_world()) {
+    return world;
+  }
+  const milliseconds timeout = timeout_of(options);
+  if (thread_binding().launch) {
+    return join(
+        *thread_binding().launch,
+        thread_binding().store,
+        timeout,
+        Deadline::after(timeout));
+  }
+  return init(launch_info(), options);
+}
+
+std::shared_ptr<World> init(
+    const LaunchInfo& info, const InitOptions& options) {
+  if (auto world = current_world()) {
+    return world;
+  }
+  ARGOSY_CHECK(
+      info.role == Role::Worker || info.role == Role::Scheduler,
+      "[world.init] this process is ",
+      to_string(info.role),
+      " ",
+      info.rank,
+      " according to ",
+      info.source,
+      "; only workers form a world");
+  if (info.role == Role::Scheduler) {
+    return run_scheduler(info, scheduled_timeout(options));
+  }
+  if (info.source == "mindspore") {
+    return join_scheduled(info, scheduled_timeout(options));
+  }
+  check_ranks(info);
+  if (info.exchange != Exchange::None) {
+    return init_by_exchange(info, options);
+  }
+  const milliseconds timeout = timeout_of(options);
+  const Deadline deadline = Deadline::after(timeout);
+  return join(info, connect(info, deadline), timeout, deadline);
+}
+
+std::shared_ptr<World> init(
+    StorePtr store, int rank, int size, const InitOptions& options) {
+  if (auto world = current_world()) {
+    return world;
+  }
+  ARGOSY_CHECK(store != nullptr, "[world.init] the store is null");
+  LaunchInfo info;
+  info.source = "explicit";
+  info.rank = rank;
+  info.size = size;
+  info.knows_local = false;
+  check_ranks(info);
+  const milliseconds timeout = timeout_of(options);
+  return join(info, store, timeout, Deadline::after(timeout));
+}
+
+std::shared_ptr<World> init(
+    LaunchInfo info,
+    const TextBroadcast& from_rank_0,
+    const InitOptions& options) {
+  if (auto world = current_world()) {
+    return world;
+  }
+  check_ranks(info);
+  const milliseconds timeout = timeout_of(options);
+  const Deadline deadline = Deadline::after(timeout);
+  info.serves_store = info.rank == 0;
+  const StorePtr store = connect(info, from_rank_0, deadline);
+  return join(std::move(info), store, timeout, deadline);
+}
+
+bool is_initialized() {
+  return current_world() != nullptr;
+}
+
+bool is_available() {
+  return true;
+}
+
+int get_rank() {
+  const auto world = current_world();
+  return world ? world->rank() : launch_info().rank;
+}
+
+int get_world_size() {
+  const auto world = current_world();
+  return world ? world->size() : launch_info().size;
+}
+
+void destroy_process_group() {
+  if (const auto world = current_world()) {
+    world->leave(Deadline::after(kLinger));
+    bind_world(nullptr);
+  }
+}
+
+ParallelEnv::ParallelEnv()
+    : ParallelEnv(current_world() ? current_world()->info() : launch_info()) {}
+
+ParallelEnv::ParallelEnv(LaunchInfo info) : info_(std::move(info)) {
+  const Environment env = Environment::of_process();
+  device_id_ = static_cast<int>(env.find_int("DEVICE_ID", 0).value_or(0));
+  nrings_ =
+      static_cast<int>(env.find_int("FLAGS_nccl_nrings", 1, 8).value_or(1));
+  pg_timeout_ = default_timeout(env);
+}
+
+std::string ParallelEnv::current_endpoint() const {
+  return info_.current_endpoint ? info_.current_endpoint->text() : "";
+}
+
+std::vector<std::string> ParallelEnv::trainer_endpoints() const {
+  std::vector<std::string> endpoints;
+  for (const Endpoint& endpoint : info_.worker_endpoints) {
+    endpoints.push_back(endpoint.text());
+  }
+  return endpoints;
+}
+
+} // namespace argosy

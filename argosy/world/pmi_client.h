@@ -1,0 +1,52 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "argosy/common/deadline.h"
+#include "argosy/common/environment.h"
+
+namespace argosy::world {
+
+// A client of a process manager that speaks PMI-1: lines of `name=value`
+// words, over a descriptor that the process inherited (PMI_FD) or over a
+// connection that it makes (PMI_PORT). Hydra, Intel MPI and MVAPICH speak it.
+//
+// Taking part is final: the manager expects one client per process, and close()
+// ends what MPI_Init would need. All calls throw TimeoutError at the deadline
+// and SystemError when the manager refuses or is gone.
+class PmiClient {
+ public:
+  PmiClient(const Environment& env, Deadline deadline);
+  ~PmiClient();
+  PmiClient(const PmiClient&) = delete;
+  PmiClient& operator=(const PmiClient&) = delete;
+
+  void put(const std::string& key, const std::string& value);
+  std::string get(const std::string& key);
+
+  // Returns when all processes of the job have called it.
+  void barrier();
+
+  // Takes leave, without which the manager believes that the process crashed.
+  void close();
+
+ private:
+  using Words = std::map<std::string, std::string>;
+
+  // Sends a line, and returns the words of the answer, whose cmd must be
+  // `answer`.
+  Words ask(const std::string& line, const std::string& answer);
+  void send(const std::string& line);
+  Words receive(const std::string& answer);
+  std::string receive_line();
+  void introduce(const Environment& env);
+
+  int fd_ = -1;
+  bool connected_ = false; // ours to close
+  Deadline deadline_;
+  std::string unread_; // bytes after the last whole line
+  std::string space_;  // the job's name for its keys
+};
+
+} // namespace argosy::world

@@ -1,0 +1,156 @@
+#include "argosy/world/scheduler.h"
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/common/text.h"
+#include "argosy/world/connect.h"
+#include "argosy/world/meet.h"
+
+namespace argosy {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = Deadline::Clock;
+
+constexpr milliseconds kBeatInterval(500);
+
+std::string beat_key(int rank) {
+  return str("beat/", rank);
+}
+
+// Who was heard when.
+class Register {
+ public:
+  Register(c10d::Store& store, int num_workers)
+      : store_(store), heard_(num_workers), beats_(num_workers, 0) {}
+
+  void look() {
+    for (std::size_t rank = 0; rank < beats_.size(); ++rank) {
+      const std::int64_t now = store_.add(beat_key(static_cast<int>(rank)), 0);
+      if (now != beats_[rank]) {
+        beats_[rank] = now;
+        heard_[rank] = Clock::now();
+      }
+    }
+  }
+
+  std::vector<int> never_heard() const {
+    return select([&](std::size_t rank) { return beats_[rank] == 0; });
+  }
+
+  // A worker that left on purpose beats no more; World::leave() said farewell.
+  std::vector<int> silent_for(milliseconds limit) const {
+    return select([&](std::size_t rank) {
+      return Clock::now() - heard_[rank] > limit && !has_left(rank);
+    });
+  }
+
+  bool all_left() const {
+    return select([&](std::size_t rank) { return !has_left(rank); }).empty();
+  }
+
+ private:
+  bool has_left(std::size_t rank) const {
+    return store_.check({farewell_key(static_cast<int>(rank))});
+  }
+
+  template <typename Predicate>
+  std::vector<int> select(const Predicate& predicate) const {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < beats_.size(); ++rank) {
+      if (predicate(rank)) {
+        ranks.push_back(static_cast<int>(rank));
+      }
+    }
+    return ranks;
+  }
+
+  c10d::Store& store_;
+  std::vector<Clock::time_point> heard_;
+  std::vector<std::int64_t> beats_;
+};
+
+} // namespace
+
+void serve_as_scheduler(
+    c10d::Store& store,
+    int num_workers,
+    Deadline come_by,
+    milliseconds silence) {
+  Register workers(store, num_workers);
+  for (workers.look(); !workers.never_heard().empty(); workers.look()) {
+    if (come_by.expired()) {
+      throw TimeoutError(
+          str("[world.scheduler] worker ",
+              ranges_text(workers.never_heard()),
+              " of ",
+              num_workers,
+              " did not come within ",
+              come_by.limit_text()));
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  log::info("[world.scheduler] all ", num_workers, " workers came");
+  while (!workers.all_left()) {
+    std::this_thread::sleep_for(milliseconds(50));
+    workers.look();
+    const auto silent = workers.silent_for(silence);
+    if (!silent.empty()) {
+      throw PeerLost(
+          str("[world.scheduler] worker ",
+              ranges_text(silent),
+              " of ",
+              num_workers,
+              " was silent for ",
+              duration_text(silence)));
+    }
+  }
+}
+
+struct Heartbeat::Impl {
+  c10::intrusive_ptr<c10d::Store> store;
+  int rank = 0;
+  std::mutex mutex;
+  std::condition_variable stop_changed;
+  bool stop = false; // guarded by mutex
+  std::thread thread;
+
+  void beat_until_stopped() {
+    std::unique_lock lock(mutex);
+    try {
+      while (!stop) {
+        store->add(beat_key(rank), 1);
+        stop_changed.wait_for(lock, kBeatInterval, [&] { return stop; });
+      }
+    } catch (const std::exception& error) {
+      // The scheduler is gone; the rank's own waits will say so.
+      log::debug("[world.heartbeat] ", error.what());
+    }
+  }
+};
+
+Heartbeat::Heartbeat(const LaunchInfo& info, int rank, Deadline deadline)
+    : impl_(new Impl) {
+  impl_->store = connect(info, deadline);
+  impl_->rank = rank;
+  impl_->thread = std::thread([this] { impl_->beat_until_stopped(); });
+}
+
+Heartbeat::~Heartbeat() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->stop_changed.notify_all();
+  impl_->thread.join();
+}
+
+} // namespace argosy

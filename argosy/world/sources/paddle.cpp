@@ -1,0 +1,173 @@
+// Paddle's collective launcher.
+
+#include <algorithm>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/world/sources/json_file.h"
+#include "argosy/world/sources/source.h"
+#include "argosy/world/sources/values.h"
+
+namespace argosy::world {
+
+namespace {
+
+constexpr char kEndpoints[] = "PADDLE_TRAINER_ENDPOINTS";
+constexpr char kBackup[] = "PADDLE_BACKUP_ENV_PATH";
+
+// A list too long for the environment is in a file of variables.
+void add_backup_env(Environment& env) {
+  const auto path = env.find(kBackup);
+  if (!path || env.has(kEndpoints)) {
+    return;
+  }
+  const nlohmann::json backup = read_json_file(*path, kBackup);
+  ARGOSY_CHECK(
+      backup.is_object(),
+      "[world.adopt] ",
+      kBackup,
+      "=",
+      *path,
+      ": not an object of variables");
+  const auto found = backup.find(kEndpoints);
+  if (found == backup.end()) {
+    return;
+  }
+  ARGOSY_CHECK(
+      found->is_string(),
+      "[world.adopt] ",
+      kBackup,
+      "=",
+      *path,
+      ": /",
+      kEndpoints,
+      " is ",
+      found->dump(),
+      ", not a string");
+  env.set(kEndpoints, found->get<std::string>());
+}
+
+void check_role(const Environment& env) {
+  for (const char* name : {"TRAINING_ROLE", "PADDLE_TRAINING_ROLE"}) {
+    ARGOSY_CHECK(
+        env.get(name, "TRAINER") == "TRAINER",
+        "[world.adopt] ",
+        shown(env, {name}),
+        " without PADDLE_PSERVERS_IP_PORT_LIST: a collective job has only "
+        "TRAINER");
+  }
+}
+
+void set_endpoints(LaunchInfo& info, const Environment& env) {
+  if (!env.has(kEndpoints)) {
+    return;
+  }
+  info.worker_endpoints = endpoints(env, kEndpoints);
+  ARGOSY_CHECK(
+      static_cast<int>(info.worker_endpoints.size()) == info.size,
+      "[world.adopt] PADDLE_TRAINERS_NUM=",
+      info.size,
+      " but ",
+      kEndpoints,
+      " lists ",
+      info.worker_endpoints.size());
+  info.current_endpoint = info.worker_endpoints[info.rank];
+}
+
+void set_current_endpoint(LaunchInfo& info, const Environment& env) {
+  constexpr char kCurrent[] = "PADDLE_CURRENT_ENDPOINT";
+  const auto text = env.find(kCurrent);
+  if (!text) {
+    return;
+  }
+  info.current_endpoint =
+      parse_endpoint(*text, str("[world.adopt] ", kCurrent));
+  if (info.worker_endpoints.empty()) {
+    return;
+  }
+  const int index = index_of(
+      *info.current_endpoint, kCurrent, info.worker_endpoints, kEndpoints);
+  ARGOSY_CHECK(
+      index == info.rank,
+      "[world.adopt] ",
+      kCurrent,
+      "=",
+      *text,
+      " is entry ",
+      index,
+      " of ",
+      kEndpoints,
+      " but PADDLE_TRAINER_ID=",
+      info.rank);
+}
+
+// What the launcher says wins over what the endpoints suggest.
+void set_place_on_host(LaunchInfo& info, const Environment& env) {
+  const char* rank_name = env.has("PADDLE_RANK_IN_NODE") ? "PADDLE_RANK_IN_NODE"
+                                                         : "PADDLE_LOCAL_RANK";
+  const bool told = env.has(rank_name) && env.has("PADDLE_LOCAL_SIZE");
+  if (told || info.worker_endpoints.empty()) {
+    set_local(info, env, rank_name, "PADDLE_LOCAL_SIZE");
+    return;
+  }
+  std::vector<std::string> hosts;
+  for (const Endpoint& endpoint : info.worker_endpoints) {
+    hosts.push_back(endpoint.host);
+  }
+  set_local_from(info, hosts);
+  info.local_rank = find_int(env, rank_name, 0, info.local_size - 1)
+                        .value_or(info.local_rank);
+}
+
+std::optional<Endpoint> natural_place(
+    const LaunchInfo& info, const Environment& env) {
+  if (const auto master = env.find("PADDLE_MASTER")) {
+    return parse_endpoint(*master, "[world.adopt] PADDLE_MASTER");
+  }
+  return info.worker_endpoints.empty()
+      ? std::nullopt
+      : std::optional(info.worker_endpoints.front());
+}
+
+Claim read_paddle(const Context& context) {
+  Environment env = context.env;
+  if (env.get("PADDLE_TRAINERS_NUM", "") == "1" &&
+      !env.has("PADDLE_TRAINER_ID")) {
+    env.set("PADDLE_TRAINER_ID", "0");
+  }
+  check_role(env);
+  LaunchInfo info;
+  set_rank(info, env, "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM");
+  add_backup_env(env);
+  set_endpoints(info, env);
+  set_current_endpoint(info, env);
+  set_place_on_host(info, env);
+  info.run_id = env.get("PADDLE_JOB_ID", "");
+  set_store(info, env, natural_place(info, env));
+  check_store(info, "MASTER_ADDR, PADDLE_MASTER, PADDLE_TRAINER_ENDPOINTS");
+  return {info, {}};
+}
+
+// The parameter server and Fluid's trainer share some of the names.
+std::string disown_paddle(const Environment& env) {
+  if (env.has("PADDLE_PSERVERS_IP_PORT_LIST")) {
+    return "with PADDLE_PSERVERS_IP_PORT_LIST set, see paddle-ps";
+  }
+  if (env.has("PADDLE_PSERVER_IPS") || env.has("PADDLE_TRAINER_IPS")) {
+    return "with PADDLE_PSERVER_IPS or PADDLE_TRAINER_IPS set, see fluid";
+  }
+  return "";
+}
+
+} // namespace
+
+Source paddle_source() {
+  return {
+      .name = "paddle",
+      .marks = {"PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM"},
+      .needs = {"PADDLE_TRAINERS_NUM"},
+      .read = read_paddle,
+      .disowned = disown_paddle};
+}
+
+} // namespace argosy::world

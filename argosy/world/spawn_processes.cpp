@@ -1,0 +1,341 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+
+#include "argosy/common/deadline.h"
+#include "argosy/common/environment.h"
+#include "argosy/common/error.h"
+#include "argosy/common/error_file.h"
+#include "argosy/common/file.h"
+#include "argosy/common/process_status.h"
+#include "argosy/common/text.h"
+#include "argosy/world/record.h"
+#include "argosy/world/spawn_ranks.h"
+
+namespace argosy {
+
+namespace {
+
+// Tells a re-executed program which spawn() call it was made by, and by whom:
+// "<number of the call>:<pid of the parent>".
+constexpr char kSpawnVariable[] = "ARGOSY_SPAWN";
+
+int next_call_number() {
+  static std::atomic<int> calls{0};
+  return calls++;
+}
+
+// ---- in the child -----------------------------------------------------------
+
+struct Origin {
+  int call_number;
+  pid_t parent;
+};
+
+std::optional<Origin> spawned_by() {
+  const auto text = Environment::of_process().find(kSpawnVariable);
+  if (!text) {
+    return std::nullopt;
+  }
+  const auto parts = split(*text, ':');
+  const auto call = parse_int(parts.at(0));
+  const auto parent = parts.size() == 2 ? parse_int(parts[1]) : std::nullopt;
+  ARGOSY_CHECK(
+      call && parent,
+      "[world.spawn] ",
+      kSpawnVariable,
+      "=",
+      *text,
+      " was not set by spawn()");
+  return Origin{static_cast<int>(*call), static_cast<pid_t>(*parent)};
+}
+
+[[noreturn]] void run_as_rank(
+    const std::function<void()>& function, const Origin& origin) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  int code = 1;
+  // The parent may have died before the line above.
+  if (::getppid() == origin.parent) {
+    // A spawn() inside the function is a call of its own.
+    ::unsetenv(kSpawnVariable);
+    code = record(function);
+  }
+  std::cout.flush();
+  std::fflush(nullptr);
+  // The rank ends here: the rest of main() belongs to the parent alone. Static
+  // destructors are skipped, as other threads may still run.
+  ::_exit(code); // lint: allow exit
+}
+
+// ---- in the parent ----------------------------------------------------------
+
+struct RankProcess {
+  pid_t pid = -1;
+  int pidfd = -1;
+  std::filesystem::path error_file;
+  std::filesystem::path log_file; // empty: output not captured
+  std::optional<ProcessStatus> status;
+};
+
+std::vector<std::string> own_arguments() {
+  std::vector<std::string> words =
+      split(read_file("/proc/self/cmdline").value_or(""), '\0');
+  if (!words.empty()) {
+    words.pop_back(); // the text ends with a separator
+  }
+  return words;
+}
+
+Environment rank_environment(
+    int rank, int size, int port, int call_number, const RankProcess& process) {
+  Environment environment = Environment::of_process();
+  const std::string rank_text = std::to_string(rank);
+  const std::string size_text = std::to_string(size);
+  for (const char* name : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) {
+    environment.set(name, rank_text);
+  }
+  for (const char* name :
+       {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"}) {
+    environment.set(name, size_text);
+  }
+  environment.set("GROUP_RANK", "0");
+  environment.set("GROUP_WORLD_SIZE", "1");
+  environment.set("MASTER_ADDR", "127.0.0.1");
+  environment.set("MASTER_PORT", std::to_string(port));
+  environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  environment.set("TORCHELASTIC_RESTART_COUNT", "0");
+  environment.set("TORCHELASTIC_RUN_ID", str("spawn-", ::getpid(), "-", port));
+  environment.set("TORCHELASTIC_ERROR_FILE", process.error_file.string());
+  environment.set(kSpawnVariable, str(call_number, ":", ::getpid()));
+  // The parent's own store and choice of source do not concern its ranks.
+  environment.unset("ARGOSY_STORE");
+  environment.unset("ARGOSY_ADOPT");
+  return environment;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (std::string& word : words) {
+    result.push_back(word.data());
+  }
+  result.push_back(nullptr);
+  return result;
+}
+
+void start(
+    RankProcess& process,
+    std::vector<std::string> words,
+    const Environment& environment) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : environment.variables()) {
+    entries.push_back(name + "=" + value);
+  }
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  if (!process.log_file.empty()) {
+    ::posix_spawn_file_actions_addopen(
+        &actions,
+        STDOUT_FILENO,
+        process.log_file.c_str(),
+        O_WRONLY | O_CREAT | O_TRUNC,
+        0644);
+    ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  }
+  const int error = ::posix_spawn(
+      &process.pid,
+      "/proc/self/exe",
+      &actions,
+      nullptr,
+      pointers(words).data(),
+      pointers(entries).data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  errno = error;
+  if (error != 0) {
+    process.pid = -1;
+    throw SystemError(with_errno("[world.spawn] cannot start a process"));
+  }
+  // Not pidfd_open(): glibc 2.36 declares it without extern "C".
+  process.pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0));
+}
+
+void reap(RankProcess& process) {
+  int status = 0;
+  if (::waitpid(process.pid, &status, 0) == process.pid) {
+    process.status = ProcessStatus::from_wait(status);
+  } else {
+    process.status = ProcessStatus{.exit_code = 1};
+  }
+  ::close(process.pidfd);
+}
+
+std::string failure_text(const RankProcess& process) {
+  if (const auto report = read_error_file(process.error_file)) {
+    return report->message;
+  }
+  std::string text = process.status->text();
+  if (!process.log_file.empty()) {
+    text += str("; its output is in ", process.log_file.string());
+  }
+  return text;
+}
+
+class RankProcesses {
+ public:
+  explicit RankProcesses(int size) : processes_(size) {}
+
+  // Nothing that was started outlives this, also when starting threw half-way.
+  ~RankProcesses() {
+    signal_running(SIGKILL);
+    for (RankProcess& process : processes_) {
+      if (running(process)) {
+        reap(process);
+      }
+    }
+  }
+
+  RankProcess& operator[](int rank) { return processes_[rank]; }
+
+  // Returns the rank that failed first, when all have ended.
+  std::optional<int> join(std::chrono::milliseconds grace) {
+    while (num_running() > 0) {
+      wait_for_one();
+      if (first_failed_ && !kill_at_) {
+        signal_running(SIGTERM);
+        kill_at_ = Deadline::after(grace);
+      }
+      if (kill_at_ && kill_at_->expired()) {
+        signal_running(SIGKILL);
+      }
+    }
+    return first_failed_;
+  }
+
+ private:
+  static bool running(const RankProcess& process) {
+    return process.pid > 0 && !process.status;
+  }
+
+  int num_running() const {
+    return static_cast<int>(
+        std::count_if(processes_.begin(), processes_.end(), running));
+  }
+
+  void signal_running(int signal) {
+    for (const RankProcess& process : processes_) {
+      if (running(process)) {
+        ::kill(process.pid, signal);
+      }
+    }
+  }
+
+  void wait_for_one() {
+    std::vector<pollfd> fds;
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+      if (running(processes_[rank])) {
+        fds.push_back({processes_[rank].pidfd, POLLIN, 0});
+        ranks.push_back(static_cast<int>(rank));
+      }
+    }
+    const int limit = kill_at_
+        ? static_cast<int>(
+              kill_at_->remaining(std::chrono::milliseconds(100)).count())
+        : -1;
+    ::poll(fds.data(), fds.size(), limit);
+    for (std::size_t i = 0; i < fds.size(); ++i) {
+      if (fds[i].revents == 0) {
+        continue;
+      }
+      RankProcess& process = processes_[ranks[i]];
+      reap(process);
+      if (!process.status->success() && !first_failed_) {
+        first_failed_ = ranks[i];
+      }
+    }
+  }
+
+  std::vector<RankProcess> processes_;
+  std::optional<int> first_failed_;
+  std::optional<Deadline> kill_at_;
+};
+
+c10::intrusive_ptr<c10d::TCPStore> serve_store() {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  options.waitWorkers = false;
+  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+
+void start_ranks(
+    RankProcesses& processes,
+    int num_ranks,
+    int port,
+    int call_number,
+    const std::filesystem::path& dir,
+    const SpawnOptions& options) {
+  std::vector<std::string> words = own_arguments();
+  if (!options.arguments.empty()) {
+    words.resize(1);
+    words.insert(
+        words.end(), options.arguments.begin(), options.arguments.end());
+  }
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    RankProcess& process = processes[rank];
+    process.error_file = dir / str("rank", rank, ".error.json");
+    if (!options.log_dir.empty()) {
+      process.log_file = options.log_dir / str("rank", rank, ".log");
+    }
+    start(
+        process,
+        words,
+        rank_environment(rank, num_ranks, port, call_number, process));
+  }
+}
+
+} // namespace
+
+void spawn_processes(
+    const std::function<void()>& function,
+    int num_ranks,
+    const SpawnOptions& options) {
+  const int call_number = next_call_number();
+  if (const auto origin = spawned_by()) {
+    if (origin->call_number == call_number) {
+      run_as_rank(function, *origin);
+    }
+    return; // an earlier call of the program; its ranks are long done
+  }
+  const TempDir dir("argosy-spawn");
+  // Served by the parent, so that it outlives every rank.
+  const auto store = serve_store();
+  RankProcesses processes(num_ranks);
+  // With words of its own the program takes another way, to its first spawn.
+  const int target = options.arguments.empty() ? call_number : 0;
+  start_ranks(
+      processes, num_ranks, store->getPort(), target, dir.path(), options);
+  if (const auto failed = processes.join(options.grace)) {
+    throw RankFailed(
+        *failed,
+        str("[world.spawn] rank ",
+            *failed,
+            " of ",
+            num_ranks,
+            " failed: ",
+            failure_text(processes[*failed])));
+  }
+}
+
+} // namespace argosy

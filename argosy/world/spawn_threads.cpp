@@ -1,0 +1,140 @@
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/store/kv_store.h"
+#include "argosy/store/mem_kv.h"
+#include "argosy/world/binding.h"
+#include "argosy/world/record.h"
+#include "argosy/world/spawn_ranks.h"
+
+namespace argosy {
+
+namespace {
+
+// Shared by the threads and their parent; a thread that is left behind keeps
+// it alive.
+struct ThreadJob {
+  ThreadJob(std::function<void()> body, int num_ranks)
+      : function(std::move(body)), ended(num_ranks, false) {}
+
+  const std::function<void()> function;
+  const std::shared_ptr<store::MemKv> kv = std::make_shared<store::MemKv>();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by mutex.
+  std::vector<bool> ended;
+  int num_ended = 0;
+  std::optional<std::pair<int, std::string>> first_failure;
+
+  bool all_ended() const { return num_ended == static_cast<int>(ended.size()); }
+};
+
+LaunchInfo thread_launch_info(int rank, int size) {
+  return {
+      .source = "spawn",
+      .rank = rank,
+      .size = size,
+      .local_rank = rank,
+      .local_size = size};
+}
+
+void note_failure(ThreadJob& job, int rank, const std::string& message) {
+  {
+    const std::lock_guard lock(job.mutex);
+    if (!job.first_failure) {
+      job.first_failure = {rank, message};
+    }
+  }
+  job.changed.notify_all();
+  job.kv->abort(str("rank ", rank, " failed: ", message));
+}
+
+void note_end(ThreadJob& job, int rank) {
+  const std::lock_guard lock(job.mutex);
+  job.ended[rank] = true;
+  ++job.num_ended;
+  job.changed.notify_all();
+}
+
+void run_thread_rank(ThreadJob& job, int rank, int size) {
+  thread_binding().launch = thread_launch_info(rank, size);
+  thread_binding().store = c10::make_intrusive<store::KvStore>(job.kv);
+  try {
+    job.function();
+  } catch (...) {
+    note_failure(job, rank, current_exception_text());
+  }
+  bind_world(nullptr);
+  thread_binding() = {};
+  note_end(job, rank);
+}
+
+void wait_for_ranks(ThreadJob& job, std::chrono::milliseconds grace) {
+  std::unique_lock lock(job.mutex);
+  job.changed.wait(
+      lock, [&] { return job.all_ended() || job.first_failure.has_value(); });
+  job.changed.wait_for(lock, grace, [&] { return job.all_ended(); });
+}
+
+// Joins the threads that ended and returns the ranks of those that did not.
+std::vector<int> join_ended(ThreadJob& job, std::vector<std::thread>& threads) {
+  std::vector<bool> ended;
+  {
+    const std::lock_guard lock(job.mutex);
+    ended = job.ended;
+  }
+  std::vector<int> left_behind;
+  for (std::size_t rank = 0; rank < threads.size(); ++rank) {
+    if (ended[rank]) {
+      threads[rank].join();
+    } else {
+      threads[rank].detach();
+      left_behind.push_back(static_cast<int>(rank));
+    }
+  }
+  return left_behind;
+}
+
+} // namespace
+
+void spawn_threads(
+    const std::function<void()>& function,
+    int num_ranks,
+    const SpawnOptions& options) {
+  const auto job = std::make_shared<ThreadJob>(function, num_ranks);
+  std::vector<std::thread> threads;
+  threads.reserve(num_ranks);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    threads.emplace_back(
+        [job, rank, num_ranks] { run_thread_rank(*job, rank, num_ranks); });
+  }
+  wait_for_ranks(*job, options.grace);
+  const std::vector<int> left_behind = join_ended(*job, threads);
+  if (!job->first_failure) {
+    return;
+  }
+  const auto& [rank, message] = *job->first_failure;
+  std::string text =
+      str("[world.spawn] rank ", rank, " of ", num_ranks, " failed: ", message);
+  if (!left_behind.empty()) {
+    text +=
+        str("; rank ",
+            ranges_text(left_behind),
+            " did not end within ",
+            duration_text(options.grace),
+            " after that and still runs");
+  }
+  throw RankFailed(rank, text);
+}
+
+} // namespace argosy

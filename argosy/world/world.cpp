@@ -1,0 +1,86 @@
+#include "argosy/world/world.h"
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <thread>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/common/rank_label.h"
+#include "argosy/world/binding.h"
+#include "argosy/world/meet.h"
+
+namespace argosy {
+
+World::World(
+    LaunchInfo info,
+    c10::intrusive_ptr<c10d::Store> store,
+    std::chrono::milliseconds timeout,
+    std::shared_ptr<void> companion)
+    : info_(std::move(info)),
+      store_(std::move(store)),
+      timeout_(timeout),
+      companion_(std::move(companion)) {}
+
+World::~World() = default;
+
+void World::leave(Deadline deadline) {
+  if (left_.exchange(true) || size() == 1) {
+    return;
+  }
+  try {
+    store_->set(farewell_key(rank()), {'1'});
+    std::int64_t gone = store_->add("left", 1);
+    while (info_.serves_store && gone < size() && !deadline.expired()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      gone = store_->add("left", 0);
+    }
+  } catch (const std::exception& error) {
+    // Whoever served the store has gone already, which is what we announce.
+    log::debug("[world.leave] ", error.what());
+  }
+}
+
+ThreadBinding::~ThreadBinding() = default;
+
+ThreadBinding& thread_binding() {
+  thread_local ThreadBinding binding;
+  return binding;
+}
+
+void bind_world(std::shared_ptr<World> world) {
+  if (world) {
+    set_rank_label(world->rank(), world->size());
+  } else {
+    set_rank_label(0, 0);
+  }
+  thread_binding().world = std::move(world);
+}
+
+std::shared_ptr<World> current_world() {
+  return thread_binding().world;
+}
+
+std::shared_ptr<World> require_world(const char* op) {
+  auto world = current_world();
+  ARGOSY_CHECK(
+      world != nullptr,
+      "[",
+      op,
+      "] this thread belongs to no world: call init_parallel_env() in "
+      "it first, or bind its rank's world with WorldScope");
+  return world;
+}
+
+WorldScope::WorldScope(std::shared_ptr<World> world)
+    : previous_(current_world()) {
+  ARGOSY_CHECK(world != nullptr, "[world.scope] the world is null");
+  bind_world(std::move(world));
+}
+
+WorldScope::~WorldScope() {
+  bind_world(std::move(previous_));
+}
+
+} // namespace argosy

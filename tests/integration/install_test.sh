@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# usage: install_test.sh SOURCE_DIR BUILD_DIR
+# Installs Argosy, then from another folder builds and runs an example with
+# find_package and with pkg-config. The source tree must not be needed.
+set -euo pipefail
+source=$1
+build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r "$source/examples/01_hello" "$work/hello"
+cd "$work"
+
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+if grep -rlF "$source" "$work/prefix/lib/cmake" "$work/prefix/lib/pkgconfig"; then
+  echo "the package mentions the source tree" >&2
+  exit 1
+fi
+
+cmake -S hello -B cmake-build -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build cmake-build
+export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig
+# shellcheck disable=SC2046
+g++ hello/main.cpp -o hello-pc $(pkg-config --cflags --libs argosy)
+
+expect() {
+  local lines
+  lines=$("$@" | sort)
+  [ "$lines" = "$(printf '%s\n' \
+    'rank 0 of 2: heard 42 from rank 0; 1 + ... + 2 = 3' \
+    'rank 1 of 2: heard 42 from rank 0; 1 + ... + 2 = 3')" ] || {
+    echo "unexpected output of $*: $lines" >&2
+    exit 1
+  }
+}
+expect "$work/prefix/bin/argosy" run -n 2 cmake-build/hello
+expect "$work/prefix/bin/argosy" run -n 2 ./hello-pc
+echo "installed package works"

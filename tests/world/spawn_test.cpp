@@ -1,0 +1,195 @@
+#include "argosy/world/spawn.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "argosy/common/error.h"
+#include "argosy/common/file.h"
+#include "argosy/testing/gtest_ranks.h"
+#include "argosy/testing/ranks.h"
+
+namespace argosy {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+RankFailed failure_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const RankFailed& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing failed";
+  return {-1, ""};
+}
+
+TEST(SpawnThreads, RanksKnowThemselvesBeforeTheyMeet) {
+  std::mutex mutex;
+  std::set<int> ranks;
+  spawn(
+      [&] {
+        EXPECT_FALSE(is_initialized());
+        EXPECT_EQ(get_world_size(), 5);
+        const std::lock_guard lock(mutex);
+        ranks.insert(get_rank());
+      },
+      5);
+  EXPECT_EQ(ranks, (std::set<int>{0, 1, 2, 3, 4}));
+}
+
+TEST(SpawnThreads, TheFirstFailureIsThrownWithItsRank) {
+  const RankFailed error = failure_of([] {
+    spawn(
+        [] {
+          if (get_rank() == 2) {
+            throw std::out_of_range("no such row");
+          }
+        },
+        4);
+  });
+  EXPECT_EQ(error.rank(), 2);
+  EXPECT_THAT(
+      error.what(),
+      AllOf(
+          HasSubstr("rank 2 of 4"),
+          HasSubstr("std::out_of_range: no such row")));
+}
+
+// A rank that waits, in init_parallel_env() or for a key that nobody sets.
+void wait_and_count_loss(std::atomic<int>& lost) {
+  try {
+    init_parallel_env({.timeout = 30s})->store()->get("never set");
+  } catch (const PeerLost& peer) {
+    EXPECT_THAT(peer.what(), HasSubstr("rank 1 failed: disk full"));
+    ++lost;
+    throw;
+  }
+}
+
+TEST(SpawnThreads, AFailureEndsTheWaitsOfTheOthers) {
+  std::atomic<int> lost{0};
+  const auto began = std::chrono::steady_clock::now();
+  const RankFailed error = failure_of([&] {
+    spawn(
+        [&] {
+          if (get_rank() != 1) {
+            wait_and_count_loss(lost);
+          }
+          init_parallel_env({.timeout = 30s});
+          throw Error("disk full");
+        },
+        4);
+  });
+  EXPECT_EQ(error.rank(), 1);
+  EXPECT_EQ(lost, 3);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+}
+
+TEST(SpawnThreads, AThreadThatDoesNotEndIsNamedAndLeftBehind) {
+  auto release = std::make_shared<std::atomic<bool>>(false);
+  const RankFailed error = failure_of([&] {
+    spawn(
+        [release] {
+          if (get_rank() == 0) {
+            throw Error("early");
+          }
+          while (!*release) {
+            std::this_thread::sleep_for(1ms);
+          }
+        },
+        2,
+        {.grace = 100ms});
+  });
+  EXPECT_EQ(error.rank(), 0);
+  EXPECT_THAT(error.what(), HasSubstr("rank 1 did not end within 100 ms"));
+  *release = true;
+}
+
+TEST(Spawn, RefusesNonsense) {
+  EXPECT_THROW(spawn([] {}, 0), InvalidArgument);
+  EXPECT_THROW(spawn([] {}, -2), InvalidArgument);
+  EXPECT_THROW(spawn(nullptr, 1), InvalidArgument);
+  std::atomic<int> ranks{0};
+  spawn([&] { ++ranks; }, -1);
+  EXPECT_EQ(ranks, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+TEST(SpawnProcesses, RanksMeetAndExchange) {
+  testing::run_process_ranks(3, [](World& world) {
+    EXPECT_EQ(world.size(), 3);
+    EXPECT_EQ(world.local_rank(), world.rank());
+    EXPECT_EQ(world.info().source, "torchrun");
+    const auto pid = std::to_string(::getpid());
+    world.store()->set(
+        "pid/" + std::to_string(world.rank()), {pid.begin(), pid.end()});
+    std::set<std::string> pids;
+    for (int other = 0; other < 3; ++other) {
+      const auto value = world.store()->get("pid/" + std::to_string(other));
+      pids.insert(std::string(value.begin(), value.end()));
+    }
+    EXPECT_EQ(pids.size(), 3u) << "each rank is a process of its own";
+  });
+}
+
+TEST(SpawnProcesses, TheFirstFailureIsThrownWithItsMessage) {
+  const RankFailed error = failure_of([] {
+    testing::run_process_ranks(3, [](World& world) {
+      if (world.rank() == 1) {
+        throw InvalidArgument("[test] bad row");
+      }
+      ::pause(); // ended by the parent
+    });
+  });
+  EXPECT_EQ(error.rank(), 1);
+  EXPECT_THAT(
+      error.what(), AllOf(HasSubstr("[test] bad row"), HasSubstr("rank 1/3")));
+}
+
+TEST(SpawnProcesses, AFailedExpectationInARankFailsIt) {
+  const TempDir logs;
+  const RankFailed error = failure_of([&] {
+    testing::run_process_ranks(
+        2,
+        [](World& world) { EXPECT_EQ(world.rank(), 0); },
+        {.log_dir = logs.path()});
+  });
+  EXPECT_EQ(error.rank(), 1);
+  EXPECT_THAT(
+      read_file(logs.path() / "rank1.log").value(), HasSubstr("Which is: 1"));
+}
+
+TEST(SpawnProcesses, AKilledRankIsNamedAndStubbornOnesAreEnded) {
+  const auto began = std::chrono::steady_clock::now();
+  const RankFailed error = failure_of([] {
+    testing::run_process_ranks(
+        2,
+        [](World& world) {
+          ::signal(SIGTERM, SIG_IGN);
+          if (world.rank() == 1) {
+            ::kill(::getpid(), SIGKILL);
+          }
+          for (;;) {
+            ::pause();
+          }
+        },
+        {.grace = 300ms});
+  });
+  EXPECT_EQ(error.rank(), 1);
+  EXPECT_THAT(error.what(), HasSubstr("SIGKILL"));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 15s);
+}
+
+} // namespace
+} // namespace argosy
