@@ -272,6 +272,26 @@ TEST(Run, PlansWithoutStarting) {
   EXPECT_FALSE(std::filesystem::exists(job.folder() / "started"));
 }
 
+TEST(Run, IsUnderstoodByTheLibrary) {
+  ArgosyProcess workers({"run", "-n", "2", ARGOSY_COMMAND, "env"});
+  EXPECT_EQ(workers.wait(), 0) << workers.err();
+  EXPECT_THAT(workers.out(), HasSubstr("You are worker 1/2, as torchrun says"));
+  ArgosyProcess roles(
+      {"run",
+       "--server-num",
+       "2",
+       "--trainer-num",
+       "1",
+       ARGOSY_COMMAND,
+       "env"});
+  EXPECT_EQ(roles.wait(), 0) << roles.err();
+  EXPECT_THAT(
+      roles.out(),
+      AllOf(
+          HasSubstr("You are server 1/2, as paddle-ps says"),
+          HasSubstr("You are worker 0/1, as paddle-ps says")));
+}
+
 TEST(Run, StartsServersAndTrainers) {
   ArgosyProcess job(run_sh(
       {"--server-num", "1", "--trainer-num", "2"},
