@@ -186,6 +186,10 @@ std::vector<std::string> ssh_words(
   ARGOSY_CHECK(!ssh.program.empty(), "[launch.hosts] --ssh-command is empty");
   std::vector<std::string> words = program_argv(ssh, environment);
   words.insert(words.end(), options.ssh_args.begin(), options.ssh_args.end());
+  if (options.ssh_command == "ssh") {
+    // It could not ask for a password: the terminal is not its own.
+    words.insert(words.end(), {"-o", "BatchMode=yes"});
+  }
   return words;
 }
 

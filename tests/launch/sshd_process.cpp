@@ -85,7 +85,7 @@ std::string SshdProcess::ssh_args() const {
       " -i ",
       folder_.path().string(),
       "/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
-      "-o BatchMode=yes -o LogLevel=ERROR -F none");
+      "-o LogLevel=ERROR -F none");
 }
 
 std::string SshdProcess::log() const {
