@@ -71,7 +71,7 @@ HostSlots parse_host(
 
 // Flags that this launcher decides for the others, or keeps.
 bool stays_here(const std::string& flag) {
-  static const std::set<std::string> kOwn = {
+  static const std::set<std::string> kKept = {
       "hostfile",
       "ssh-command",
       "ssh-args",
@@ -85,7 +85,7 @@ bool stays_here(const std::string& flag) {
       "rdzv-id",
       "standalone",
       "dry-run"};
-  return kOwn.count(flag) > 0;
+  return kKept.count(flag) > 0;
 }
 
 // Variables that make a program find its libraries, or steer training.
