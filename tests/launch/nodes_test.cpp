@@ -227,7 +227,7 @@ TEST(Nodes, CanBeInterruptedWhileTheyWait) {
   host.send(SIGINT);
   EXPECT_EQ(host.wait(), 128 + SIGINT);
   other.send(SIGINT);
-  EXPECT_EQ(other.wait() & 2, 2); // by the signal, or since the host is gone
+  EXPECT_NE(other.wait(), 0); // by the signal, or since the host is gone
 }
 
 int run_shell(const std::string& script) {
