@@ -218,16 +218,11 @@ TEST(Nodes, StartWithFewerWhenAllowed) {
 
 TEST(Nodes, CanBeInterruptedWhileTheyWait) {
   Job job;
-  ArgosyProcess& host = job.start({"--nnodes", "3"}, "true");
+  ArgosyProcess& node = job.start({"--nnodes", "2"}, "true");
   ASSERT_TRUE(
-      eventually([&] { return !launch::descendants(host.pid()).empty(); }));
-  ArgosyProcess& other = job.start({"--nnodes", "3"}, "true");
-  ASSERT_TRUE(
-      eventually([&] { return !launch::descendants(other.pid()).empty(); }));
-  host.send(SIGINT);
-  EXPECT_EQ(host.wait(), 128 + SIGINT);
-  other.send(SIGINT);
-  EXPECT_NE(other.wait(), 0); // by the signal, or since the host is gone
+      eventually([&] { return !launch::descendants(node.pid()).empty(); }));
+  node.send(SIGINT);
+  EXPECT_EQ(node.wait(), 128 + SIGINT);
 }
 
 int run_shell(const std::string& script) {
