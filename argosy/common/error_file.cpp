@@ -9,6 +9,19 @@ namespace argosy {
 
 using nlohmann::json;
 
+namespace {
+
+// Workers of other makers write numbers where torch writes strings.
+std::string text_at(const json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key)) {
+    return "";
+  }
+  const json& value = object[key];
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+} // namespace
+
 void write_error_file(
     const std::filesystem::path& path, const ErrorReport& report) {
   const json content = {
@@ -39,10 +52,8 @@ std::optional<ErrorReport> read_error_file(const std::filesystem::path& path) {
   }
   ErrorReport report{.message = message[text].get<std::string>()};
   const json extra = message.value("extraInfo", json::object());
-  if (extra.is_object()) {
-    report.call_stack = extra.value("py_callstack", "");
-    report.timestamp = parse_int(extra.value("timestamp", "")).value_or(0);
-  }
+  report.call_stack = text_at(extra, "py_callstack");
+  report.timestamp = parse_int(text_at(extra, "timestamp")).value_or(0);
   return report;
 }
 

@@ -89,7 +89,7 @@ bool place_stdio(std::array<int, 3> stdio) {
   const int error = errno;
   [[maybe_unused]] const auto written =
       ::write(p.report_fd, &error, sizeof(error));
-  ::_exit(127); // lint: allow exit: exec failed, we are the child
+  ::_exit(127); // lint: allow exit: the child that found no program
 }
 
 } // namespace
@@ -99,7 +99,7 @@ pid_t start_child(const ChildSpec& spec) {
   // Closes by itself when exec() succeeds; else it carries errno.
   Pipe report = make_pipe();
   prepared.report_fd = report.write.get();
-  const pid_t pid = ::fork(); // lint: allow fork: no torch here
+  const pid_t pid = ::fork(); // lint: allow fork: no torch in the launcher
   if (pid == 0) {
     become(prepared);
   }

@@ -58,6 +58,17 @@ Fd open_null() {
   return open_or_throw("/dev/null", O_RDWR);
 }
 
+void ensure_stdio() {
+  // open() takes the lowest free number, so ours is above 2 once all are taken.
+  while (true) {
+    const int fd = ::open("/dev/null", O_RDWR);
+    if (fd > STDERR_FILENO || fd < 0) {
+      Fd(fd).close();
+      return;
+    }
+  }
+}
+
 bool write_all(int fd, const char* data, std::size_t size) {
   while (size > 0) {
     const ssize_t written = ::write(fd, data, size);

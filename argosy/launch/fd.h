@@ -36,6 +36,10 @@ Fd create_file(const std::string& path);
 // /dev/null for reading and writing.
 Fd open_null();
 
+// Opens /dev/null wherever descriptors 0 to 2 are closed: else the next pipe
+// becomes somebody's standard input.
+void ensure_stdio();
+
 // Writes all of it unless the other end is gone or the disk full: then the rest
 // is dropped and the answer false.
 bool write_all(int fd, const char* data, std::size_t size);

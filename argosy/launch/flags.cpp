@@ -30,6 +30,26 @@ std::string all_names(const Flag& flag) {
   return str(others, others.empty() ? "" : ",", "--", flag.name);
 }
 
+CLI::Option* add_flag(CLI::App& app, const Flag& flag, CommandLine& line) {
+  const std::string name = flag.name;
+  if (name == "env") {
+    return app.add_option("--env", line.env, flag.meaning);
+  }
+  if (*flag.value != '\0') {
+    const auto keep = [&line, name](const std::string& text) {
+      line.values[name] = text;
+    };
+    return app
+        .add_option_function<std::string>(all_names(flag), keep, flag.meaning)
+        ->take_last();
+  }
+  const auto keep = [&line, name](std::int64_t count) {
+    line.values[name] = count > 0 ? "1" : "0";
+  };
+  return app.add_flag_function(all_names(flag), keep, flag.meaning)
+      ->take_last();
+}
+
 // Options write into `line`, which must outlive the parser.
 std::unique_ptr<CLI::App> make_parser(CommandLine& line) {
   auto app = std::make_unique<CLI::App>(
@@ -39,27 +59,7 @@ std::unique_ptr<CLI::App> make_parser(CommandLine& line) {
   app->footer(kFooter);
   app->get_formatter()->column_width(40);
   for (const Flag& flag : flag_table()) {
-    CLI::Option* option = nullptr;
-    if (std::string_view(flag.name) == "env") {
-      option = app->add_option("--env", line.env, flag.meaning);
-    } else if (*flag.value != '\0') {
-      const std::string name = flag.name;
-      option = app->add_option_function<std::string>(
-          all_names(flag),
-          [&line, name](const std::string& text) { line.values[name] = text; },
-          flag.meaning);
-      option->take_last();
-    } else {
-      const std::string name = flag.name;
-      option = app->add_flag_function(
-          all_names(flag),
-          [&line, name](std::int64_t count) {
-            line.values[name] = count > 0 ? "1" : "0";
-          },
-          flag.meaning);
-      option->take_last();
-    }
-    option->type_name(flag.value)->group(flag.theme);
+    add_flag(*app, flag, line)->type_name(flag.value)->group(flag.theme);
   }
   return app;
 }
@@ -175,6 +175,13 @@ CommandLine parse_command_line(
 std::string run_help() {
   CommandLine unused;
   std::string text = make_parser(unused)->help();
+  // CLI11 knows nothing of what we cut off before it parses.
+  constexpr std::string_view kUsage = "[OPTIONS]";
+  text.replace(
+      text.find(kUsage), kUsage.size(), "[OPTIONS] PROGRAM [ARGUMENTS]");
+  for (std::size_t at = 0; (at = text.find("\n\n\n")) != std::string::npos;) {
+    text.erase(at, 1);
+  }
   return text;
 }
 

@@ -58,7 +58,7 @@ int run_guarded(
   become_subreaper();
   SignalSource source(signals); // before fork: no signal is lost
   Pipe alive = make_pipe();
-  const pid_t child = ::fork(); // lint: allow fork: no torch here
+  const pid_t child = ::fork(); // lint: allow fork: as in child.cpp
   if (child < 0) {
     throw SystemError(with_errno("[launch.guard] fork"));
   }
@@ -67,8 +67,7 @@ int run_guarded(
     const int code = run_child(launcher, alive.read.get());
     std::cout.flush();
     std::fflush(nullptr);
-    // The parent's destructors are not ours to run.
-    ::_exit(code); // lint: allow exit
+    ::_exit(code); // lint: allow exit: destructors are the parent's to run
   }
   ::setpgid(child, child);
   alive.read.close();

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <random>
 #include <set>
+#include <sstream>
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
@@ -70,7 +71,7 @@ HostSlots parse_host(
 
 // Flags that this launcher decides for the others, or keeps.
 bool stays_here(const std::string& flag) {
-  static const std::set<std::string> kOwn = {
+  static const std::set<std::string> kKept = {
       "hostfile",
       "ssh-command",
       "ssh-args",
@@ -84,7 +85,7 @@ bool stays_here(const std::string& flag) {
       "rdzv-id",
       "standalone",
       "dry-run"};
-  return kOwn.count(flag) > 0;
+  return kKept.count(flag) > 0;
 }
 
 // Variables that make a program find its libraries, or steer training.
@@ -107,6 +108,22 @@ bool is_forwarded(const std::string& name) {
              std::begin(kPrefixes),
              std::end(kPrefixes),
              [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+// The command, and what it needs to find its place in the job.
+std::vector<std::string> place_flags(
+    const CommandLine& line, const RemoteNode& node) {
+  const int slots = node.host.slots;
+  return {
+      node.command,
+      "run",
+      "--exit-with-stdin",
+      str("--nnodes=", node.num_nodes),
+      str("--node-rank=", node.node_rank),
+      str("--nproc-per-node=",
+          slots > 0 ? str(slots) : line.get("nproc-per-node", "1")),
+      str("--rdzv-endpoint=tcp://", node.endpoint),
+      str("--rdzv-id=", node.run_id)};
 }
 
 std::string random_id() {
@@ -144,19 +161,8 @@ std::string remote_command(
       words.push_back(str(name, "=", value));
     }
   }
-  const int slots = node.host.slots;
-  const std::string nproc =
-      slots > 0 ? str(slots) : line.get("nproc-per-node", "1");
-  words.insert(
-      words.end(),
-      {node.command,
-       "run",
-       "--exit-with-stdin",
-       str("--nnodes=", node.num_nodes),
-       str("--node-rank=", node.node_rank),
-       str("--nproc-per-node=", nproc),
-       str("--rdzv-endpoint=tcp://", node.endpoint),
-       str("--rdzv-id=", node.run_id)});
+  const auto place = place_flags(line, node);
+  words.insert(words.end(), place.begin(), place.end());
   for (const auto& [flag, value] : line.values) {
     if (!stays_here(flag)) {
       words.push_back(str("--", flag, "=", value));
@@ -180,6 +186,10 @@ std::vector<std::string> ssh_words(
   ARGOSY_CHECK(!ssh.program.empty(), "[launch.hosts] --ssh-command is empty");
   std::vector<std::string> words = program_argv(ssh, environment);
   words.insert(words.end(), options.ssh_args.begin(), options.ssh_args.end());
+  if (options.ssh_command == "ssh") {
+    // It could not ask for a password: the terminal is not its own.
+    words.insert(words.end(), {"-o", "BatchMode=yes"});
+  }
   return words;
 }
 

@@ -37,35 +37,42 @@ std::string label(const Node& node) {
   return str(node.host, " (", node.address, ")");
 }
 
+bool same_size(const NodeRecord& a, const NodeRecord& b) {
+  return a.min_nodes == b.min_nodes && a.max_nodes == b.max_nodes;
+}
+
+std::string size_conflict(const NodeRecord& a, const NodeRecord& b) {
+  return str(
+      "--nnodes differs: ",
+      label(a.node),
+      " expects ",
+      a.max_nodes,
+      " nodes, ",
+      label(b.node),
+      " ",
+      b.max_nodes);
+}
+
 } // namespace
 
 std::optional<std::string> find_conflict(const Arrivals& arrivals) {
-  std::map<int, std::string> host_by_rank;
+  std::map<int, std::string> owners;
   for (const auto& [arrival, record] : arrivals) {
     const NodeRecord& first = arrivals.begin()->second;
-    if (record.min_nodes != first.min_nodes ||
-        record.max_nodes != first.max_nodes) {
-      return str(
-          "--nnodes differs: ",
-          label(first.node),
-          " expects ",
-          first.max_nodes,
-          " nodes, ",
-          label(record.node),
-          " ",
-          record.max_nodes);
+    if (!same_size(first, record)) {
+      return size_conflict(first, record);
     }
     if (!record.requested_rank) {
       continue;
     }
-    const auto [known, is_new] =
-        host_by_rank.emplace(*record.requested_rank, label(record.node));
+    const int rank = *record.requested_rank;
+    const auto [owner, is_new] = owners.emplace(rank, label(record.node));
     if (!is_new) {
       return str(
           "--node-rank ",
-          *record.requested_rank,
+          rank,
           " is given to two nodes: ",
-          known->second,
+          owner->second,
           " and ",
           label(record.node));
     }

@@ -1,6 +1,7 @@
 #include "argosy/launch/rendezvous.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
@@ -18,7 +19,7 @@ constexpr milliseconds kPoll{50};
 
 // Limit of a single call to the store.
 Deadline soon() {
-  return Deadline::after(std::chrono::seconds(5));
+  return Deadline::after(std::chrono::seconds(3));
 }
 
 // Keys of a job, all under argosy/<run id>/:
@@ -75,6 +76,7 @@ class Rendezvous : public Membership, public JobWatch {
   void open_attempt();
   void open_epoch();
   void arrive();
+  void meet();
   NodeRecord own_record();
   Arrivals present();
   bool try_close(const Arrivals& here);
@@ -84,6 +86,7 @@ class Rendezvous : public Membership, public JobWatch {
   void check_conflict(const Arrivals& here);
   NodeAssignment assign() const;
   bool lose_store(const Error& error);
+  void unless_lost(const std::function<void()>& call);
   void report_vanished(const std::map<std::string, std::string>& state);
 
   const RunOptions& options_;
@@ -105,9 +108,23 @@ class Rendezvous : public Membership, public JobWatch {
 };
 
 NodeAssignment Rendezvous::join() {
-  const Deadline deadline = Deadline::after(options_.rdzv.timeout);
   open_attempt();
   arrive();
+  try {
+    meet();
+  } catch (const Error& error) {
+    if (place_.server != nullptr) {
+      // The store goes with us: do not let the others wait for nothing.
+      kv_.compare_set(key("error"), std::nullopt, error.what(), soon());
+    }
+    throw;
+  }
+  joined_ = true;
+  return assign();
+}
+
+void Rendezvous::meet() {
+  const Deadline deadline = Deadline::after(options_.rdzv.timeout);
   while (!accept_closed()) {
     const Arrivals here = present();
     check_conflict(here);
@@ -122,8 +139,6 @@ NodeAssignment Rendezvous::join() {
     }
     interrupt_.pause(kPoll);
   }
-  joined_ = true;
-  return assign();
 }
 
 // After a failure all nodes move on to the next attempt; whoever is first
@@ -300,6 +315,9 @@ NodeAssignment Rendezvous::assign() const {
 }
 
 bool Rendezvous::must_stop() {
+  if (lost_store_) {
+    return true;
+  }
   try {
     // Short: signals wait meanwhile.
     const auto state =
@@ -325,6 +343,21 @@ bool Rendezvous::lose_store(const Error& error) {
       .time = std::chrono::system_clock::now(),
       .message = str("lost the store at ", place_.url, ": ", error.what())};
   return true;
+}
+
+// Calls that find the store gone must not keep the workers from being ended:
+// the next look says it.
+void Rendezvous::unless_lost(const std::function<void()>& call) {
+  if (lost_store_) {
+    return;
+  }
+  try {
+    call();
+  } catch (const TimeoutError& error) {
+    lose_store(error);
+  } catch (const StoreError& error) {
+    lose_store(error);
+  }
 }
 
 void Rendezvous::report_vanished(
@@ -354,21 +387,26 @@ void Rendezvous::report_vanished(
 }
 
 bool Rendezvous::all_done() {
-  kv_.set(key(str("done/", arrival_)), "1", soon());
-  return kv_.list(key("done/"), soon()).size() == members_.size();
+  std::size_t num_done = 0;
+  unless_lost([&] {
+    kv_.set(key(str("done/", arrival_)), "1", soon());
+    num_done = kv_.list(key("done/"), soon()).size();
+  });
+  return num_done == members_.size();
 }
 
 void Rendezvous::report(const Failure& failure) {
-  if (!lost_store_) {
+  unless_lost([&] {
     kv_.compare_set(key("failure"), std::nullopt, to_json(failure), soon());
-  }
+  });
 }
 
 std::optional<Failure> Rendezvous::root_cause() {
+  std::optional<std::string> text;
+  unless_lost([&] { text = kv_.get(key("failure"), soon()); });
   if (lost_store_) {
     return lost_store_;
   }
-  const auto text = kv_.get(key("failure"), soon());
   return text ? std::optional<Failure>(parse_failure(*text)) : std::nullopt;
 }
 

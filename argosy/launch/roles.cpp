@@ -81,6 +81,9 @@ Variables paddle_ps_variables(
       {"PADDLE_WITH_GLOO", "1"},
       {"PADDLE_GLOO_RENDEZVOUS", "3"},
       {"PADDLE_GLOO_HTTP_ENDPOINT", assignment.master.text()},
+      // Our own library finds torchrun's variables too, and has to know which
+      // of the two tell the roles.
+      {"ARGOSY_ADOPT", "paddle-ps"},
   });
   if (!worker.server) {
     variables["PADDLE_TRAINER_ID"] = str(worker.rank);

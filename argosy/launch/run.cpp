@@ -6,6 +6,7 @@
 
 #include "argosy/common/environment.h"
 #include "argosy/launch/agent.h"
+#include "argosy/launch/fd.h"
 #include "argosy/launch/flags.h"
 #include "argosy/launch/guard.h"
 #include "argosy/launch/hosts.h"
@@ -76,6 +77,7 @@ int run_job(
 } // namespace
 
 int run(const std::vector<std::string>& words) {
+  ensure_stdio();
   const Environment own = Environment::of_process();
   const CommandLine line = parse_command_line(words, own);
   if (line.help) {

@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "argosy/common/error.h"
+#include "argosy/common/error_file.h"
 #include "argosy/common/net.h"
-#include "argosy/launch/error_file.h"
 
 namespace argosy::launch {
 
@@ -31,6 +31,14 @@ std::string default_message(const WorkerResult& result) {
   return "it wrote no error file; its own output may say more";
 }
 
+std::optional<ErrorReport> report_of(const WorkerSpec& worker) {
+  try {
+    return read_error_file(worker.error_file);
+  } catch (const SystemError&) {
+    return std::nullopt; // it only explains a failure that is known already
+  }
+}
+
 Failure describe(const WorkerSpec& worker, const WorkerResult& result) {
   Failure failure{
       .host = host_name(),
@@ -40,11 +48,11 @@ Failure describe(const WorkerSpec& worker, const WorkerResult& result) {
       .pid = result.pid,
       .status = result.status,
       .time = std::chrono::floor<std::chrono::milliseconds>(result.ended)};
-  if (const auto error = read_error_file(worker.error_file)) {
+  if (const auto error = report_of(worker)) {
     failure.error_file = worker.error_file;
     failure.message = error->message;
-    if (!error->traceback.empty()) {
-      failure.message += "\n" + error->traceback;
+    if (!error->call_stack.empty()) {
+      failure.message += "\n" + error->call_stack;
     }
     if (error->timestamp > 0) {
       failure.time = std::chrono::system_clock::from_time_t(error->timestamp);

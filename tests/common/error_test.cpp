@@ -79,6 +79,15 @@ TEST(ErrorFile, TakesWhatTorchrunWrites) {
   EXPECT_EQ(report->timestamp, 17);
 }
 
+TEST(ErrorFile, TakesNumbersForStrings) {
+  const TempDir dir;
+  const auto path = dir.path() / "error.json";
+  write_file(
+      path,
+      R"({"message": {"message": "E: x", "extraInfo": {"timestamp": 17}}})");
+  EXPECT_EQ(read_error_file(path)->timestamp, 17);
+}
+
 TEST(ErrorFile, PassesOverWhatIsNoReport) {
   const TempDir dir;
   const auto path = dir.path() / "error.json";

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 
@@ -28,8 +29,10 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-std::vector<std::string> environment_of(const ProcessSetup& setup) {
+std::vector<std::string> environment_of(
+    const ProcessSetup& setup, const std::string& folder) {
   std::map<std::string, std::string> variables = setup.env;
+  variables.emplace("TMPDIR", folder); // what is left there goes with it
   variables.emplace("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
   variables.emplace("OMP_NUM_THREADS", "1");
   std::vector<std::string> entries;
@@ -49,7 +52,7 @@ ArgosyProcess::ArgosyProcess(
   std::vector<std::string> command = setup.before;
   command.push_back(ARGOSY_COMMAND);
   command.insert(command.end(), words.begin(), words.end());
-  const auto environment = environment_of(setup);
+  const auto environment = environment_of(setup, folder());
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   const int flags = O_WRONLY | O_CREAT | O_APPEND;
@@ -104,6 +107,21 @@ std::string ArgosyProcess::out() const {
 
 std::string ArgosyProcess::err() const {
   return read_file(folder() / "err").value_or("");
+}
+
+std::vector<std::string> run_sh(
+    const std::vector<std::string>& flags, const std::string& script) {
+  std::vector<std::string> words = {"run"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.insert(words.end(), {"sh", "-c", script});
+  return words;
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  auto lines = split(text, '\n');
+  std::erase(lines, "");
+  std::sort(lines.begin(), lines.end());
+  return lines;
 }
 
 bool eventually(const std::function<bool()>& condition) {

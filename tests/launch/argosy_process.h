@@ -45,6 +45,13 @@ class ArgosyProcess {
   int code_ = -1;
 };
 
+// `run <flags> sh -c <script>`, for ArgosyProcess.
+std::vector<std::string> run_sh(
+    const std::vector<std::string>& flags, const std::string& script);
+
+// The lines of `text` that are not empty, sorted: ranks write in any order.
+std::vector<std::string> sorted_lines(const std::string& text);
+
 // Polls until `condition` holds; false after 20 s.
 bool eventually(const std::function<bool()>& condition);
 

@@ -13,13 +13,6 @@ namespace argosy::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using Words = std::vector<std::string>;
-
-Words sh(Words flags, const std::string& script) {
-  flags.insert(flags.begin(), "run");
-  flags.insert(flags.end(), {"sh", "-c", script});
-  return flags;
-}
 
 // Two workers, each with a child in the same group and one in a session of its
 // own, which ignores SIGTERM. Six processes, whose numbers are in pid.*.
@@ -30,10 +23,10 @@ constexpr const char* kFamily =
     "echo $$ > pid.$RANK; wait";
 
 TEST(Ending, ForwardsASignalAndExitsByIt) {
-  ArgosyProcess job(
-      sh({"-n", "2"},
-         "trap 'echo got; exit 0' TERM; echo $$ > pid.$RANK; "
-         "while :; do sleep 0.01; done"));
+  ArgosyProcess job(run_sh(
+      {"-n", "2"},
+      "trap 'echo got; exit 0' TERM; echo $$ > pid.$RANK; "
+      "while :; do sleep 0.01; done"));
   await_pids(job.folder(), 2);
   job.send(SIGTERM);
   EXPECT_EQ(job.wait(), 128 + SIGTERM);
@@ -41,7 +34,7 @@ TEST(Ending, ForwardsASignalAndExitsByIt) {
 }
 
 TEST(Ending, LeavesWorkersThatDieOfTheSignalOutOfTheSummary) {
-  ArgosyProcess job(sh({"-n", "2"}, "echo $$ > pid.$RANK; exec sleep 60"));
+  ArgosyProcess job(run_sh({"-n", "2"}, "echo $$ > pid.$RANK; exec sleep 60"));
   await_pids(job.folder(), 2);
   job.send(SIGINT);
   EXPECT_EQ(job.wait(), 128 + SIGINT);
@@ -49,10 +42,10 @@ TEST(Ending, LeavesWorkersThatDieOfTheSignalOutOfTheSummary) {
 }
 
 TEST(Ending, ForwardsUserSignalsWithoutEnding) {
-  ArgosyProcess job(
-      sh({},
-         "trap 'echo saved; exit 0' USR1; echo $$ > pid.0; "
-         "while :; do sleep 0.01; done"));
+  ArgosyProcess job(run_sh(
+      {},
+      "trap 'echo saved; exit 0' USR1; echo $$ > pid.0; "
+      "while :; do sleep 0.01; done"));
   await_pids(job.folder(), 1);
   job.send(SIGUSR1);
   EXPECT_EQ(job.wait(), 0);
@@ -60,10 +53,10 @@ TEST(Ending, ForwardsUserSignalsWithoutEnding) {
 }
 
 TEST(Ending, KillsAtTheSecondSignal) {
-  ArgosyProcess job(
-      sh({},
-         "trap 'echo $$ > asked.0' TERM; echo $$ > pid.0; "
-         "while :; do sleep 0.01; done"));
+  ArgosyProcess job(run_sh(
+      {},
+      "trap 'echo $$ > asked.0' TERM; echo $$ > pid.0; "
+      "while :; do sleep 0.01; done"));
   const auto pids = await_pids(job.folder(), 1);
   job.send(SIGTERM);
   await_pids(job.folder(), 1, "asked.");
@@ -78,26 +71,26 @@ TEST(Ending, KillsAtTheSecondSignal) {
 }
 
 TEST(Ending, KillsWorkersThatIgnoreItAfterTheGracePeriod) {
-  ArgosyProcess job(
-      sh({"-n", "2", "--grace", "300ms"},
-         "trap '' TERM; echo $$ > pid.$RANK; [ $RANK = 0 ] || "
-         "{ until [ -s pid.0 ]; do :; done; exit 3; }; "
-         "while :; do sleep 0.01; done"));
+  ArgosyProcess job(run_sh(
+      {"-n", "2", "--grace", "300ms"},
+      "trap '' TERM; echo $$ > pid.$RANK; [ $RANK = 0 ] || "
+      "{ until [ -s pid.0 ]; do :; done; exit 3; }; "
+      "while :; do sleep 0.01; done"));
   EXPECT_EQ(job.wait(), 3);
   EXPECT_EQ(count_alive(await_pids(job.folder(), 2), 0), 0);
 }
 
 TEST(Ending, LeavesNothingBehindASuccess) {
-  ArgosyProcess job(
-      sh({"--grace", "200ms"},
-         "sleep 100 & echo $! > pid.1; setsid sh -c 'trap \"\" TERM; "
-         "echo $$ > pid.2; exec sleep 100' & until [ -s pid.2 ]; do :; done"));
+  ArgosyProcess job(run_sh(
+      {"--grace", "200ms"},
+      "sleep 100 & echo $! > pid.1; setsid sh -c 'trap \"\" TERM; "
+      "echo $$ > pid.2; exec sleep 100' & until [ -s pid.2 ]; do :; done"));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_EQ(count_alive(await_pids(job.folder(), 2), 0), 0);
 }
 
 TEST(Ending, LeavesNothingBehindASignal) {
-  ArgosyProcess job(sh({"-n", "2", "--grace", "200ms"}, kFamily));
+  ArgosyProcess job(run_sh({"-n", "2", "--grace", "200ms"}, kFamily));
   const auto pids = await_pids(job.folder(), 6);
   job.send(SIGTERM);
   EXPECT_EQ(job.wait(), 128 + SIGTERM);
@@ -105,7 +98,7 @@ TEST(Ending, LeavesNothingBehindASignal) {
 }
 
 TEST(Ending, LeavesNothingWhenTheCommandIsKilled) {
-  ArgosyProcess job(sh({"-n", "2"}, kFamily));
+  ArgosyProcess job(run_sh({"-n", "2"}, kFamily));
   auto pids = await_pids(job.folder(), 6);
   for (const pid_t pid : launch::descendants(job.pid())) {
     pids.push_back(pid); // the launcher proper too
@@ -116,7 +109,7 @@ TEST(Ending, LeavesNothingWhenTheCommandIsKilled) {
 }
 
 TEST(Ending, LeavesNothingWhenTheLauncherIsKilled) {
-  ArgosyProcess job(sh({"-n", "2"}, kFamily));
+  ArgosyProcess job(run_sh({"-n", "2"}, kFamily));
   const auto pids = await_pids(job.folder(), 6);
   ::kill(launch::descendants(job.pid()).at(0), SIGKILL);
   EXPECT_EQ(job.wait(), 128 + SIGKILL);
@@ -126,7 +119,7 @@ TEST(Ending, LeavesNothingWhenTheLauncherIsKilled) {
 TEST(Ending, KillsWhatStartedWhenALaterWorkerCannotStart) {
   // Each worker takes four files of the launcher's; the last ones find none.
   ArgosyProcess job(
-      sh({"-n", "4", "-t", "3"}, "echo $$ > pid.$RANK; exec sleep 60"),
+      run_sh({"-n", "4", "-t", "3"}, "echo $$ > pid.$RANK; exec sleep 60"),
       {.before = {"prlimit", "--nofile=24"}});
   EXPECT_EQ(job.wait(), 1);
   EXPECT_THAT(job.err(), HasSubstr("Too many open files"));
@@ -135,7 +128,7 @@ TEST(Ending, KillsWhatStartedWhenALaterWorkerCannotStart) {
 
 TEST(Ending, FollowsStandardInputWhenAsked) {
   // The input is a file, so it is at its end at once.
-  ArgosyProcess job(sh({"--exit-with-stdin"}, "exec sleep 60"));
+  ArgosyProcess job(run_sh({"--exit-with-stdin"}, "exec sleep 60"));
   EXPECT_EQ(job.wait(), 128 + SIGTERM);
 }
 

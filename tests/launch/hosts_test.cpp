@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <csignal>
 
 #include "argosy/common/error.h"
-#include "argosy/common/text.h"
 #include "tests/launch/argosy_process.h"
 #include "tests/launch/sshd_process.h"
 
@@ -29,11 +27,10 @@ class Hosts : public ::testing::Test {
   Words sh(Words flags, const std::string& script) {
     const auto hostfile = folder_.path() / "hosts";
     write_file(hostfile, "127.0.0.2 slots=2\n127.0.0.3\n");
-    Words words = {
-        "run", "--hostfile", hostfile, "--ssh-args", sshd_->ssh_args()};
-    words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"sh", "-c", script});
-    return words;
+    flags.insert(
+        flags.begin(),
+        {"--hostfile", hostfile, "--ssh-args", sshd_->ssh_args()});
+    return run_sh(flags, script);
   }
 
   static SshdProcess* sshd_;
@@ -48,10 +45,9 @@ TEST_F(Hosts, FormOneWorld) {
          "echo $RANK/$WORLD_SIZE $GROUP_RANK \"$WORD\" $OMP_NUM_THREADS; "
          "pwd > pwd.$RANK"));
   EXPECT_EQ(job.wait(), 0) << job.err() << sshd_->log();
-  auto lines = split(job.out(), '\n');
-  std::erase(lines, "");
-  std::sort(lines.begin(), lines.end());
-  EXPECT_THAT(lines, ElementsAre("0/3 0 a b 1", "1/3 0 a b 1", "2/3 1 a b 1"));
+  EXPECT_THAT(
+      sorted_lines(job.out()),
+      ElementsAre("0/3 0 a b 1", "1/3 0 a b 1", "2/3 1 a b 1"));
   // All ran in the folder where the command was given.
   for (const char* name : {"pwd.0", "pwd.1", "pwd.2"}) {
     EXPECT_EQ(read_file(job.folder() / name), job.folder().string() + "\n");
@@ -67,20 +63,15 @@ TEST_F(Hosts, FailTogether) {
   EXPECT_EQ(count_alive(read_pids(job.folder()), 2000), 0);
 }
 
-TEST_F(Hosts, EndWithASignalToTheCommand) {
-  ArgosyProcess job(sh({"--grace", "1"}, "echo $$ > pid.$RANK; exec sleep 60"));
-  const auto pids = await_pids(job.folder(), 3);
-  job.send(SIGTERM);
-  EXPECT_EQ(job.wait(), 128 + SIGTERM);
-  EXPECT_EQ(count_alive(pids, 2000), 0);
-}
-
-TEST_F(Hosts, EndWhenTheCommandIsKilled) {
-  ArgosyProcess job(sh({"--grace", "1"}, "echo $$ > pid.$RANK; exec sleep 60"));
-  const auto pids = await_pids(job.folder(), 3);
-  job.send(SIGKILL);
-  EXPECT_EQ(job.wait(), 128 + SIGKILL);
-  EXPECT_EQ(count_alive(pids, 2000), 0);
+TEST_F(Hosts, EndWithTheCommand) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    ArgosyProcess job(
+        sh({"--grace", "1"}, "echo $$ > pid.$RANK; exec sleep 60"));
+    const auto pids = await_pids(job.folder(), 3);
+    job.send(signal);
+    EXPECT_EQ(job.wait(), 128 + signal);
+    EXPECT_EQ(count_alive(pids, 2000), 0);
+  }
 }
 
 TEST_F(Hosts, ShowTheirCommandsInADryRun) {

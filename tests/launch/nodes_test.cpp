@@ -33,11 +33,10 @@ class Job {
 
   ArgosyProcess& start(
       const Words& flags, const std::string& script, Words before = {}) {
-    Words words = {"run", "--rdzv-endpoint", endpoint_};
+    Words words = {"--rdzv-endpoint", endpoint_};
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"sh", "-c", script});
     return nodes_.emplace_back(
-        words, ProcessSetup{.before = std::move(before)});
+        run_sh(words, script), ProcessSetup{.before = std::move(before)});
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <future>
 
 #include "argosy/common/error.h"
+#include "argosy/store/kv_server.h"
 #include "argosy/store/mem_kv.h"
 #include "tests/store/expect.h"
 
@@ -22,13 +23,16 @@ using ::testing::HasSubstr;
 // A node of a job of two, in this process.
 class TestNode {
  public:
-  TestNode(std::shared_ptr<store::Kv> kv, RunOptions options)
+  TestNode(
+      std::shared_ptr<store::Kv> kv,
+      RunOptions options,
+      std::shared_ptr<store::KvServer> server = nullptr)
       : options_(std::move(options)),
         membership_(make_rendezvous(
             options_,
             {.url = "mem://test",
              .address = "127.0.0.1",
-             .server = nullptr,
+             .server = std::move(server),
              .kv = std::move(kv)},
             interrupt_)) {}
 
@@ -102,6 +106,22 @@ TEST(Rendezvous, IsDoneWhenAllAre) {
   EXPECT_TRUE(a->watch()->all_done());
   b->leave(); // done, so it is not missed
   EXPECT_FALSE(a->watch()->must_stop());
+}
+
+TEST(Rendezvous, IsOverForAllWhenItsHostGivesUp) {
+  const auto kv = std::make_shared<store::MemKv>();
+  RunOptions options = two_nodes();
+  options.min_nodes = options.max_nodes = 3;
+  TestNode b(kv, options);
+  auto other = std::async(std::launch::async, [&] { return b->join(); });
+  options.rdzv.timeout = milliseconds(100);
+  const auto server =
+      std::make_shared<store::KvServer>(Endpoint{"127.0.0.1", 0});
+  TestNode host(kv, options, server);
+  EXPECT_THROW(host->join(), TimeoutError);
+  EXPECT_THAT(
+      message_of<InvalidArgument>([&] { other.get(); }),
+      HasSubstr("nodes came within 100 ms"));
 }
 
 TEST(Rendezvous, TurnsAwayAThirdNode) {

@@ -1,12 +1,12 @@
-// What the launcher reads from and shows to people: error files, summaries,
-// hostfiles, records of nodes.
+// What the launcher reads from and shows to people: summaries, hostfiles,
+// records of nodes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "argosy/common/error.h"
+#include "argosy/common/error_file.h"
 #include "argosy/common/file.h"
-#include "argosy/launch/error_file.h"
 #include "argosy/launch/hosts.h"
 #include "argosy/launch/node_record.h"
 #include "argosy/launch/shell.h"
@@ -20,39 +20,6 @@ using argosy::testing::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-TEST(ErrorFile, ReadsWhatItWrites) {
-  const TempDir folder;
-  const auto path = folder.path() / "error.json";
-  const ErrorFile error{
-      .message = "Error: \"quoted\"\nline",
-      .traceback = "at x",
-      .timestamp = 5};
-  write_error_file(path, error);
-  EXPECT_EQ(read_error_file(path), error);
-  write_error_file(path, {.message = "bad byte \xff"});
-  EXPECT_TRUE(read_error_file(path));
-}
-
-TEST(ErrorFile, ReadsWhatPythonWrites) {
-  const TempDir folder;
-  const auto path = folder.path() / "error.json";
-  write_file(
-      path,
-      R"({"message": {"message": "ValueError: no", "extraInfo": )"
-      R"({"py_callstack": "Traceback", "timestamp": "1700000000"}}})");
-  const auto error = read_error_file(path);
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->message, "ValueError: no");
-  EXPECT_EQ(error->timestamp, 1700000000);
-  write_file(path, R"({"message": "Signal 9"})");
-  EXPECT_EQ(read_error_file(path)->message, "Signal 9");
-  for (const char* bad : {"", "{", "[]", "{\"other\": 1}"}) {
-    write_file(path, bad);
-    EXPECT_FALSE(read_error_file(path)) << bad;
-  }
-  EXPECT_FALSE(read_error_file(folder.path() / "none"));
-}
 
 std::chrono::system_clock::time_point at(int seconds) {
   return std::chrono::system_clock::time_point(std::chrono::seconds(seconds));

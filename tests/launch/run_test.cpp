@@ -21,25 +21,11 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using Words = std::vector<std::string>;
 
-// `argosy run <flags> sh -c <script>`.
-Words sh(Words flags, const std::string& script) {
-  flags.insert(flags.begin(), "run");
-  flags.insert(flags.end(), {"sh", "-c", script});
-  return flags;
-}
-
-std::vector<std::string> sorted_lines(const std::string& text) {
-  auto lines = split(text, '\n');
-  std::erase(lines, "");
-  std::sort(lines.begin(), lines.end());
-  return lines;
-}
-
 TEST(Run, TellsEachRankWhoItIs) {
-  ArgosyProcess job(
-      sh({"-n", "3", "--role", "r"},
-         "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $ROLE_NAME "
-         "$PADDLE_TRAINER_ID $TORCHELASTIC_RESTART_COUNT"));
+  ArgosyProcess job(run_sh(
+      {"-n", "3", "--role", "r"},
+      "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $ROLE_NAME "
+      "$PADDLE_TRAINER_ID $TORCHELASTIC_RESTART_COUNT"));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_THAT(
       sorted_lines(job.out()),
@@ -48,7 +34,7 @@ TEST(Run, TellsEachRankWhoItIs) {
 }
 
 TEST(Run, PassesArgumentsOn) {
-  Words words = sh({}, "for a; do echo \"<$a>\"; done");
+  Words words = run_sh({}, "for a; do echo \"<$a>\"; done");
   words.insert(words.end(), {"sh", "-n", "4", "a b", "--", ""});
   ArgosyProcess job(words);
   EXPECT_EQ(job.wait(), 0);
@@ -56,18 +42,18 @@ TEST(Run, PassesArgumentsOn) {
 }
 
 TEST(Run, GivesDistinctPortsThatCanBeBound) {
-  ArgosyProcess job(
-      sh({"-n", "2"},
-         "[ $RANK = 1 ] || exec python3 -c 'import os, socket\n"
-         "ports = {int(e.split(\":\")[1]) for e in "
-         "os.environ[\"PADDLE_TRAINER_ENDPOINTS\"].split(\",\")}\n"
-         "ports.add(int(os.environ[\"MASTER_PORT\"]))\n"
-         "held = []\n"
-         "for port in ports:\n"
-         "    s = socket.socket()\n"
-         "    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
-         "    s.bind((\"127.0.0.1\", port)); s.listen(); held.append(s)\n"
-         "print(len(held))'"));
+  ArgosyProcess job(run_sh(
+      {"-n", "2"},
+      "[ $RANK = 1 ] || exec python3 -c 'import os, socket\n"
+      "ports = {int(e.split(\":\")[1]) for e in "
+      "os.environ[\"PADDLE_TRAINER_ENDPOINTS\"].split(\",\")}\n"
+      "ports.add(int(os.environ[\"MASTER_PORT\"]))\n"
+      "held = []\n"
+      "for port in ports:\n"
+      "    s = socket.socket()\n"
+      "    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+      "    s.bind((\"127.0.0.1\", port)); s.listen(); held.append(s)\n"
+      "print(len(held))'"));
   EXPECT_EQ(job.wait(), 0) << job.err();
   EXPECT_EQ(job.out(), "3\n");
 }
@@ -78,7 +64,7 @@ TEST(Run, UsesTheMasterPortThatIsGiven) {
     const ReservedPort free;
     port = std::to_string(free.port());
   }
-  ArgosyProcess job(sh({"--master-port", port}, "echo $MASTER_PORT"));
+  ArgosyProcess job(run_sh({"--master-port", port}, "echo $MASTER_PORT"));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_EQ(job.out(), port + "\n");
 }
@@ -119,10 +105,10 @@ TEST(Run, RunsPythonFilesAndModules) {
 }
 
 TEST(Run, EndsTheOthersWhenOneFails) {
-  ArgosyProcess job(
-      sh({"-n", "3", "--grace", "10"},
-         "echo $$ > pid.$RANK; [ $RANK = 1 ] || exec sleep 60; "
-         "until [ -s pid.0 ] && [ -s pid.2 ]; do :; done; exit 7"));
+  ArgosyProcess job(run_sh(
+      {"-n", "3", "--grace", "10"},
+      "echo $$ > pid.$RANK; [ $RANK = 1 ] || exec sleep 60; "
+      "until [ -s pid.0 ] && [ -s pid.2 ]; do :; done; exit 7"));
   EXPECT_EQ(job.wait(), 7);
   EXPECT_EQ(count_alive(await_pids(job.folder(), 3), 0), 0);
   EXPECT_THAT(
@@ -137,7 +123,7 @@ TEST(Run, EndsTheOthersWhenOneFails) {
 }
 
 TEST(Run, ReportsTheSignalThatKilledAWorker) {
-  ArgosyProcess job(sh({"-n", "2"}, "[ $RANK = 0 ] || kill -SEGV $$"));
+  ArgosyProcess job(run_sh({"-n", "2"}, "[ $RANK = 0 ] || kill -SEGV $$"));
   EXPECT_EQ(job.wait(), 139);
   EXPECT_THAT(
       job.err(),
@@ -145,10 +131,10 @@ TEST(Run, ReportsTheSignalThatKilledAWorker) {
 }
 
 TEST(Run, ReadsTheErrorFileOfAWorker) {
-  ArgosyProcess job(
-      sh({"--log-dir", "logs"},
-         "echo '{\"message\": {\"message\": \"RuntimeError: boom\"}}' "
-         "> $TORCHELASTIC_ERROR_FILE; exit 1"));
+  ArgosyProcess job(run_sh(
+      {"--log-dir", "logs"},
+      "echo '{\"message\": {\"message\": \"RuntimeError: boom\"}}' "
+      "> $TORCHELASTIC_ERROR_FILE; exit 1"));
   EXPECT_EQ(job.wait(), 1);
   EXPECT_THAT(
       job.err(),
@@ -156,18 +142,18 @@ TEST(Run, ReadsTheErrorFileOfAWorker) {
 }
 
 TEST(Run, WritesLogsInTorchrunsLayout) {
-  ArgosyProcess job(
-      sh({"-n",
-          "2",
-          "--log-dir",
-          "logs",
-          "--rdzv-id",
-          "job",
-          "-r",
-          "0:3",
-          "-t",
-          "1:3"},
-         "echo out $RANK; echo err $RANK >&2; printf end"));
+  ArgosyProcess job(run_sh(
+      {"-n",
+       "2",
+       "--log-dir",
+       "logs",
+       "--rdzv-id",
+       "job",
+       "-r",
+       "0:3",
+       "-t",
+       "1:3"},
+      "echo out $RANK; echo err $RANK >&2; printf end"));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_EQ(job.out(), "[default1]:out 1\n[default1]:end\n");
   EXPECT_EQ(job.err(), "[default1]:err 1\n");
@@ -181,9 +167,10 @@ TEST(Run, WritesLogsInTorchrunsLayout) {
 
 TEST(Run, KeepsLinesOfManyWritersWhole) {
   ArgosyProcess job(
-      sh({"-n", "4", "-t", "3"},
-         "i=0; while [ $i -lt 300 ]; do printf '%s' $RANK.; printf "
-         "'%0200d\\n' $i; i=$((i+1)); done"),
+      run_sh(
+          {"-n", "4", "-t", "3"},
+          "i=0; while [ $i -lt 300 ]; do printf '%s' $RANK.; printf "
+          "'%0200d\\n' $i; i=$((i+1)); done"),
       {.env = {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "<${rank}>"}}});
   EXPECT_EQ(job.wait(), 0);
   const auto lines = sorted_lines(job.out());
@@ -195,52 +182,62 @@ TEST(Run, KeepsLinesOfManyWritersWhole) {
 }
 
 TEST(Run, ShowsOnlyTheRanksOfTheFilter) {
-  ArgosyProcess job(
-      sh({"-n", "3", "--local-ranks-filter", "1", "-t", "2:1"}, "echo $RANK"));
+  ArgosyProcess job(run_sh(
+      {"-n", "3", "--local-ranks-filter", "1", "-t", "2:1"}, "echo $RANK"));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_EQ(job.out(), "1\n");
 }
 
 TEST(Run, ShowsTheEndOfCapturedStderr) {
-  ArgosyProcess job(sh({"-r", "2"}, "echo the reason >&2; exit 3"));
+  ArgosyProcess job(run_sh({"-r", "2"}, "echo the reason >&2; exit 3"));
   EXPECT_EQ(job.wait(), 3);
   EXPECT_THAT(job.err(), HasSubstr("    the reason"));
 }
 
 TEST(Run, TakesPetVariablesButFlagsWin) {
   ArgosyProcess job(
-      sh({"--max-restarts", "3"},
-         "echo $WORLD_SIZE $TORCHELASTIC_MAX_RESTARTS"),
+      run_sh(
+          {"--max-restarts", "3"},
+          "echo $WORLD_SIZE $TORCHELASTIC_MAX_RESTARTS"),
       {.env = {{"PET_NPROC_PER_NODE", "2"}, {"PET_MAX_RESTARTS", "9"}}});
   EXPECT_EQ(job.wait(), 0);
   EXPECT_EQ(job.out(), "2 3\n2 3\n");
 }
 
 TEST(Run, RestartsAllUntilTheyAreUsedUp) {
-  ArgosyProcess job(
-      sh({"-n", "2", "--max-restarts", "2"},
-         "c=$TORCHELASTIC_RESTART_COUNT; echo $RANK $c; touch up.$RANK.$c\n"
-         "[ $c = 2 ] && exit 0\n"
-         "[ $RANK = 0 ] && exec sleep 60\n"
-         "until [ -e up.0.$c ]; do :; done; exit 4"));
+  ArgosyProcess job(run_sh(
+      {"-n", "2", "--max-restarts", "2"},
+      "c=$TORCHELASTIC_RESTART_COUNT; echo $RANK $c; touch up.$RANK.$c\n"
+      "[ $c = 2 ] && exit 0\n"
+      "[ $RANK = 0 ] && exec sleep 60\n"
+      "until [ -e up.0.$c ]; do :; done; exit 4"));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_THAT(
       sorted_lines(job.out()),
       ElementsAre("0 0", "0 1", "0 2", "1 0", "1 1", "1 2"));
   EXPECT_THAT(job.err(), HasSubstr("restart 2 of 2"));
-  ArgosyProcess failing(
-      sh({"--max-restarts", "1"}, "exit $((4 + TORCHELASTIC_RESTART_COUNT))"));
+  ArgosyProcess failing(run_sh(
+      {"--max-restarts", "1"}, "exit $((4 + TORCHELASTIC_RESTART_COUNT))"));
   EXPECT_EQ(failing.wait(), 5);
 }
 
 TEST(Run, GivesStandardInputToRankZero) {
-  ArgosyProcess job(sh({"-n", "2"}, "echo $RANK $(cat)"), {.input = "hello\n"});
+  ArgosyProcess job(
+      run_sh({"-n", "2"}, "echo $RANK $(cat)"), {.input = "hello\n"});
   EXPECT_EQ(job.wait(), 0);
   EXPECT_THAT(sorted_lines(job.out()), ElementsAre("0 hello", "1"));
 }
 
+TEST(Run, StandsClosedStandardStreams) {
+  ArgosyProcess job(
+      run_sh({"-n", "2"}, "cat; echo $RANK"),
+      {.before = {"sh", "-c", "exec \"$@\" <&- 2>&-", "sh"}});
+  EXPECT_EQ(job.wait(), 0);
+  EXPECT_THAT(sorted_lines(job.out()), ElementsAre("0", "1"));
+}
+
 TEST(Run, ChoosesOmpThreadsAndSaysSo) {
-  const Words words = sh({"-n", "2"}, "echo $OMP_NUM_THREADS");
+  const Words words = run_sh({"-n", "2"}, "echo $OMP_NUM_THREADS");
   ArgosyProcess chosen(words, {.env = {{"OMP_NUM_THREADS", ""}}});
   EXPECT_EQ(chosen.wait(), 0);
   EXPECT_EQ(chosen.out(), "1\n1\n");
@@ -257,8 +254,9 @@ TEST(Run, BindsWorkersToCores) {
   const int num_cpus = CPU_COUNT(&own);
   const int num_workers = std::min(num_cpus, 2);
   ArgosyProcess job(
-      sh({"-n", std::to_string(num_workers), "--bind-to", "core"},
-         "grep Cpus_allowed_list /proc/self/status; nproc"),
+      run_sh(
+          {"-n", std::to_string(num_workers), "--bind-to", "core"},
+          "grep Cpus_allowed_list /proc/self/status; nproc"),
       {.env = {{"OMP_NUM_THREADS", ""}}});
   EXPECT_EQ(job.wait(), 0);
   const auto lines = sorted_lines(job.out());
@@ -268,14 +266,34 @@ TEST(Run, BindsWorkersToCores) {
 }
 
 TEST(Run, PlansWithoutStarting) {
-  ArgosyProcess job(sh({"-n", "2", "--dry-run"}, "touch started"));
+  ArgosyProcess job(run_sh({"-n", "2", "--dry-run"}, "touch started"));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_THAT(job.out(), HasSubstr("default 1/2, local 1/2"));
   EXPECT_FALSE(std::filesystem::exists(job.folder() / "started"));
 }
 
+TEST(Run, IsUnderstoodByTheLibrary) {
+  ArgosyProcess workers({"run", "-n", "2", ARGOSY_COMMAND, "env"});
+  EXPECT_EQ(workers.wait(), 0) << workers.err();
+  EXPECT_THAT(workers.out(), HasSubstr("You are worker 1/2, as torchrun says"));
+  ArgosyProcess roles(
+      {"run",
+       "--server-num",
+       "2",
+       "--trainer-num",
+       "1",
+       ARGOSY_COMMAND,
+       "env"});
+  EXPECT_EQ(roles.wait(), 0) << roles.err();
+  EXPECT_THAT(
+      roles.out(),
+      AllOf(
+          HasSubstr("You are server 1/2, as paddle-ps says"),
+          HasSubstr("You are worker 0/1, as paddle-ps says")));
+}
+
 TEST(Run, StartsServersAndTrainers) {
-  ArgosyProcess job(sh(
+  ArgosyProcess job(run_sh(
       {"--server-num", "1", "--trainer-num", "2"},
       "echo $TRAINING_ROLE ${PADDLE_TRAINER_ID:-none} $PADDLE_TRAINERS_NUM"));
   EXPECT_EQ(job.wait(), 0) << job.err();

@@ -21,6 +21,28 @@ void run_shell(const std::string& script) {
   }
 }
 
+std::string config(const std::string& dir, int port) {
+  return str(
+      "Port ",
+      port,
+      "\nListenAddress 127.0.0.2\nListenAddress 127.0.0.3\nHostKey ",
+      dir,
+      "/host\nAuthorizedKeysFile ",
+      dir,
+      "/user.pub\nStrictModes no\nUsePAM no\nPidFile none\n"
+      "PermitRootLogin yes\nPasswordAuthentication no\n");
+}
+
+pid_t spawn_shell(const std::string& script) {
+  const char* words[] = {"sh", "-c", script.c_str(), nullptr};
+  auto* const* arguments = const_cast<char* const*>(words);
+  pid_t pid = -1;
+  if (::posix_spawnp(&pid, "sh", nullptr, nullptr, arguments, environ) != 0) {
+    throw SystemError("cannot start sshd");
+  }
+  return pid;
+}
+
 } // namespace
 
 SshdProcess::SshdProcess() : folder_("argosy-sshd") {
@@ -31,36 +53,20 @@ SshdProcess::SshdProcess() : folder_("argosy-sshd") {
   if (::geteuid() == 0) {
     ::mkdir("/run/sshd", 0755); // where sshd, as root, gives up its rights
   }
-  write_file(
-      folder_.path() / "config",
-      str("Port ",
-          port_.port(),
-          "\nListenAddress 127.0.0.2\nListenAddress 127.0.0.3\nHostKey ",
-          dir,
-          "/host\nAuthorizedKeysFile ",
-          dir,
-          "/user.pub\nStrictModes no\nUsePAM no\nPidFile none\n"
-          "PermitRootLogin yes\nPasswordAuthentication no\n"));
-  const std::string script =
+  write_file(folder_.path() / "config", config(dir, port_.port()));
+  pid_ = spawn_shell(
       str("exec setpriv --pdeathsig KILL -- /usr/sbin/sshd -D -e -f ",
           dir,
           "/config 2> ",
           dir,
-          "/log");
-  const char* words[] = {"sh", "-c", script.c_str(), nullptr};
-  if (::posix_spawnp(
-          &pid_,
-          "sh",
-          nullptr,
-          nullptr,
-          const_cast<char* const*>(words),
-          environ) != 0) {
-    throw SystemError("cannot start sshd");
-  }
-  if (!eventually([&] {
-        return log().find("listening on 127.0.0.3") != std::string::npos ||
-            log().find("listening on 127.0.0.2") != std::string::npos;
-      })) {
+          "/log"));
+  // It says so once per address, the second last.
+  const bool listens = eventually([&] {
+    const std::string text = log();
+    return text.find("on 127.0.0.2") != std::string::npos &&
+        text.find("on 127.0.0.3") != std::string::npos;
+  });
+  if (!listens) {
     throw SystemError("sshd does not listen: " + log());
   }
 }
@@ -79,7 +85,7 @@ std::string SshdProcess::ssh_args() const {
       " -i ",
       folder_.path().string(),
       "/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
-      "-o BatchMode=yes -o LogLevel=ERROR -F none");
+      "-o LogLevel=ERROR -F none");
 }
 
 std::string SshdProcess::log() const {
