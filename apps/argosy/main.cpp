@@ -40,7 +40,7 @@ int unknown_command(const std::string& name) {
   }
   const auto meant = argosy::nearest(name, names);
   std::cerr << "argosy: no command \"" << name << "\""
-            << (meant ? "; did you mean \"" + *meant + "\"?" : "")
+            << (meant ? "; did you mean \"" + *meant + "\"?" : ".")
             << " See argosy --help.\n";
   return 2;
 }

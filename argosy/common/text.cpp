@@ -100,6 +100,11 @@ std::optional<double> parse_seconds(std::string_view text) {
 
 std::optional<std::string> nearest(
     std::string_view text, const std::vector<std::string>& candidates) {
+  for (const std::string& candidate : candidates) {
+    if (text.size() >= 3 && candidate.starts_with(text)) {
+      return candidate;
+    }
+  }
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
   for (const std::string& candidate : candidates) {

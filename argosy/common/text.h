@@ -25,8 +25,8 @@ std::optional<double> parse_number(std::string_view text);
 // "30", "30s", "500ms", "2m" or "1h", in seconds; nothing for other text.
 std::optional<double> parse_seconds(std::string_view text);
 
-// The candidate that differs from `text` by the fewest edits, if it is near
-// enough to be what was meant.
+// The first candidate that starts with `text`, else the one that differs from
+// it by the fewest edits, if it is near enough to be what was meant.
 std::optional<std::string> nearest(
     std::string_view text, const std::vector<std::string>& candidates);
 

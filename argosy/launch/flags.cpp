@@ -74,7 +74,7 @@ std::unique_ptr<CLI::App> make_parser(CommandLine& line) {
       str("[launch.options] ",
           word,
           ": no such flag",
-          meant ? str("; did you mean ", *meant, "?") : "",
+          meant ? str("; did you mean ", *meant, "?") : ".",
           " See argosy run --help."));
 }
 

@@ -31,6 +31,7 @@ TEST(Text, FindsTheNearestName) {
   const std::vector<std::string> names = {"nnodes", "nproc", "max-restarts"};
   EXPECT_EQ(nearest("nnode", names), "nnodes");
   EXPECT_EQ(nearest("max_restart", names), "max-restarts");
+  EXPECT_EQ(nearest("max", names), "max-restarts");
   EXPECT_FALSE(nearest("colour", names));
 }
 

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -189,6 +192,60 @@ TEST(SpawnProcesses, AKilledRankIsNamedAndStubbornOnesAreEnded) {
   EXPECT_EQ(error.rank(), 1);
   EXPECT_THAT(error.what(), HasSubstr("SIGKILL"));
   EXPECT_LT(std::chrono::steady_clock::now() - began, 15s);
+}
+
+// Run by the next test as a program of its own: ranks that write their pids
+// into the folder that a variable names, and stay.
+TEST(SpawnProcesses, DISABLED_Stay) {
+  testing::run_process_ranks(2, [](World& world) {
+    const std::filesystem::path folder = std::getenv("SPAWN_TEST_FOLDER");
+    write_file(folder / str(world.rank()), str(::getpid()));
+    ::pause();
+  });
+}
+
+std::vector<pid_t> pids_in(const std::filesystem::path& folder) {
+  std::vector<pid_t> pids;
+  for (const char* rank : {"0", "1"}) {
+    if (const auto text = read_file(folder / rank)) {
+      pids.push_back(std::stoi(*text));
+    }
+  }
+  return pids;
+}
+
+bool eventually(const std::function<bool()>& condition) {
+  const auto deadline = Deadline::after(30s);
+  while (!condition() && !deadline.expired()) {
+    std::this_thread::sleep_for(10ms);
+  }
+  return condition();
+}
+
+TEST(SpawnProcesses, RanksDoNotOutliveAKilledParent) {
+  const TempDir folder;
+  ::setenv("SPAWN_TEST_FOLDER", folder.path().c_str(), 1);
+  std::vector<std::string> words = {
+      "spawn_test",
+      "--gtest_filter=*DISABLED_Stay",
+      "--gtest_also_run_disabled_tests"};
+  std::vector<char*> argv = {
+      words[0].data(), words[1].data(), words[2].data(), nullptr};
+  pid_t parent = -1;
+  ASSERT_EQ(
+      ::posix_spawn(
+          &parent, "/proc/self/exe", nullptr, nullptr, argv.data(), environ),
+      0);
+  ASSERT_TRUE(eventually([&] { return pids_in(folder.path()).size() == 2; }));
+  ::kill(parent, SIGKILL);
+  ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
+  for (const pid_t pid : pids_in(folder.path())) {
+    EXPECT_TRUE(eventually([&] {
+      // Gone, or dead and not yet reaped by whoever inherited it.
+      const auto stat = read_file(str("/proc/", pid, "/stat"));
+      return !stat || stat->find(") Z ") != std::string::npos;
+    })) << pid;
+  }
 }
 
 } // namespace
