@@ -151,7 +151,7 @@ std::optional<Failure> Agent::tell(const Attempt& attempt) {
                  " got ",
                  signal_name(attempt.outcome.signal))});
   }
-  if (const auto cause = membership_.root_cause()) {
+  if (auto cause = membership_.root_cause()) {
     return cause;
   }
   return attempt.failures.empty()

@@ -89,7 +89,7 @@ namespace {
 
 std::filesystem::path run_dir_parent(const std::string& log_dir) {
   std::error_code error;
-  const std::filesystem::path parent = log_dir.empty()
+  std::filesystem::path parent = log_dir.empty()
       ? std::filesystem::temp_directory_path(error)
       : std::filesystem::absolute(log_dir, error);
   if (!error) {
@@ -109,7 +109,7 @@ std::filesystem::path run_dir_parent(const std::string& log_dir) {
 
 std::string make_run_dir(
     const std::string& log_dir, const std::string& run_id) {
-  const std::filesystem::path parent = run_dir_parent(log_dir);
+  std::filesystem::path parent = run_dir_parent(log_dir);
   // A run id may be a path or a URL; here it names one folder.
   std::string name = run_id;
   for (char& letter : name) {
