@@ -15,19 +15,6 @@ using Floats = VectorOf<float, 32>::Type;
 using Words = VectorOf<std::int32_t, 32>::Type;
 using HalfBits = VectorOf<std::uint16_t, 16>::Type;
 
-inline Words widen_words(HalfBits bits) {
-  return (Words)_mm256_cvtepu16_epi32((__m128i)bits);
-}
-
-// Drops the upper half of each.
-inline HalfBits narrow_words(Words words) {
-  const Words lower = words & 0xffff;
-  const __m256i packed = _mm256_packus_epi32((__m256i)lower, (__m256i)lower);
-  // Each half of `packed` holds its four twice; take one of each.
-  return (HalfBits)_mm256_castsi256_si128(
-      _mm256_permute4x64_epi64(packed, 0x08));
-}
-
 inline Floats widen_half(HalfBits bits) {
   return (Floats)_mm256_cvtph_ps((__m128i)bits);
 }

@@ -19,15 +19,6 @@ using HalfBits = VectorOf<std::uint16_t, 32>::Type;
 // its own definition of the others.
 constexpr __mmask16 kAllLanes = 0xffff;
 
-inline Words widen_words(HalfBits bits) {
-  return (Words)_mm512_maskz_cvtepu16_epi32(kAllLanes, (__m256i)bits);
-}
-
-// Drops the upper half of each.
-inline HalfBits narrow_words(Words words) {
-  return (HalfBits)_mm512_maskz_cvtepi32_epi16(kAllLanes, (__m512i)words);
-}
-
 inline Floats widen_half(HalfBits bits) {
   return (Floats)_mm512_maskz_cvtph_ps(kAllLanes, (__m256i)bits);
 }

@@ -16,12 +16,16 @@ using Words = VectorOf<std::int32_t, 16>::Type;
 using HalfBits = VectorOf<std::uint16_t, 8>::Type;
 
 inline Words widen_words(HalfBits bits) {
-  return __builtin_convertvector(bits, Words);
+  const __m128i low = _mm_cvtsi64_si128((long long)bits);
+  return (Words)_mm_unpacklo_epi16(low, _mm_setzero_si128());
 }
 
-// Drops the upper half of each.
+// Drops the upper half of each. SSE2 packs with signed saturation only, which
+// leaves alone what is the extension of 16 bits.
 inline HalfBits narrow_words(Words words) {
-  return __builtin_convertvector(words, HalfBits);
+  const __m128i extended = (__m128i)((words << 16) >> 16);
+  const __m128i packed = _mm_packs_epi32(extended, extended);
+  return (HalfBits)_mm_cvtsi128_si64(packed);
 }
 
 // A float16 is sign, 5 bits of exponent, 10 of fraction. Shifted by 13, its

@@ -45,35 +45,58 @@ struct Complex : Plain<T> {
 };
 
 // Two bytes in memory, floats when accumulated.
-struct Widened {
+struct Half {
   using Accumulator = Floats;
   static constexpr size_t kElementBytes = 2;
   static constexpr size_t kBytes = kVectorBytes / 2;
+
+  static Floats read(const Byte* from) {
+    return widen_half(load<HalfBits>(from));
+  }
+  static void write(Byte* to, Floats value) { store(to, narrow_half(value)); }
 
   static Floats divide(Floats sum, int divisor) {
     return sum / static_cast<float>(divisor);
   }
 };
 
-struct Half : Widened {
-  static Floats read(const Byte* from) {
-    return widen_half(load<HalfBits>(from));
-  }
-  static void write(Byte* to, Floats value) { store(to, narrow_half(value)); }
+// Two vectors that go through an operation together.
+struct FloatsPair {
+  Floats even;
+  Floats odd;
 };
 
-// The upper half of a float.
-struct Brain : Widened {
-  static Floats read(const Byte* from) {
-    return (Floats)(widen_words(load<HalfBits>(from)) << 16);
+// A bfloat16 is the upper half of a float. Elements are taken in pairs, as
+// words of which one element is the lower and one the upper half: that takes no
+// instruction to move elements between lanes.
+struct Brain {
+  using Accumulator = FloatsPair;
+  static constexpr size_t kElementBytes = 2;
+  static constexpr size_t kBytes = kVectorBytes;
+
+  static FloatsPair read(const Byte* from) {
+    const auto words = load<UnsignedWords>(from);
+    return {(Floats)(words << 16), (Floats)(words & kUpper)};
   }
 
-  // Rounds to nearest even; a NaN stays one, and becomes quiet.
-  static void write(Byte* to, Floats value) {
-    const Words bits = (Words)value;
-    const Words rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    const Words result = value != value ? bits | 0x00400000 : rounded;
-    store(to, narrow_words(result >> 16));
+  static void write(Byte* to, FloatsPair value) {
+    store(to, (round(value.even) >> 16) | (round(value.odd) & kUpper));
+  }
+
+  static FloatsPair divide(FloatsPair sum, int divisor) {
+    const auto by = static_cast<float>(divisor);
+    return {sum.even / by, sum.odd / by};
+  }
+
+ private:
+  using UnsignedWords = VectorOf<std::uint32_t, kVectorBytes>::Type;
+  static constexpr std::uint32_t kUpper = 0xffff0000;
+
+  // The upper half is nearest, or even; a NaN stays one, and becomes quiet.
+  static UnsignedWords round(Floats value) {
+    const auto bits = (UnsignedWords)value;
+    const UnsignedWords rounded = bits + 0x7fff + ((bits >> 16) & 1);
+    return value != value ? bits | 0x00400000 : rounded;
   }
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "argosy/comm/kernels/kernel_table.h"
 #include "argosy/comm/kernels/simd_formats.h"
 #include "argosy/comm/kernels/simd_ops.h"
@@ -51,6 +53,15 @@ struct Reduction {
   using Accumulator = typename Format::Accumulator;
   int divisor;
 
+  static Accumulator combine(Accumulator so_far, Accumulator next) {
+    if constexpr (std::is_same_v<Accumulator, FloatsPair>) {
+      return {
+          Op::apply(so_far.even, next.even), Op::apply(so_far.odd, next.odd)};
+    } else {
+      return Op::apply(so_far, next);
+    }
+  }
+
   Accumulator finish(Accumulator value) const {
     if constexpr (kDivides) {
       return Format::divide(value, divisor);
@@ -71,7 +82,7 @@ template <int kVectors, typename R, typename In>
   for (int i = 1; i < in.size(); ++i) {
     const Byte* next = in[i] + at;
     for (int v = 0; v < kVectors; ++v) {
-      sums[v] = R::Op::apply(sums[v], Format::read(next + v * Format::kBytes));
+      sums[v] = R::combine(sums[v], Format::read(next + v * Format::kBytes));
     }
   }
   for (int v = 0; v < kVectors; ++v) {
@@ -89,7 +100,7 @@ template <typename R, typename In>
   auto sum = Format::read(padded);
   for (int i = 1; i < in.size(); ++i) {
     __builtin_memcpy(padded, in[i] + at, rest);
-    sum = R::Op::apply(sum, Format::read(padded));
+    sum = R::combine(sum, Format::read(padded));
   }
   Format::write(padded, reduction.finish(sum));
   __builtin_memcpy(out + at, padded, rest);
