@@ -13,6 +13,10 @@ constexpr EnvVariable kTable[] = {
      "by launch environment",
      "how ranks under an MPI launcher learn rank 0's address when nothing "
      "names one: file, pmi or pmix"},
+    {"ARGOSY_ISA",
+     "highest of the machine",
+     "lowers the instruction set of the reduction kernels: baseline, avx2 or "
+     "avx512"},
     {"ARGOSY_LOG",
      "warn",
      "least level that is logged: trace, debug, info, warn, error or off"},

@@ -1,0 +1,58 @@
+#include "argosy/comm/kernels/isa.h"
+
+#include <algorithm>
+#include <string>
+
+#include "argosy/common/error.h"
+
+namespace argosy::comm {
+
+namespace {
+
+constexpr std::string_view kNames[] = {"baseline", "avx2", "avx512"};
+
+Isa parse_isa(std::string_view name) {
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  ARGOSY_CHECK(
+      found != std::end(kNames),
+      "[comm.isa] ARGOSY_ISA is '",
+      name,
+      "', expected baseline, avx2 or avx512");
+  return static_cast<Isa>(found - std::begin(kNames));
+}
+
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+}
+
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+} // namespace
+
+std::string_view to_string(Isa isa) {
+  return kNames[static_cast<int>(isa)];
+}
+
+Isa highest_isa() {
+  __builtin_cpu_init();
+  if (!has_avx2()) {
+    return Isa::Baseline;
+  }
+  return has_avx512() ? Isa::Avx512 : Isa::Avx2;
+}
+
+Isa choose_isa(const Environment& environment, Isa highest) {
+  const auto wanted = environment.find("ARGOSY_ISA");
+  return wanted ? std::min(parse_isa(*wanted), highest) : highest;
+}
+
+Isa current_isa() {
+  static const Isa isa = choose_isa(Environment::of_process(), highest_isa());
+  return isa;
+}
+
+} // namespace argosy::comm

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "argosy/comm/kernels/dtype.h"
+#include "argosy/comm/kernels/reduce_op.h"
+
+namespace argosy::comm {
+
+// The kernel that does the work of a pair. Many pairs are the same work: bit
+// operations know only bytes, sums of complex numbers are sums of their parts,
+// signed sums wrap as unsigned ones do, and Bools are bytes.
+struct Lowering {
+  DType dtype;
+  ReduceOp op;
+  int lanes = 1; // per element of the pair
+
+  bool operator==(const Lowering&) const = default;
+};
+
+// The pair must be supported.
+Lowering lower(ReduceOp op, DType dtype);
+
+} // namespace argosy::comm

@@ -1,0 +1,52 @@
+#include "argosy/comm/kernels/reduce_op.h"
+
+#include "argosy/common/error.h"
+
+namespace argosy::comm {
+
+namespace {
+
+constexpr std::string_view kNames[kNumReduceOps] = {
+    "sum", "max", "min", "prod", "avg", "bit_and", "bit_or", "bit_xor"};
+
+} // namespace
+
+std::string_view to_string(ReduceOp op) {
+  const auto index = static_cast<int>(op);
+  ARGOSY_CHECK(
+      index < kNumReduceOps,
+      "[comm.reduce_op] ",
+      index,
+      " is not a value of ReduceOp");
+  return kNames[index];
+}
+
+bool is_supported(ReduceOp op, DType dtype) {
+  switch (op) {
+    case ReduceOp::Sum:
+    case ReduceOp::Prod:
+      return true;
+    case ReduceOp::Max:
+    case ReduceOp::Min:
+      return !is_complex(dtype);
+    case ReduceOp::Avg:
+      return dtype != DType::Bool;
+    case ReduceOp::BitAnd:
+    case ReduceOp::BitOr:
+    case ReduceOp::BitXor:
+      return is_integer(dtype) || dtype == DType::Bool;
+  }
+  return false;
+}
+
+void check_supported(ReduceOp op, DType dtype) {
+  ARGOSY_CHECK(
+      is_supported(op, dtype),
+      "[comm.reduce] ",
+      to_string(op),
+      " of ",
+      to_string(dtype),
+      " is not defined");
+}
+
+} // namespace argosy::comm
