@@ -75,7 +75,7 @@ class InternalError : public Error {
 template <typename... Parts>
 std::string str(const Parts&... parts) {
   std::ostringstream out;
-  (out << ... << parts);
+  ((out << parts), ...);
   return out.str();
 }
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+namespace argosy::comm::memory {
+
+// Knows which of some processes have ended, within microseconds and also while
+// nobody has reaped them.
+class Liveness {
+ public:
+  // One process per rank; -1 for ranks that need no watching.
+  explicit Liveness(const std::vector<pid_t>& processes);
+  ~Liveness();
+  Liveness(const Liveness&) = delete;
+  Liveness& operator=(const Liveness&) = delete;
+
+  std::vector<int> dead_ranks() const;
+
+ private:
+  std::vector<int> pidfds_; // -1: not watched
+};
+
+} // namespace argosy::comm::memory

@@ -1,0 +1,104 @@
+#include "argosy/comm/memory/shared_region.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+#include <random>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/common/file.h"
+#include "argosy/common/text.h"
+
+namespace argosy::comm::memory {
+
+namespace {
+
+Region* map_region(int fd) {
+  void* memory = ::mmap(
+      nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    throw SystemError(with_errno("[comm.shm] mmap"));
+  }
+  return static_cast<Region*>(memory);
+}
+
+std::string random_text() {
+  std::random_device device;
+  return str(std::hex, device(), device());
+}
+
+} // namespace
+
+const std::string& own_process() {
+  // The boot id tells hosts apart, the random text processes.
+  static const std::string identity =
+      str(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("?")),
+          "/",
+          random_text());
+  return identity;
+}
+
+SharedRegion SharedRegion::create() {
+  SharedRegion made;
+  made.fd_ = ::memfd_create("argosy-region", MFD_CLOEXEC);
+  if (made.fd_ < 0 || ::ftruncate(made.fd_, sizeof(Region)) != 0) {
+    throw SystemError(with_errno("[comm.shm] memfd"));
+  }
+  made.region_ = map_region(made.fd_);
+  new (&made.region_->control) Control();
+  made.owner_ = ::getpid();
+  made.process_ = own_process();
+  return made;
+}
+
+std::string SharedRegion::description() const {
+  return str(owner_, " ", fd_, " ", process_);
+}
+
+SharedRegion SharedRegion::open(const std::string& description) {
+  const auto words = split(description, ' ');
+  ARGOSY_ASSERT(words.size() == 3, description);
+  SharedRegion opened;
+  opened.owner_ = static_cast<pid_t>(parse_int(words[0]).value_or(-1));
+  opened.process_ = words[2];
+  const std::string boot = split(words[2], '/')[0];
+  if (boot != split(own_process(), '/')[0]) {
+    throw SystemError("[comm.shm] the other rank is on another host");
+  }
+  const std::string path = str("/proc/", words[0], "/fd/", words[1]);
+  opened.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (opened.fd_ < 0) {
+    throw SystemError(with_errno(str("[comm.shm] ", path)));
+  }
+  opened.region_ = map_region(opened.fd_);
+  opened.close_way_in();
+  return opened;
+}
+
+SharedRegion::SharedRegion(SharedRegion&& other) noexcept
+    : region_(std::exchange(other.region_, nullptr)),
+      fd_(std::exchange(other.fd_, -1)),
+      owner_(other.owner_),
+      process_(std::move(other.process_)) {}
+
+SharedRegion::~SharedRegion() {
+  if (region_ != nullptr) {
+    ::munmap(region_, sizeof(Region));
+  }
+  close_way_in();
+}
+
+void SharedRegion::close_way_in() {
+  if (fd_ >= 0) {
+    ::close(std::exchange(fd_, -1));
+  }
+}
+
+bool SharedRegion::same_process() const {
+  return process_ == own_process();
+}
+
+} // namespace argosy::comm::memory

@@ -1,0 +1,95 @@
+#include "argosy/comm/memory/shared_team.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "argosy/comm/memory/liveness.h"
+#include "argosy/comm/memory/shared_region.h"
+#include "argosy/comm/memory/team.h"
+#include "argosy/common/error.h"
+
+namespace argosy::comm::memory {
+
+struct SharedTeam::Impl {
+  std::vector<SharedRegion> regions; // of all ranks
+  std::optional<Liveness> liveness;
+  std::optional<Team> team;
+};
+
+namespace {
+
+// Maps the regions of all ranks. Returns why it cannot, or an empty text.
+std::string map_all(
+    SharedRegion own,
+    int rank,
+    const std::vector<std::string>& descriptions,
+    std::vector<SharedRegion>& regions) {
+  std::string problem;
+  for (std::size_t peer = 0; peer < descriptions.size(); ++peer) {
+    if (static_cast<int>(peer) == rank) {
+      regions.push_back(std::move(own));
+      continue;
+    }
+    try {
+      regions.push_back(SharedRegion::open(descriptions[peer]));
+    } catch (const SystemError& error) {
+      return str(
+          "rank ",
+          rank,
+          " cannot see the memory of rank ",
+          peer,
+          ": ",
+          error.what());
+    }
+  }
+  return problem;
+}
+
+std::vector<pid_t> watched_processes(const std::vector<SharedRegion>& regions) {
+  std::vector<pid_t> processes;
+  for (const SharedRegion& region : regions) {
+    processes.push_back(region.same_process() ? -1 : region.owner());
+  }
+  return processes;
+}
+
+} // namespace
+
+SharedTeam::SharedTeam(
+    std::string name, int rank, int size, const GatherTexts& gather_texts)
+    : impl_(new Impl) {
+  SharedRegion own = SharedRegion::create();
+  const auto descriptions = gather_texts(own.description());
+  ARGOSY_ASSERT(static_cast<int>(descriptions.size()) == size);
+  const std::string problem =
+      map_all(std::move(own), rank, descriptions, impl_->regions);
+  // All must have mapped our region before its way in closes; and when one
+  // cannot, all must know.
+  for (const std::string& theirs : gather_texts(problem)) {
+    if (!theirs.empty()) {
+      throw SystemError(str("[comm.shm] ", theirs));
+    }
+  }
+  impl_->regions[static_cast<std::size_t>(rank)].close_way_in();
+  impl_->liveness.emplace(watched_processes(impl_->regions));
+  TeamSetup setup;
+  setup.name = std::move(name);
+  setup.rank = rank;
+  setup.one_address_space = std::all_of(
+      impl_->regions.begin(),
+      impl_->regions.end(),
+      [](const SharedRegion& region) { return region.same_process(); });
+  for (const SharedRegion& region : impl_->regions) {
+    setup.regions.push_back(region.get());
+  }
+  setup.dead_ranks = [this] { return impl_->liveness->dead_ranks(); };
+  impl_->team.emplace(std::move(setup));
+}
+
+SharedTeam::~SharedTeam() = default;
+
+Team& SharedTeam::team() {
+  return *impl_->team;
+}
+
+} // namespace argosy::comm::memory

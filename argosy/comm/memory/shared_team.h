@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace argosy::comm::memory {
+
+class Team;
+
+// Every rank gives a text and gets those of all ranks, in rank order. Used to
+// set a team up, through whatever store the ranks already share.
+using GatherTexts =
+    std::function<std::vector<std::string>(const std::string& own)>;
+
+// A team together with the memory it works on.
+class SharedTeam {
+ public:
+  // All ranks must call it; they may be threads of one process, processes of
+  // one host, or a mixture. Throws SystemError, on all ranks, when one of them
+  // cannot map the memory of another.
+  SharedTeam(
+      std::string name, int rank, int size, const GatherTexts& gather_texts);
+  ~SharedTeam();
+  SharedTeam(const SharedTeam&) = delete;
+  SharedTeam& operator=(const SharedTeam&) = delete;
+
+  Team& team();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace argosy::comm::memory

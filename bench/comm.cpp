@@ -1,0 +1,163 @@
+// Collectives of process ranks on one host, beside Gloo and Open MPI, and the
+// share of what the memory can give.
+
+#include <array>
+#include <cstdio>
+#include <map>
+#include <sstream>
+
+#include "argosy/argosy.h"
+#include "bench/comm_timing.h"
+#include "bench/harness.h"
+
+namespace argosy::bench {
+namespace {
+
+struct Times {
+  // Best seconds by "op bytes" and contestant.
+  std::map<std::string, std::map<std::string, double>> best;
+  double memory = 0; // bytes per second
+
+  void read(const std::string& line) {
+    std::istringstream in(line);
+    std::string word;
+    in >> word;
+    if (word == "memory") {
+      double value = 0;
+      in >> value;
+      memory = std::max(memory, value);
+    } else if (word == "time") {
+      std::string who;
+      std::string op;
+      std::string bytes;
+      double seconds = 0;
+      in >> who >> op >> bytes >> seconds;
+      auto& entry = best[op + " " + bytes];
+      const auto [slot, first] = entry.emplace(who, seconds);
+      slot->second = std::min(slot->second, seconds);
+    }
+  }
+};
+
+void run_command(const std::string& line, Times& times) {
+  FILE* pipe = ::popen((line + " 2>/dev/null").c_str(), "r");
+  std::array<char, 256> buffer{};
+  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) {
+    times.read(buffer.data());
+  }
+  ARGOSY_CHECK(::pclose(pipe) == 0, "[bench] failed: ", line);
+}
+
+// nccl-tests' factors: what a rank's link would have to carry per byte.
+double bus_factor(const std::string& op, int ranks) {
+  const double n = ranks;
+  if (op == "all_reduce") {
+    return 2 * (n - 1) / n;
+  }
+  return op == "broadcast" ? 1 : (n - 1) / n;
+}
+
+// Least bytes that must be read and written, over all ranks, per byte of the
+// buffer; docs/performance.md derives it.
+double least_traffic(const std::string& op, int ranks) {
+  const double n = ranks;
+  if (op == "broadcast") {
+    return n; // one read, n - 1 writes
+  }
+  if (op == "reduce_scatter") {
+    return n + 1; // all inputs read, one buffer's worth written
+  }
+  return op == "all_gather" ? 1 + n : 2 * n;
+}
+
+std::string size_text(std::size_t bytes) {
+  return bytes >= (1u << 20) ? str(bytes >> 20, " MB")
+                             : str(bytes >> 10, " KB");
+}
+
+std::string cases_for(const std::vector<std::size_t>& sizes) {
+  std::string text;
+  for (const std::size_t bytes : sizes) {
+    text += str("all_reduce:", bytes, ",");
+  }
+  for (const char* op :
+       {"broadcast", "all_gather", "reduce_scatter", "all_to_all"}) {
+    text += str(op, ":", std::size_t{16} << 20, ",");
+  }
+  text.pop_back();
+  return text;
+}
+
+void race_ranks(
+    Report& report, int ranks, int rounds, const std::string& cases) {
+  Times times;
+  for (int round = 0; round < rounds; ++round) {
+    run_command(
+        str(ARGOSY_COMMAND, " run -n ", ranks, " ", COMM_RANK, " ", cases),
+        times);
+    run_command(
+        str("mpirun.openmpi --allow-run-as-root --oversubscribe -n ",
+            ranks,
+            " ",
+            COMM_MPI,
+            " ",
+            cases),
+        times);
+  }
+  for (const CommCase& c : parse_cases(cases)) {
+    const auto& best = times.best.at(str(c.op, " ", c.bytes));
+    const double factor =
+        bus_factor(c.op, ranks) * static_cast<double>(c.bytes) * 1e-9;
+    Row row{
+        .what = str(c.op, ", ", ranks, " ranks, ", size_text(c.bytes)),
+        .unit = "GB/s",
+        .better = Better::Higher};
+    row.ours = factor / best.at("ours");
+    for (const auto& [who, seconds] : best) {
+      if (who != "ours") {
+        row.peers[who] = factor / seconds;
+      }
+    }
+    const double traffic =
+        least_traffic(c.op, ranks) * static_cast<double>(c.bytes);
+    row.extra = {
+        {"op", c.op},
+        {"ranks", ranks},
+        {"bytes", c.bytes},
+        {"memory", "private"},
+        {"time_us", best.at("ours") * 1e6},
+        {"roofline_share", traffic / times.memory / best.at("ours")}};
+    report.add(std::move(row));
+  }
+}
+
+void run(const Flags& flags) {
+  Report report("comm", flags);
+  const std::vector<std::size_t> sizes = flags.quick
+      ? std::vector<
+            std::size_t>{1u << 10, 64u << 10, 1u << 20, 16u << 20, 64u << 20}
+      : std::vector<std::size_t>{
+            1u << 10,
+            8u << 10,
+            64u << 10,
+            256u << 10,
+            1u << 20,
+            4u << 20,
+            16u << 20,
+            64u << 20,
+            256u << 20};
+  race_ranks(report, 2, flags.quick ? 1 : 3, cases_for(sizes));
+  if (!flags.quick) {
+    race_ranks(report, 4, 2, cases_for(sizes));
+    race_ranks(report, 8, 2, cases_for(sizes));
+  }
+  report.finish();
+}
+
+} // namespace
+} // namespace argosy::bench
+
+int main(int argc, char** argv) {
+  return argosy::record(
+      [&] { argosy::bench::run(argosy::bench::parse_flags(argc, argv)); });
+}
