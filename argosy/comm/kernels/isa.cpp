@@ -1,5 +1,7 @@
 #include "argosy/comm/kernels/isa.h"
 
+#include <cpuid.h>
+
 #include <algorithm>
 #include <string>
 
@@ -21,8 +23,17 @@ Isa parse_isa(std::string_view name) {
   return static_cast<Isa>(found - std::begin(kNames));
 }
 
+// Not a name that every compiler's __builtin_cpu_supports() knows.
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && has_f16c();
 }
 
 bool has_avx512() {
