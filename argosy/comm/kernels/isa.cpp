@@ -42,6 +42,14 @@ bool has_avx512() {
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
+Isa probe() {
+  __builtin_cpu_init();
+  if (!has_avx2()) {
+    return Isa::Baseline;
+  }
+  return has_avx512() ? Isa::Avx512 : Isa::Avx2;
+}
+
 } // namespace
 
 std::string_view to_string(Isa isa) {
@@ -49,11 +57,9 @@ std::string_view to_string(Isa isa) {
 }
 
 Isa highest_isa() {
-  __builtin_cpu_init();
-  if (!has_avx2()) {
-    return Isa::Baseline;
-  }
-  return has_avx512() ? Isa::Avx512 : Isa::Avx2;
+  // Once: under a hypervisor the cpuid instruction takes microseconds.
+  static const Isa isa = probe();
+  return isa;
 }
 
 Isa choose_isa(const Environment& environment, Isa highest) {
