@@ -1,5 +1,7 @@
 #include "argosy/comm/kernels/isa.h"
 
+#include <cpuid.h>
+
 #include <algorithm>
 #include <string>
 
@@ -21,14 +23,31 @@ Isa parse_isa(std::string_view name) {
   return static_cast<Isa>(found - std::begin(kNames));
 }
 
+// Not a name that every compiler's __builtin_cpu_supports() knows.
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && has_f16c();
 }
 
 bool has_avx512() {
   return __builtin_cpu_supports("avx512f") &&
       __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+Isa probe() {
+  __builtin_cpu_init();
+  if (!has_avx2()) {
+    return Isa::Baseline;
+  }
+  return has_avx512() ? Isa::Avx512 : Isa::Avx2;
 }
 
 } // namespace
@@ -38,11 +57,9 @@ std::string_view to_string(Isa isa) {
 }
 
 Isa highest_isa() {
-  __builtin_cpu_init();
-  if (!has_avx2()) {
-    return Isa::Baseline;
-  }
-  return has_avx512() ? Isa::Avx512 : Isa::Avx2;
+  // Once: under a hypervisor the cpuid instruction takes microseconds.
+  static const Isa isa = probe();
+  return isa;
 }
 
 Isa choose_isa(const Environment& environment, Isa highest) {

@@ -66,7 +66,7 @@ void reduce_streaming(
 void check(int num_inputs, DType dtype, ReduceOp op, int divisor) {
   check_supported(op, dtype);
   ARGOSY_CHECK(
-      num_inputs > 0, "[comm.reduce] ", num_inputs, " inputs, expected one");
+      num_inputs > 0, "[comm.reduce] ", num_inputs, " inputs, expected >= 1");
   ARGOSY_CHECK(
       divisor >= 0, "[comm.reduce] divisor ", divisor, ", expected >= 0");
 }
