@@ -2,6 +2,8 @@
 
 // The umbrella for users. The library itself includes what it uses.
 
+#include "argosy/comm/group.h"
+#include "argosy/comm/ops.h"
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"

@@ -15,6 +15,7 @@
 #include "argosy/world/binding.h"
 #include "argosy/world/record.h"
 #include "argosy/world/spawn_ranks.h"
+#include "argosy/world/world.h"
 
 namespace argosy {
 
@@ -72,7 +73,11 @@ void run_thread_rank(ThreadJob& job, int rank, int size) {
   try {
     job.function();
   } catch (...) {
-    note_failure(job, rank, current_exception_text());
+    const std::string message = current_exception_text();
+    note_failure(job, rank, message);
+    if (const auto world = current_world()) {
+      world->abort(message);
+    }
   }
   bind_world(nullptr);
   thread_binding() = {};

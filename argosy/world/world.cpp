@@ -25,6 +25,33 @@ World::World(
 
 World::~World() = default;
 
+std::shared_ptr<void> World::attach(
+    const std::type_info& type,
+    const std::function<std::shared_ptr<void>()>& make) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<void>& slot = attachments_[type];
+  if (!slot) {
+    slot = make();
+  }
+  return slot;
+}
+
+void World::on_abort(std::function<void(const std::string&)> action) {
+  const std::lock_guard lock(mutex_);
+  on_abort_.push_back(std::move(action));
+}
+
+void World::abort(const std::string& reason) {
+  std::vector<std::function<void(const std::string&)>> actions;
+  {
+    const std::lock_guard lock(mutex_);
+    actions.swap(on_abort_);
+  }
+  for (const auto& action : actions) {
+    action(reason);
+  }
+}
+
 void World::leave(Deadline deadline) {
   if (left_.exchange(true) || size() == 1) {
     return;

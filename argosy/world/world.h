@@ -4,7 +4,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <typeindex>
+#include <vector>
 
 #include "argosy/common/deadline.h"
 #include "argosy/world/launch_info.h"
@@ -21,7 +27,7 @@ namespace argosy {
 // A world belongs to a rank, and a rank is a thread or a process: nothing here
 // is global, so one process may hold many worlds. init_parallel_env() makes one
 // and binds it to the calling thread; WorldScope binds it to further threads of
-// the same rank. Constant after construction, hence thread-safe.
+// the same rank. Thread-safe.
 class World {
  public:
   World(
@@ -49,17 +55,42 @@ class World {
   std::chrono::milliseconds timeout() const { return timeout_; }
   Deadline deadline() const { return Deadline::after(timeout_); }
 
+  // What another module keeps for this rank: one object of each type, made by
+  // the first caller. It lives as long as the world.
+  template <typename T, typename Make>
+  std::shared_ptr<T> attached(const Make& make) {
+    return std::static_pointer_cast<T>(
+        attach(typeid(T), [&]() -> std::shared_ptr<void> { return make(); }));
+  }
+
+  // This rank cannot go on: runs what on_abort() registered, so that nobody
+  // waits for it. spawn() calls it for thread ranks that throw; for processes
+  // their death says as much. Thread-safe.
+  void abort(const std::string& reason);
+
+  // `action` must not throw, and is called at most once.
+  void on_abort(std::function<void(const std::string& reason)> action);
+
   // Tells the others that this rank needs the store no more. The rank that
   // serves the store waits for all others to say so, at most until `deadline`,
   // and then goes whether they did or not. Only the first call does something.
   void leave(Deadline deadline);
 
  private:
+  std::shared_ptr<void> attach(
+      const std::type_info& type,
+      const std::function<std::shared_ptr<void>()>& make);
+
   const LaunchInfo info_;
   const c10::intrusive_ptr<c10d::Store> store_;
   const std::chrono::milliseconds timeout_;
   const std::shared_ptr<void> companion_; // lives as long as the world
   std::atomic<bool> left_{false};
+
+  std::recursive_mutex mutex_; // making one attachment may need another
+  // Guarded by mutex_.
+  std::vector<std::function<void(const std::string&)>> on_abort_;
+  std::map<std::type_index, std::shared_ptr<void>> attachments_;
 };
 
 // The calling thread's world, or null.

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <map>
+#include <mutex>
 #include <new>
 #include <random>
 #include <utility>
@@ -16,13 +18,43 @@ namespace argosy::comm::memory {
 
 namespace {
 
-Region* map_region(int fd) {
+std::shared_ptr<Region> map_region(int fd) {
   void* memory = ::mmap(
       nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) {
     throw SystemError(with_errno("[comm.shm] mmap"));
   }
-  return static_cast<Region*>(memory);
+  return {static_cast<Region*>(memory), [](Region* region) {
+            ::munmap(region, sizeof(Region));
+          }};
+}
+
+// The mappings of this process whose way in is open, by description: how its
+// threads find each other's.
+class OwnMappings {
+ public:
+  void add(const std::string& name, const std::shared_ptr<Region>& region) {
+    const std::lock_guard lock(mutex_);
+    regions_[name] = region;
+  }
+  void remove(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    regions_.erase(name);
+  }
+  std::shared_ptr<Region> find(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto found = regions_.find(name);
+    return found == regions_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<Region>> regions_; // guarded by mutex_
+};
+
+OwnMappings& own_mappings() {
+  static OwnMappings mappings;
+  return mappings;
 }
 
 std::string random_text() {
@@ -51,6 +83,7 @@ SharedRegion SharedRegion::create() {
   new (&made.region_->control) Control();
   made.owner_ = ::getpid();
   made.process_ = own_process();
+  own_mappings().add(made.description(), made.region_);
   return made;
 }
 
@@ -64,6 +97,11 @@ SharedRegion SharedRegion::open(const std::string& description) {
   SharedRegion opened;
   opened.owner_ = static_cast<pid_t>(parse_int(words[0]).value_or(-1));
   opened.process_ = words[2];
+  if (opened.same_process()) {
+    opened.region_ = own_mappings().find(description);
+    ARGOSY_ASSERT(opened.region_ != nullptr, description);
+    return opened;
+  }
   const std::string boot = split(words[2], '/')[0];
   if (boot != split(own_process(), '/')[0]) {
     throw SystemError("[comm.shm] the other rank is on another host");
@@ -79,20 +117,18 @@ SharedRegion SharedRegion::open(const std::string& description) {
 }
 
 SharedRegion::SharedRegion(SharedRegion&& other) noexcept
-    : region_(std::exchange(other.region_, nullptr)),
+    : region_(std::move(other.region_)),
       fd_(std::exchange(other.fd_, -1)),
       owner_(other.owner_),
       process_(std::move(other.process_)) {}
 
 SharedRegion::~SharedRegion() {
-  if (region_ != nullptr) {
-    ::munmap(region_, sizeof(Region));
-  }
   close_way_in();
 }
 
 void SharedRegion::close_way_in() {
   if (fd_ >= 0) {
+    own_mappings().remove(description());
     ::close(std::exchange(fd_, -1));
   }
 }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <sys/types.h>
+
+#include <memory>
 #include <string>
 
 #include "argosy/comm/memory/layout.h"
@@ -29,7 +31,7 @@ class SharedRegion {
   // All have mapped it: the way in is closed.
   void close_way_in();
 
-  Region* get() const { return region_; }
+  Region* get() const { return region_.get(); }
   pid_t owner() const { return owner_; }
   // Whether the owner is a thread of this process.
   bool same_process() const;
@@ -37,7 +39,8 @@ class SharedRegion {
  private:
   SharedRegion() = default;
 
-  Region* region_ = nullptr;
+  // Threads of one process share one mapping, which the last of them undoes.
+  std::shared_ptr<Region> region_;
   int fd_ = -1;
   pid_t owner_ = -1;
   std::string process_; // see own_process()

@@ -88,7 +88,7 @@ SharedTeam::SharedTeam(
 
 SharedTeam::~SharedTeam() = default;
 
-Team& SharedTeam::team() {
+Team& SharedTeam::team() const {
   return *impl_->team;
 }
 

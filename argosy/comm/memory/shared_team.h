@@ -26,7 +26,7 @@ class SharedTeam {
   SharedTeam(const SharedTeam&) = delete;
   SharedTeam& operator=(const SharedTeam&) = delete;
 
-  Team& team();
+  Team& team() const;
 
  private:
   struct Impl;

@@ -1,0 +1,128 @@
+#include "argosy/comm/memory/memory_backend.h"
+
+#include <utility>
+
+#include "argosy/comm/memory/collectives.h"
+#include "argosy/comm/memory/team.h"
+
+namespace argosy::comm::memory {
+
+namespace {
+
+class MemoryBackend final : public Backend {
+ public:
+  MemoryBackend(
+      std::string group_name,
+      int rank,
+      int size,
+      const GatherTexts& gather_texts)
+      : shared_(std::move(group_name), rank, size, gather_texts) {}
+
+  std::string name() const override {
+    return team().one_address_space() ? "inproc" : "shm";
+  }
+
+  void barrier(Deadline deadline) override {
+    memory::barrier(team(), deadline);
+  }
+
+  void all_reduce(
+      const void* in,
+      void* out,
+      std::size_t count,
+      DType dtype,
+      ReduceOp op,
+      Deadline deadline) override {
+    memory::all_reduce(team(), in, out, count, {dtype, op}, deadline);
+  }
+
+  void reduce(
+      const void* in,
+      void* out,
+      std::size_t count,
+      DType dtype,
+      ReduceOp op,
+      int root,
+      Deadline deadline) override {
+    memory::reduce(team(), in, out, count, {dtype, op}, root, deadline);
+  }
+
+  void broadcast(
+      void* data,
+      std::size_t count,
+      DType dtype,
+      int root,
+      Deadline deadline) override {
+    memory::broadcast(team(), data, count, dtype, root, deadline);
+  }
+
+  void all_gather(
+      const void* in,
+      void* out,
+      std::size_t count,
+      DType dtype,
+      Deadline deadline) override {
+    memory::all_gather(team(), in, out, count, dtype, deadline);
+  }
+
+  void reduce_scatter(
+      const void* in,
+      void* out,
+      std::size_t count,
+      DType dtype,
+      ReduceOp op,
+      Deadline deadline) override {
+    memory::reduce_scatter(team(), in, out, count, {dtype, op}, deadline);
+  }
+
+  void all_to_all(
+      const void* in,
+      const std::vector<std::size_t>& send_counts,
+      void* out,
+      const std::vector<std::size_t>& receive_counts,
+      DType dtype,
+      Deadline deadline) override {
+    memory::all_to_all(
+        team(), in, send_counts, out, receive_counts, dtype, deadline);
+  }
+
+  void gather(
+      const void* in,
+      void* out,
+      std::size_t count,
+      DType dtype,
+      int root,
+      Deadline deadline) override {
+    memory::gather(team(), in, out, count, dtype, root, deadline);
+  }
+
+  void scatter(
+      const void* in,
+      void* out,
+      std::size_t count,
+      DType dtype,
+      int root,
+      Deadline deadline) override {
+    memory::scatter(team(), in, out, count, dtype, root, deadline);
+  }
+
+  void abort(const std::string& reason) override { team().abort(reason); }
+
+ private:
+  Team& team() const { return shared_.team(); }
+
+  SharedTeam shared_;
+};
+
+} // namespace
+
+std::unique_ptr<Backend> make_memory_backend(
+    std::string group_name,
+    int rank,
+    int size,
+    const GatherTexts& gather_texts) {
+  return std::make_unique<MemoryBackend>(
+      std::move(group_name), rank, size, gather_texts);
+}
+
+} // namespace argosy::comm::memory

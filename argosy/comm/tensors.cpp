@@ -1,0 +1,61 @@
+#include "argosy/comm/tensors.h"
+
+#include <c10/core/ScalarType.h>
+
+#include "argosy/common/error.h"
+
+namespace argosy::comm {
+
+DType dtype_of(const at::Tensor& tensor, const char* op) {
+  ARGOSY_CHECK(
+      tensor.defined() && tensor.device().is_cpu() &&
+          tensor.layout() == c10::kStrided,
+      "[comm.",
+      op,
+      "] expected a dense tensor on the CPU");
+  switch (tensor.scalar_type()) {
+    case c10::kFloat:
+      return DType::Float32;
+    case c10::kDouble:
+      return DType::Float64;
+    case c10::kHalf:
+      return DType::Float16;
+    case c10::kBFloat16:
+      return DType::BFloat16;
+    case c10::kChar:
+      return DType::Int8;
+    case c10::kByte:
+      return DType::UInt8;
+    case c10::kShort:
+      return DType::Int16;
+    case c10::kInt:
+      return DType::Int32;
+    case c10::kLong:
+      return DType::Int64;
+    case c10::kBool:
+      return DType::Bool;
+    case c10::kComplexFloat:
+      return DType::Complex64;
+    case c10::kComplexDouble:
+      return DType::Complex128;
+    default:
+      break;
+  }
+  throw InvalidArgument(
+      str("[comm.",
+          op,
+          "] tensors of ",
+          c10::toString(tensor.scalar_type()),
+          " are not carried"));
+}
+
+Contiguous::Contiguous(const at::Tensor& tensor)
+    : tensor_(tensor), buffer_(tensor.contiguous()) {}
+
+void Contiguous::put_back() const {
+  if (!buffer_.is_same(tensor_)) {
+    tensor_.copy_(buffer_);
+  }
+}
+
+} // namespace argosy::comm

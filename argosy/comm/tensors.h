@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "argosy/comm/kernels/dtype.h"
+
+// Tensors as the contiguous buffers that backends take. Not installed.
+namespace argosy::comm {
+
+// Throws InvalidArgument, tagged with `op`, for types that we do not carry and
+// for tensors that are not dense and on the CPU.
+DType dtype_of(const at::Tensor& tensor, const char* op);
+
+// Contiguous memory with the values of a tensor: its own memory where that is
+// contiguous, else a copy that put_back() writes to the tensor.
+class Contiguous {
+ public:
+  explicit Contiguous(const at::Tensor& tensor);
+
+  void* data() const { return buffer_.data_ptr(); }
+  std::size_t count() const {
+    return static_cast<std::size_t>(buffer_.numel());
+  }
+  void put_back() const;
+
+ private:
+  at::Tensor tensor_;
+  at::Tensor buffer_;
+};
+
+} // namespace argosy::comm

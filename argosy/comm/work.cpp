@@ -1,0 +1,51 @@
+#include "argosy/comm/work.h"
+
+#include "argosy/common/error.h"
+
+namespace argosy {
+
+void Work::run(const std::function<void()>& operation) {
+  std::exception_ptr caught;
+  try {
+    operation();
+  } catch (...) {
+    caught = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  exception_ = caught;
+  completed_ = true;
+  changed_.notify_all();
+}
+
+void Work::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return completed_; });
+  if (exception_) {
+    std::rethrow_exception(exception_);
+  }
+}
+
+void Work::wait(Deadline deadline) {
+  {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_until(
+            lock, deadline.time(), [&] { return completed_; })) {
+      throw TimeoutError(
+          str("[comm.wait] the operation did not end within ",
+              deadline.limit_text()));
+    }
+  }
+  wait();
+}
+
+bool Work::is_completed() const {
+  const std::lock_guard lock(mutex_);
+  return completed_;
+}
+
+std::exception_ptr Work::exception() const {
+  const std::lock_guard lock(mutex_);
+  return exception_;
+}
+
+} // namespace argosy

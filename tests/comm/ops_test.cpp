@@ -1,0 +1,255 @@
+// Collectives on tensors: values against one process, groups, asynchronous
+// work, and what goes wrong.
+
+#include "argosy/comm/ops.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "argosy/common/error.h"
+#include "argosy/testing/gtest_ranks.h"
+#include "argosy/testing/ranks.h"
+
+namespace argosy {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+// The tensors that all ranks have, the same on every rank: row r is rank r's.
+at::Tensor everybodys(int size, at::IntArrayRef shape, c10::ScalarType type) {
+  std::vector<std::int64_t> sizes = {size};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  std::int64_t count = 1;
+  for (const std::int64_t extent : sizes) {
+    count *= extent;
+  }
+  return (torch::arange(count) % 5 + 1).reshape(sizes).to(type);
+}
+
+const std::vector<c10::ScalarType> kTypes = {
+    torch::kFloat,
+    torch::kDouble,
+    torch::kHalf,
+    torch::kBFloat16,
+    torch::kChar,
+    torch::kByte,
+    torch::kShort,
+    torch::kInt,
+    torch::kLong,
+    torch::kComplexFloat,
+    torch::kComplexDouble};
+
+void check_type(World& world, c10::ScalarType type) {
+  const int n = world.size();
+  const at::Tensor all = everybodys(n, {3, 5}, type);
+  const at::Tensor sum = all.sum(0).to(type);
+
+  at::Tensor mine = all[world.rank()].clone();
+  all_reduce(mine);
+  EXPECT_TRUE(torch::equal(mine, sum)) << type;
+
+  mine = all[world.rank()].clone();
+  reduce(mine, n - 1);
+  EXPECT_TRUE(
+      torch::equal(mine, world.rank() == n - 1 ? sum : all[world.rank()]))
+      << type;
+
+  mine = all[world.rank()].clone();
+  broadcast(mine, n - 1);
+  EXPECT_TRUE(torch::equal(mine, all[n - 1])) << type;
+
+  at::Tensor gathered = torch::empty_like(all);
+  all_gather(gathered, all[world.rank()]);
+  EXPECT_TRUE(torch::equal(gathered, all)) << type;
+
+  const at::Tensor wide = everybodys(n, {n, 4}, type);
+  at::Tensor part = torch::empty({4}, wide.options());
+  reduce_scatter(part, wide[world.rank()]);
+  EXPECT_TRUE(torch::equal(part, wide.sum(0)[world.rank()].to(type))) << type;
+
+  at::Tensor swapped = torch::empty({n, 4}, wide.options());
+  alltoall_single(swapped, wide[world.rank()]);
+  EXPECT_TRUE(torch::equal(swapped, wide.select(1, world.rank()))) << type;
+}
+
+class Ops : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, Ops, ::testing::Values(1, 2, 3, 4, 7));
+
+TEST_P(Ops, EqualOneProcessForEveryType) {
+  argosy::testing::run_ranks(GetParam(), [](World& world) {
+    for (const c10::ScalarType type : kTypes) {
+      check_type(world, type);
+    }
+  });
+}
+
+TEST(OpsProcesses, EqualOneProcessForEveryType) {
+  argosy::testing::run_process_ranks(2, [](World& world) {
+    EXPECT_EQ(get_backend(), "shm");
+    for (const c10::ScalarType type : kTypes) {
+      check_type(world, type);
+    }
+  });
+}
+
+TEST(Ops, ReduceOpsAndBool) {
+  argosy::testing::run_ranks(3, [](World& world) {
+    const auto reduced = [&](ReduceOp op) {
+      at::Tensor value = torch::full({2}, world.rank() + 2, torch::kInt);
+      all_reduce(value, op);
+      return value[0].item<int>();
+    };
+    EXPECT_EQ(reduced(ReduceOp::Max), 4);
+    EXPECT_EQ(reduced(ReduceOp::Min), 2);
+    EXPECT_EQ(reduced(ReduceOp::Prod), 24);
+    EXPECT_EQ(reduced(ReduceOp::Avg), 3);
+    EXPECT_EQ(reduced(ReduceOp::BitOr), 2 | 3 | 4);
+    at::Tensor flag = torch::full({1}, world.rank() == 1, torch::kBool);
+    all_reduce(flag, ReduceOp::Max);
+    EXPECT_TRUE(flag.item<bool>());
+    EXPECT_THROW(
+        all_reduce(torch::ones({1}), ReduceOp::BitXor), InvalidArgument);
+  });
+}
+
+TEST(Ops, TensorsThatAreNotContiguousEmptyOrOfNoDim) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    at::Tensor base = torch::zeros({4, 6});
+    at::Tensor columns = base.slice(1, 0, 6, 2);
+    columns.fill_(world.rank() + 1);
+    all_reduce(columns);
+    EXPECT_TRUE(
+        torch::equal(base.slice(1, 0, 6, 2), torch::full({4, 3}, 3.0f)));
+    EXPECT_TRUE(torch::equal(base.slice(1, 1, 6, 2), torch::zeros({4, 3})))
+        << "what lies between stays";
+    at::Tensor scalar = torch::tensor(world.rank() + 1.0f);
+    all_reduce(scalar);
+    EXPECT_EQ(scalar.item<float>(), 3);
+    at::Tensor empty = torch::empty({0, 3});
+    all_reduce(empty);
+    broadcast(empty, 0);
+    at::Tensor rows = torch::empty({0, 3});
+    alltoall_single(rows, empty);
+  });
+}
+
+TEST(Ops, UnevenSplits) {
+  argosy::testing::run_ranks(3, [](World& world) {
+    const int rank = world.rank();
+    // Rank r sends p + 1 rows with value 10 r + p to rank p.
+    std::vector<at::Tensor> parts;
+    std::vector<at::Tensor> expected;
+    for (int p = 0; p < 3; ++p) {
+      parts.push_back(torch::full({p + 1, 2}, 10.0f * rank + p));
+      expected.push_back(torch::full({rank + 1, 2}, 10.0f * p + rank));
+    }
+    at::Tensor out = torch::empty({3 * (rank + 1), 2});
+    alltoall_single(
+        out, torch::cat(parts), {1, 2, 3}, {rank + 1, rank + 1, rank + 1});
+    EXPECT_TRUE(torch::equal(out, torch::cat(expected)));
+  });
+}
+
+TEST(Ops, AsynchronousWorkKeepsTheOrder) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    std::vector<at::Tensor> tensors;
+    std::vector<WorkPtr> works;
+    for (int i = 0; i < 20; ++i) {
+      tensors.push_back(torch::full({1000}, float(i + world.rank())));
+      works.push_back(
+          all_reduce(tensors.back(), ReduceOp::Sum, nullptr, false));
+    }
+    at::Tensor last = torch::ones({1});
+    all_reduce(last); // waits for its turn
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_TRUE(works[i]->is_completed()) << "issued before";
+      wait(works[i]);
+      EXPECT_EQ(works[i]->exception(), nullptr);
+      EXPECT_EQ(tensors[i][999].item<float>(), 2.0f * i + 1);
+    }
+  });
+}
+
+TEST(Groups, NestedOverlappingAndNonMembers) {
+  argosy::testing::run_ranks(4, [](World& world) {
+    const auto even = new_group({2, 0});
+    const auto last = new_group({1, 2, 3});
+    const auto alone = new_group({world.size() - 1});
+    EXPECT_EQ(even->ranks(), (std::vector<int>{0, 2}));
+    EXPECT_EQ(last->get_group_rank(3), 2);
+    EXPECT_EQ(last->get_group_rank(0), -1);
+    EXPECT_EQ(get_group(even->id()), even);
+    const auto sum_in = [&](const GroupPtr& group) {
+      at::Tensor value = torch::full({1}, world.rank() + 1);
+      all_reduce(value, ReduceOp::Sum, group);
+      return value.item<int>();
+    };
+    if (even->is_member()) {
+      EXPECT_EQ(sum_in(even), 1 + 3);
+    } else {
+      EXPECT_EQ(even->rank(), -1);
+      EXPECT_THROW(sum_in(even), InvalidArgument);
+    }
+    if (last->is_member()) {
+      EXPECT_EQ(sum_in(last), 2 + 3 + 4);
+      at::Tensor value = torch::full({1}, world.rank());
+      broadcast(value, 3, last);
+      EXPECT_EQ(value.item<int>(), 3) << "roots are global ranks";
+    }
+    if (alone->is_member()) {
+      EXPECT_EQ(sum_in(alone), 4);
+    }
+    barrier();
+    EXPECT_EQ(get_backend(), "inproc");
+    destroy_process_group(even);
+    EXPECT_THROW(get_group(even->id()), InvalidArgument);
+  });
+}
+
+TEST(Groups, BadRanksAreNamed) {
+  argosy::testing::run_ranks(2, [](World&) {
+    EXPECT_THROW(new_group({0, 2}), InvalidArgument);
+    EXPECT_THROW(new_group({-1}), InvalidArgument);
+    EXPECT_THROW(new_group({1, 1}), InvalidArgument);
+    EXPECT_THROW(new_group({0}, "infiniband"), InvalidArgument);
+    EXPECT_THROW(get_group(77), InvalidArgument);
+  });
+  EXPECT_THROW(new_group(), InvalidArgument) << "no world in this thread";
+}
+
+TEST(Groups, ARankThatThrowsEndsTheCollectivesOfTheOthers) {
+  const auto began = std::chrono::steady_clock::now();
+  try {
+    argosy::testing::run_ranks(3, [](World& world) {
+      barrier();
+      if (world.rank() == 1) {
+        throw Error("disk full");
+      }
+      at::Tensor value = torch::ones({100000});
+      EXPECT_THROW(all_reduce(value), PeerLost);
+    });
+    FAIL();
+  } catch (const RankFailed& failure) {
+    EXPECT_EQ(failure.rank(), 1);
+    EXPECT_THAT(failure.what(), HasSubstr("disk full"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+}
+
+TEST(Groups, DisagreementAboutTensorsIsNamed) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    at::Tensor value = torch::ones({world.rank() + 3});
+    try {
+      all_reduce(value);
+      ADD_FAILURE();
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("all_reduce of 3 float32"));
+      EXPECT_THAT(error.what(), HasSubstr("all_reduce of 4 float32"));
+    }
+  });
+}
+
+} // namespace
+} // namespace argosy
