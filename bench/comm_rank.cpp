@@ -11,6 +11,7 @@
 #include "argosy/comm/memory/collectives.h"
 #include "argosy/comm/memory/shared_team.h"
 #include "argosy/comm/memory/team.h"
+#include "argosy/comm/store_texts.h"
 #include "bench/comm_timing.h"
 
 namespace argosy::bench {
@@ -29,18 +30,11 @@ struct Buffers {
 };
 
 memory::SharedTeam make_team(World& world) {
-  int call = 0;
   return memory::SharedTeam(
-      "bench", world.rank(), world.size(), [&](const std::string& own) {
-        const std::string prefix = str("bench/", call++, "/");
-        world.store()->set(str(prefix, world.rank()), {own.begin(), own.end()});
-        std::vector<std::string> all;
-        for (int rank = 0; rank < world.size(); ++rank) {
-          const auto value = world.store()->get(str(prefix, rank));
-          all.emplace_back(value.begin(), value.end());
-        }
-        return all;
-      });
+      "bench",
+      world.rank(),
+      world.size(),
+      comm::gather_through(world.store(), "bench", world.rank(), world.size()));
 }
 
 std::function<void()> our_call(

@@ -1,5 +1,6 @@
 #include "argosy/comm/group.h"
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
@@ -8,10 +9,14 @@
 #include <utility>
 
 #include "argosy/comm/backend.h"
+#include "argosy/comm/c10d/c10d_backend.h"
 #include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/store_texts.h"
 #include "argosy/comm/work.h"
 #include "argosy/comm/worker.h"
 #include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/common/text.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -20,31 +25,15 @@ namespace {
 
 using comm::Backend;
 
-// All members tell a text and get everybody's, through the world's store.
-comm::memory::GatherTexts gather_through(
-    c10d::Store& store, const std::string& prefix, int rank, int size) {
-  return
-      [&store, prefix, rank, size, call = 0](const std::string& own) mutable {
-        const std::string base = str(prefix, "/", call++, "/");
-        store.set(str(base, rank), {own.begin(), own.end()});
-        std::vector<std::string> all;
-        for (int peer = 0; peer < size; ++peer) {
-          const auto value = store.get(str(base, peer));
-          all.emplace_back(value.begin(), value.end());
-        }
-        return all;
-      };
-}
-
-const std::vector<std::string> kBackends = {"auto", "inproc", "shm"};
+const std::vector<std::string> kBackends = {"auto", "inproc", "shm", "c10d"};
 
 void check_backend_name(const std::string& name) {
   ARGOSY_CHECK(
       std::find(kBackends.begin(), kBackends.end(), name) != kBackends.end(),
       "[comm.new_group] no backend \"",
       name,
-      "\", expected auto, inproc or "
-      "shm");
+      "\", expected one of ",
+      join(kBackends, ", "));
 }
 
 } // namespace
@@ -85,13 +74,63 @@ int Group::get_group_rank(int global_rank) const {
 
 namespace {
 
-std::unique_ptr<Backend> connect(c10d::Store& store, const Group& group) {
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+std::unique_ptr<Backend> connect_memory(
+    const StorePtr& store, const Group& group) {
   return comm::memory::make_memory_backend(
       str(group.id()),
       group.rank(),
       group.nranks(),
-      gather_through(
-          store, str("group/", group.id()), group.rank(), group.nranks()));
+      comm::gather_through(
+          store,
+          str("group/", group.id(), "/memory"),
+          group.rank(),
+          group.nranks()));
+}
+
+std::unique_ptr<Backend> connect_c10d(
+    const StorePtr& store, const Group& group, bool one_host) {
+  return comm::make_c10d_gloo_backend(
+      str(group.id()),
+      c10::make_intrusive<c10d::PrefixStore>(
+          str("group/", group.id(), "/c10d"), store),
+      group.rank(),
+      group.nranks(),
+      one_host,
+      Deadline::after(group.timeout()));
+}
+
+// Shared memory where the members can really see each other's; all of them come
+// to the same answer.
+std::unique_ptr<Backend> connect_best(
+    const StorePtr& store, const Group& group) {
+  try {
+    return connect_memory(store, group);
+  } catch (const SystemError& error) {
+    log::info("[comm.connect] group ", group.id(), ": ", error.what());
+    return connect_c10d(store, group, false);
+  }
+}
+
+std::unique_ptr<Backend> connect(
+    const StorePtr& store, const Group& group, const std::string& wanted) {
+  if (wanted == "auto") {
+    return connect_best(store, group);
+  }
+  if (wanted == "c10d") {
+    return connect_c10d(store, group, true);
+  }
+  auto backend = connect_memory(store, group);
+  ARGOSY_CHECK(
+      wanted == "shm" || backend->name() == wanted,
+      "[comm.connect] group ",
+      group.id(),
+      " was asked to be ",
+      wanted,
+      ", but its ranks are not "
+      "threads of one process");
+  return backend;
 }
 
 } // namespace
@@ -114,7 +153,7 @@ std::shared_ptr<Work> Group::issue(
             str("[comm] group ", id(), " was aborted: ", impl_->abort_reason));
       }
       if (!impl_->backend) {
-        impl_->backend = connect(*impl_->store, *this);
+        impl_->backend = connect(impl_->store, *this, setup_.backend);
       }
     }
     operation(*impl_->backend, Deadline::after(setup_.timeout));

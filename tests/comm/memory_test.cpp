@@ -16,6 +16,7 @@
 #include "argosy/comm/memory/collectives.h"
 #include "argosy/comm/memory/shared_team.h"
 #include "argosy/comm/memory/team.h"
+#include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
@@ -33,18 +34,11 @@ Deadline soon() {
 
 // A team of the ranks of a world, set up through its store.
 SharedTeam make_team(World& world, const std::string& name = "test") {
-  int call = 0;
   return SharedTeam(
-      name, world.rank(), world.size(), [&](const std::string& own) {
-        const std::string prefix = str(name, "/", call++, "/");
-        world.store()->set(str(prefix, world.rank()), {own.begin(), own.end()});
-        std::vector<std::string> all;
-        for (int rank = 0; rank < world.size(); ++rank) {
-          const auto value = world.store()->get(str(prefix, rank));
-          all.emplace_back(value.begin(), value.end());
-        }
-        return all;
-      });
+      name,
+      world.rank(),
+      world.size(),
+      gather_through(world.store(), name, world.rank(), world.size()));
 }
 
 // Small integers that differ by rank and place: their sums are exact in all

@@ -41,36 +41,37 @@ const std::vector<c10::ScalarType> kTypes = {
     torch::kComplexFloat,
     torch::kComplexDouble};
 
-void check_type(World& world, c10::ScalarType type) {
+void check_type(
+    World& world, c10::ScalarType type, const GroupPtr& group = nullptr) {
   const int n = world.size();
   const at::Tensor all = everybodys(n, {3, 5}, type);
   const at::Tensor sum = all.sum(0).to(type);
 
   at::Tensor mine = all[world.rank()].clone();
-  all_reduce(mine);
+  all_reduce(mine, ReduceOp::Sum, group);
   EXPECT_TRUE(torch::equal(mine, sum)) << type;
 
   mine = all[world.rank()].clone();
-  reduce(mine, n - 1);
+  reduce(mine, n - 1, ReduceOp::Sum, group);
   EXPECT_TRUE(
       torch::equal(mine, world.rank() == n - 1 ? sum : all[world.rank()]))
       << type;
 
   mine = all[world.rank()].clone();
-  broadcast(mine, n - 1);
+  broadcast(mine, n - 1, group);
   EXPECT_TRUE(torch::equal(mine, all[n - 1])) << type;
 
   at::Tensor gathered = torch::empty_like(all);
-  all_gather(gathered, all[world.rank()]);
+  all_gather(gathered, all[world.rank()], group);
   EXPECT_TRUE(torch::equal(gathered, all)) << type;
 
   const at::Tensor wide = everybodys(n, {n, 4}, type);
   at::Tensor part = torch::empty({4}, wide.options());
-  reduce_scatter(part, wide[world.rank()]);
+  reduce_scatter(part, wide[world.rank()], ReduceOp::Sum, group);
   EXPECT_TRUE(torch::equal(part, wide.sum(0)[world.rank()].to(type))) << type;
 
   at::Tensor swapped = torch::empty({n, 4}, wide.options());
-  alltoall_single(swapped, wide[world.rank()]);
+  alltoall_single(swapped, wide[world.rank()], {}, {}, group);
   EXPECT_TRUE(torch::equal(swapped, wide.select(1, world.rank()))) << type;
 }
 
@@ -91,6 +92,29 @@ TEST(OpsProcesses, EqualOneProcessForEveryType) {
     for (const c10::ScalarType type : kTypes) {
       check_type(world, type);
     }
+  });
+}
+
+TEST_P(Ops, EqualOneProcessOverC10d) {
+  argosy::testing::run_ranks(GetParam(), [](World& world) {
+    const auto group = new_group({}, "c10d");
+    EXPECT_EQ(get_backend(group), "c10d:gloo");
+    for (const c10::ScalarType type : kTypes) {
+      check_type(world, type, group);
+    }
+    barrier(group);
+  });
+}
+
+TEST(Ops, BackendsGiveTheSameBits) {
+  argosy::testing::run_ranks(3, [](World& world) {
+    const at::Tensor data =
+        1.0f / (torch::arange(100003) % 977 + 1.5f + 100 * world.rank());
+    at::Tensor memory = data.clone();
+    at::Tensor network = data.clone();
+    all_reduce(memory);
+    all_reduce(network, ReduceOp::Sum, new_group({}, "c10d"));
+    EXPECT_TRUE(torch::equal(memory, network));
   });
 }
 
@@ -213,7 +237,7 @@ TEST(Groups, BadRanksAreNamed) {
     EXPECT_THROW(new_group({0, 2}), InvalidArgument);
     EXPECT_THROW(new_group({-1}), InvalidArgument);
     EXPECT_THROW(new_group({1, 1}), InvalidArgument);
-    EXPECT_THROW(new_group({0}, "infiniband"), InvalidArgument);
+    EXPECT_THROW(new_group({0}, "shmem"), InvalidArgument);
     EXPECT_THROW(get_group(77), InvalidArgument);
   });
   EXPECT_THROW(new_group(), InvalidArgument) << "no world in this thread";

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "argosy/comm/memory/team.h"
+#include "argosy/comm/slice.h"
 
 namespace argosy::comm::memory {
 
@@ -54,23 +55,6 @@ void run_rounds(
 
 constexpr std::uint32_t rounds_for(std::size_t bytes, std::size_t per_round) {
   return static_cast<std::uint32_t>((bytes + per_round - 1) / per_round);
-}
-
-// Part `index` of `count` elements cut into `parts` nearly equal ones, each but
-// the last a multiple of `grain` elements.
-struct Slice {
-  std::size_t begin = 0;
-  std::size_t count = 0;
-};
-
-constexpr Slice slice_of(
-    std::size_t count, int parts, int index, std::size_t grain) {
-  const std::size_t units = (count + grain - 1) / grain;
-  const auto n = static_cast<std::size_t>(parts);
-  const auto i = static_cast<std::size_t>(index);
-  const std::size_t begin = std::min(count, units * i / n * grain);
-  const std::size_t end = std::min(count, units * (i + 1) / n * grain);
-  return {begin, end - begin};
 }
 
 } // namespace argosy::comm::memory

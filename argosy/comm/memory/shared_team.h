@@ -1,18 +1,13 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
+
+#include "argosy/comm/texts.h"
 
 namespace argosy::comm::memory {
 
 class Team;
-
-// Every rank gives a text and gets those of all ranks, in rank order. Used to
-// set a team up, through whatever store the ranks already share.
-using GatherTexts =
-    std::function<std::vector<std::string>(const std::string& own)>;
 
 // A team together with the memory it works on.
 class SharedTeam {
