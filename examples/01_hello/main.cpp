@@ -8,7 +8,6 @@
 
 #include <argosy/argosy.h>
 #include <torch/types.h>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <iostream>
 
@@ -17,16 +16,10 @@ void hello() {
   const int rank = world->rank();
   const int size = world->size();
 
-  // Any c10d process group works on the world's store.
-  auto options = c10d::ProcessGroupGloo::Options::create();
-  options->devices.push_back(
-      c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-  c10d::ProcessGroupGloo group(world->store(), rank, size, options);
-
-  std::vector<at::Tensor> answer = {torch::full({1}, rank == 0 ? 42 : 0)};
-  group.broadcast(answer)->wait();
-  std::vector<at::Tensor> sum = {torch::full({1}, rank + 1)};
-  group.allreduce(sum)->wait();
+  at::Tensor answer = torch::full({1}, rank == 0 ? 42 : 0);
+  argosy::broadcast(answer, 0);
+  at::Tensor sum = torch::full({1}, rank + 1);
+  argosy::all_reduce(sum);
 
   std::cout << argosy::str(
       "rank ",
@@ -34,11 +27,11 @@ void hello() {
       " of ",
       size,
       ": heard ",
-      answer[0].item<int>(),
+      answer.item<int>(),
       " from rank 0; 1 + ... + ",
       size,
       " = ",
-      sum[0].item<int>(),
+      sum.item<int>(),
       "\n");
   argosy::destroy_process_group();
 }
