@@ -75,7 +75,9 @@ std::string size_text(std::size_t bytes) {
                              : str(bytes >> 10, " KB");
 }
 
-std::string cases_for(const std::vector<std::size_t>& sizes) {
+using Sizes = std::vector<std::size_t>;
+
+std::string cases_for(const Sizes& sizes) {
   std::string text;
   for (const std::size_t bytes : sizes) {
     text += str("all_reduce:", bytes, ",");
@@ -133,23 +135,28 @@ void race_ranks(
 
 void run(const Flags& flags) {
   Report report("comm", flags);
-  const std::vector<std::size_t> sizes = flags.quick
-      ? std::vector<
-            std::size_t>{1u << 10, 64u << 10, 1u << 20, 16u << 20, 64u << 20}
-      : std::vector<std::size_t>{
-            1u << 10,
-            8u << 10,
-            64u << 10,
-            256u << 10,
-            1u << 20,
-            4u << 20,
-            16u << 20,
-            64u << 20,
-            256u << 20};
-  race_ranks(report, 2, flags.quick ? 1 : 3, cases_for(sizes));
+  const std::size_t kb = 1u << 10;
+  const std::size_t mb = 1u << 20;
+  race_ranks(
+      report,
+      2,
+      flags.quick ? 1 : 3,
+      cases_for(
+          flags.quick ? Sizes{kb, 64 * kb, mb, 16 * mb, 64 * mb}
+                      : Sizes{
+                            kb,
+                            8 * kb,
+                            64 * kb,
+                            256 * kb,
+                            mb,
+                            4 * mb,
+                            16 * mb,
+                            64 * mb,
+                            256 * mb}));
   if (!flags.quick) {
-    race_ranks(report, 4, 2, cases_for(sizes));
-    race_ranks(report, 8, 2, cases_for(sizes));
+    const std::string cases = cases_for({kb, 64 * kb, mb, 16 * mb, 64 * mb});
+    race_ranks(report, 4, 2, cases);
+    race_ranks(report, 8, 2, cases);
   }
   report.finish();
 }

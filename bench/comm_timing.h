@@ -30,10 +30,11 @@ inline double seconds_now() {
 inline double time_calls(
     std::size_t bytes,
     const std::function<void()>& call,
-    const std::function<void()>& align) {
+    const std::function<void()>& align,
+    std::size_t most_calls = 2000) {
   const std::size_t budget = std::size_t{48} << 20;
   const int calls = static_cast<int>(std::clamp<std::size_t>(
-      budget / std::max<std::size_t>(bytes, 1), 2, 2000));
+      budget / std::max<std::size_t>(bytes, 1), 2, most_calls));
   for (int i = 0; i < 3; ++i) {
     call();
   }
