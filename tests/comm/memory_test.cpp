@@ -153,7 +153,15 @@ void check_all(Team& team, std::size_t count) {
 }
 
 const std::vector<std::size_t> kCounts = {
-    0, 1, 7, 1024, 8192, 8193, 100003, std::size_t{1} << 20};
+    0,
+    1,
+    7,
+    1024,
+    8192,
+    8193,
+    100003,
+    std::size_t{1} << 20,
+    (std::size_t{5} << 20) / 4 + 3};
 
 class MemoryThreads : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(

@@ -61,11 +61,13 @@ void broadcast(
     }
     return;
   }
-  offer(team, mine, data, data);
+  // Between processes, windows keep both the root's core and the others' busy;
+  // fetching would use the latter alone.
+  offer(team, mine, data, data, 0);
   team.enter(mine, deadline);
   if (team.all_direct()) {
     if (!is_root) {
-      copy(data, peer_in(team, root), bytes, true);
+      team.fetch(root, data, team.record_of(root).in, bytes);
     }
     leave_together(team, deadline);
     return;
@@ -107,11 +109,11 @@ void all_gather(
     }
     return;
   }
-  offer(team, mine, in, out);
+  offer(team, mine, in, out, bytes);
   team.enter(mine, deadline);
   if (team.all_direct()) {
     for (int peer : others_first_neighbour(team)) {
-      copy(place(peer), peer_in(team, peer), bytes, true);
+      team.fetch(peer, place(peer), team.record_of(peer).in, bytes);
     }
     copy_bytes(place(team.rank()), in, bytes);
     leave_together(team, deadline);
@@ -147,7 +149,7 @@ void gather(
   OpRecord mine = record(OpKind::Gather, count, dtype, root);
   const bool is_root = team.rank() == root;
   const auto place = [&](int peer) { return at(out, bytes * peer); };
-  offer(team, mine, in, out);
+  offer(team, mine, in, out, bytes);
   team.enter(mine, deadline);
   if (is_root) {
     copy_bytes(place(root), in, bytes);
@@ -155,7 +157,7 @@ void gather(
   if (team.all_direct()) {
     for (int peer : others_first_neighbour(team)) {
       if (is_root) {
-        copy(place(peer), peer_in(team, peer), bytes, true);
+        team.fetch(peer, place(peer), team.record_of(peer).in, bytes);
       }
     }
     leave_together(team, deadline);
@@ -194,14 +196,15 @@ void scatter(
   OpRecord mine = record(OpKind::Scatter, count, dtype, root);
   const bool is_root = team.rank() == root;
   const auto n = static_cast<std::size_t>(team.size());
-  offer(team, mine, in, out);
+  offer(team, mine, in, out, bytes);
   team.enter(mine, deadline);
   if (is_root) {
     copy_bytes(out, at(in, bytes * root), bytes);
   }
   if (team.all_direct()) {
     if (!is_root) {
-      copy(out, at(peer_in(team, root), bytes * team.rank()), bytes, true);
+      team.fetch(
+          root, out, team.record_of(root).in + bytes * team.rank(), bytes);
     }
     leave_together(team, deadline);
     return;
@@ -285,6 +288,13 @@ std::size_t agree_on_counts(
   return longest;
 }
 
+// Elements that `peer` sends to ranks before this one, as it told on entering.
+std::size_t elements_before(const Team& team, int peer) {
+  const auto* sent =
+      reinterpret_cast<const std::size_t*>(team.small_window(peer));
+  return std::accumulate(sent, sent + team.rank(), std::size_t{0});
+}
+
 } // namespace
 
 void all_to_all(
@@ -299,12 +309,23 @@ void all_to_all(
   const auto send = offsets_of(send_counts, element);
   const auto receive = offsets_of(receive_counts, element);
   OpRecord mine = record(OpKind::AllToAll, 0, dtype);
-  offer(team, mine, in, out);
+  offer(team, mine, in, out, send.back());
   const std::size_t longest = element *
       agree_on_counts(team, mine, send_counts, receive_counts, deadline);
   const int self = team.rank();
   copy_bytes(
       at(out, receive[self]), at(in, send[self]), send[self + 1] - send[self]);
+  if (team.all_direct()) {
+    for (int peer : others_first_neighbour(team)) {
+      team.fetch(
+          peer,
+          at(out, receive[peer]),
+          team.record_of(peer).in + element * elements_before(team, peer),
+          receive[peer + 1] - receive[peer]);
+    }
+    leave_together(team, deadline);
+    return;
+  }
   // A round carries a part of every message.
   const std::size_t per_rank = std::max<std::size_t>(
       kRoundBytes / static_cast<std::size_t>(team.size()) / kLine * kLine, 1);

@@ -54,6 +54,7 @@ struct Control {
   Counter reduced;  // rounds whose result is in the window
   Counter consumed; // rounds that this rank has taken from all windows
   Failure failure;  // written once, by whoever finds that the group is lost
+  std::uint64_t self = 0; // where its owner sees it; see can_fetch()
 };
 
 constexpr std::size_t kWindowBytes = std::size_t{1} << 20; // of one of the two

@@ -34,10 +34,19 @@ constexpr bool is_small(std::size_t bytes) {
   return bytes <= kSmallBytes;
 }
 
-// Lets the peers use our buffers, where they can.
+// From here on the kernel's way to another process's memory is worth its call.
+constexpr std::size_t kFetchBytes = std::size_t{128} << 10;
+
+// Lets the peers use our buffers, where they can: threads always, processes by
+// fetching `bytes` at a time.
 inline void offer(
-    const Team& team, OpRecord& mine, const void* in, const void* out) {
-  mine.direct = team.one_address_space() ? 1 : 0;
+    const Team& team,
+    OpRecord& mine,
+    const void* in,
+    const void* out,
+    std::size_t bytes) {
+  const bool fetched = team.can_fetch() && bytes >= kFetchBytes;
+  mine.direct = team.one_address_space() || fetched ? 1 : 0;
   mine.in = reinterpret_cast<std::uint64_t>(in);
   mine.out = reinterpret_cast<std::uint64_t>(out);
 }

@@ -194,6 +194,85 @@ class StagedAllReduce {
   const std::size_t per_round_; // elements
 };
 
+// Each rank fetches its slice of the others piece by piece and adds it up while
+// the pieces lie in its cache; then all fetch each other's sums. Half of the
+// copies of the staged way, for a call into the kernel per piece.
+class FetchedAllReduce {
+ public:
+  FetchedAllReduce(
+      Team& team,
+      const void* in,
+      void* out,
+      std::size_t count,
+      Reduction reduction)
+      : team_(team),
+        in_(in),
+        out_(out),
+        count_(count),
+        reduction_(reduction),
+        element_(size_of(reduction.dtype)) {}
+
+  void run(Deadline deadline) {
+    add_own_slice();
+    leave_together(team_, deadline); // all sums are there
+    for (int peer : others_first_neighbour(team_)) {
+      const Slice theirs = slice(peer);
+      const std::size_t offset = theirs.begin * element_;
+      team_.fetch(
+          peer,
+          at(out_, offset),
+          team_.record_of(peer).out + offset,
+          theirs.count * element_);
+    }
+    leave_together(team_, deadline); // nobody reads ours any more
+  }
+
+ private:
+  Slice slice(int rank) const {
+    return slice_of(count_, team_.size(), rank, grain_of(reduction_.dtype));
+  }
+
+  // Pieces of all others lie side by side in our own four windows.
+  std::size_t piece() const {
+    const std::size_t most = std::size_t{256} << 10;
+    const auto others = static_cast<std::size_t>(team_.size() - 1);
+    return std::min(most, 4 * kWindowBytes / others / kLine * kLine) / element_;
+  }
+
+  void add_own_slice() {
+    const Slice mine = slice(team_.rank());
+    for (std::size_t done = 0; done < mine.count; done += piece()) {
+      const std::size_t now = std::min(piece(), mine.count - done);
+      const std::size_t offset = (mine.begin + done) * element_;
+      std::byte* scratch = team_.window(team_.rank(), 0);
+      const auto input_of = [&](int rank) -> const void* {
+        if (rank == team_.rank()) {
+          return at(in_, offset);
+        }
+        std::byte* place = scratch;
+        scratch += piece() * element_;
+        team_.fetch(
+            rank, place, team_.record_of(rank).in + offset, now * element_);
+        return place;
+      };
+      add_up(inputs_of(team_, input_of), at(out_, offset), now, reduction_);
+    }
+  }
+
+  Team& team_;
+  const void* in_;
+  void* out_;
+  const std::size_t count_;
+  const Reduction reduction_;
+  const std::size_t element_;
+};
+
+// Where fetching beats the windows: below, its calls cost more; above, what is
+// fetched the second time is no more in anybody's cache.
+constexpr bool worth_fetching(std::size_t bytes) {
+  return bytes >= (std::size_t{4} << 20) && bytes < (std::size_t{32} << 20);
+}
+
 } // namespace
 
 void all_reduce(
@@ -205,14 +284,19 @@ void all_reduce(
     Deadline deadline) {
   OpRecord mine =
       record(OpKind::AllReduce, count, reduction.dtype, -1, reduction.op);
-  if (is_small(count * size_of(reduction.dtype))) {
+  const std::size_t bytes = count * size_of(reduction.dtype);
+  if (is_small(bytes)) {
     all_reduce_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
-  offer(team, mine, in, out);
+  offer(team, mine, in, out, worth_fetching(bytes) ? bytes : 0);
   team.enter(mine, deadline);
-  if (team.all_direct()) {
+  if (team.one_address_space()) {
     all_reduce_direct(team, count, reduction, deadline);
+    return;
+  }
+  if (team.all_direct()) {
+    FetchedAllReduce(team, in, out, count, reduction).run(deadline);
     return;
   }
   StagedAllReduce(team, in, out, count, reduction).run(deadline);
@@ -229,10 +313,10 @@ void reduce(
   const std::size_t element = size_of(reduction.dtype);
   OpRecord mine =
       record(OpKind::Reduce, count, reduction.dtype, root, reduction.op);
-  offer(team, mine, in, out);
+  offer(team, mine, in, out, 0);
   team.enter(mine, deadline);
   const bool is_root = team.rank() == root;
-  if (team.all_direct()) {
+  if (team.one_address_space()) {
     const Slice slice =
         slice_of(count, team.size(), team.rank(), grain_of(reduction.dtype));
     const std::size_t offset = slice.begin * element;
@@ -372,9 +456,9 @@ void reduce_scatter(
     reduce_scatter_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
-  offer(team, mine, in, out);
+  offer(team, mine, in, out, 0);
   team.enter(mine, deadline);
-  if (team.all_direct()) {
+  if (team.one_address_space()) {
     reduce_scatter_direct(team, out, count, reduction, deadline);
     return;
   }

@@ -80,7 +80,8 @@ SharedRegion SharedRegion::create() {
     throw SystemError(with_errno("[comm.shm] memfd"));
   }
   made.region_ = map_region(made.fd_);
-  new (&made.region_->control) Control();
+  auto* control = new (&made.region_->control) Control();
+  control->self = reinterpret_cast<std::uint64_t>(control);
   made.owner_ = ::getpid();
   made.process_ = own_process();
   own_mappings().add(made.description(), made.region_);

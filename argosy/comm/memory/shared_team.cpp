@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "argosy/comm/memory/fetch.h"
 #include "argosy/comm/memory/liveness.h"
 #include "argosy/comm/memory/shared_region.h"
 #include "argosy/comm/memory/team.h"
@@ -45,6 +46,15 @@ std::string map_all(
   return problem;
 }
 
+constexpr char kCanFetch[] = "can fetch";
+
+bool can_fetch_from_all(const std::vector<SharedRegion>& regions) {
+  return std::all_of(
+      regions.begin(), regions.end(), [](const SharedRegion& region) {
+        return can_fetch(region.owner(), region.get()->control);
+      });
+}
+
 std::vector<pid_t> watched_processes(const std::vector<SharedRegion>& regions) {
   std::vector<pid_t> processes;
   for (const SharedRegion& region : regions) {
@@ -63,12 +73,17 @@ SharedTeam::SharedTeam(
   ARGOSY_ASSERT(static_cast<int>(descriptions.size()) == size);
   const std::string problem =
       map_all(std::move(own), rank, descriptions, impl_->regions);
-  // All must have mapped our region before its way in closes; and when one
-  // cannot, all must know.
-  for (const std::string& theirs : gather_texts(problem)) {
-    if (!theirs.empty()) {
+  // All must have mapped our region before its way in closes; and what one
+  // cannot do, all must know.
+  const std::string ability =
+      problem.empty() && can_fetch_from_all(impl_->regions) ? kCanFetch : "";
+  bool all_fetch = true;
+  for (const std::string& theirs :
+       gather_texts(problem.empty() ? ability : problem)) {
+    if (!theirs.empty() && theirs != kCanFetch) {
       throw SystemError(str("[comm.shm] ", theirs));
     }
+    all_fetch = all_fetch && theirs == kCanFetch;
   }
   impl_->regions[static_cast<std::size_t>(rank)].close_way_in();
   impl_->liveness.emplace(watched_processes(impl_->regions));
@@ -81,6 +96,9 @@ SharedTeam::SharedTeam(
       [](const SharedRegion& region) { return region.same_process(); });
   for (const SharedRegion& region : impl_->regions) {
     setup.regions.push_back(region.get());
+    if (all_fetch) {
+      setup.processes.push_back(region.owner());
+    }
   }
   setup.dead_ranks = [this] { return impl_->liveness->dead_ranks(); };
   impl_->team.emplace(std::move(setup));

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "argosy/comm/kernels/dtype.h"
+#include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/kernels/reduce_op.h"
+#include "argosy/comm/memory/fetch.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 
@@ -148,6 +150,21 @@ void Team::await_consumed(std::uint32_t round, Deadline deadline) {
 }
 void Team::end_rounds(std::uint32_t num_rounds) {
   rounds_before_ += num_rounds;
+}
+
+void Team::fetch(int peer, void* to, std::uint64_t from, std::size_t bytes) {
+  if (one_address_space()) {
+    copy(to, reinterpret_cast<const void*>(from), bytes, true);
+    return;
+  }
+  const pid_t process = setup_.processes[static_cast<std::size_t>(peer)];
+  if (!fetch_from(process, to, from, bytes)) {
+    const std::string reason =
+        with_errno(str("memory of rank ", peer, " cannot be read"));
+    check_peers(); // says so if the peer is dead
+    poison_ = str("[comm] group ", setup_.name, ": ", reason);
+    throw PeerLost(poison_);
+  }
 }
 
 void Team::disagree(const std::string& how) {

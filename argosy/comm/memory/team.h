@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +19,8 @@ struct TeamSetup {
   std::vector<Region*> regions; // of all ranks, as this rank sees them
   // Whether the addresses of one rank mean the same to the others: threads.
   bool one_address_space = false;
+  // The process of each rank, when all can fetch from all; else empty.
+  std::vector<pid_t> processes;
   // The ranks that are known to be dead; asked while waiting.
   std::function<std::vector<int>()> dead_ranks;
 };
@@ -34,6 +38,14 @@ class Team {
   int rank() const { return setup_.rank; }
   int size() const { return static_cast<int>(setup_.regions.size()); }
   bool one_address_space() const { return setup_.one_address_space; }
+
+  // Whether fetch() works between all ranks.
+  bool can_fetch() const {
+    return one_address_space() || !setup_.processes.empty();
+  }
+
+  // Copies from where `peer` said its data is. Throws PeerLost when it is gone.
+  void fetch(int peer, void* to, std::uint64_t from, std::size_t bytes);
 
   // Begins the next operation: returns when all ranks have begun it, and
   // throws InvalidArgument, on all ranks, when they do not all do the same.
