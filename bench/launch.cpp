@@ -100,7 +100,15 @@ double time_gloo_world(int size) {
   for (auto& thread : threads) {
     thread.join();
   }
-  return monotonic_ms() - began;
+  const double took = monotonic_ms() - began;
+  // A Gloo group takes a third of a second to end; they can do so at once.
+  for (int rank = 0; rank < size; ++rank) {
+    threads[rank] = std::thread([&, rank] { groups[rank].reset(); });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  return took;
 }
 
 void run(const Flags& flags) {
