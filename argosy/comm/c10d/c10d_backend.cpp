@@ -1,11 +1,13 @@
 #include "argosy/comm/c10d/c10d_backend.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include <functional>
+// After c10d: clang 14 wants IValue complete before tensors.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -160,7 +162,6 @@ class C10dBackend final : public Backend {
     at::Tensor sum = add_own_slice(in, count, dtype, op, deadline);
     // The slices differ in length by at most one element: gathered as messages
     // of one's own slice to everybody.
-    const std::size_t element = size_of(dtype);
     const std::vector<std::size_t> own(
         static_cast<std::size_t>(size_), slice(count, rank_).count);
     std::vector<std::size_t> theirs;
@@ -168,7 +169,6 @@ class C10dBackend final : public Backend {
       theirs.push_back(slice(count, peer).count);
     }
     const at::Tensor copies = sum.repeat({size_});
-    ARGOSY_ASSERT(element == size_of(dtype));
     all_to_all(copies.data_ptr(), own, out, theirs, dtype, deadline);
   }
 
