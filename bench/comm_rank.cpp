@@ -1,8 +1,10 @@
 // A rank of bench/comm: times our collectives and Gloo's in turn, on private
 // memory, and the memory itself.
 
-#include <torch/types.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+// After c10d: clang 14 wants IValue complete before tensors.
+#include <ATen/ops/ones.h>
 
 #include <cstring>
 #include <map>
@@ -23,8 +25,8 @@ namespace memory = comm::memory;
 
 struct Buffers {
   explicit Buffers(std::size_t bytes)
-      : in(torch::ones({static_cast<long>(bytes / 4)})),
-        out(torch::ones({static_cast<long>(bytes / 4)})) {}
+      : in(at::ones({static_cast<long>(bytes / 4)})),
+        out(at::ones({static_cast<long>(bytes / 4)})) {}
   at::Tensor in;
   at::Tensor out;
 };
