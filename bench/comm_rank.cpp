@@ -1,9 +1,11 @@
 // A rank of bench/comm: times our collectives and Gloo's in turn, on private
 // memory, and the memory itself.
 
+// In this order: clang 14 wants IValue complete before tensors.
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-// After c10d: clang 14 wants IValue complete before tensors.
 #include <ATen/ops/ones.h>
 
 #include <cstring>
