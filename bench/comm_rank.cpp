@@ -48,7 +48,7 @@ std::function<void()> our_call(
   auto* in = buffers.in.data_ptr<float>();
   auto* out = buffers.out.data_ptr<float>();
   const auto deadline = Deadline::after(std::chrono::minutes(10));
-  const memory::Reduction sum{DType::Float32, ReduceOp::Sum};
+  const comm::Reduction sum{DType::Float32, ReduceOp::SUM};
   const std::vector<std::size_t> parts(
       static_cast<std::size_t>(team.size()), part);
   const std::map<std::string, std::function<void()>> calls = {

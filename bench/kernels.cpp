@@ -21,7 +21,7 @@ struct Case {
   int num_inputs;
   std::size_t bytes; // of each buffer
   DType dtype = DType::Float32;
-  ReduceOp op = ReduceOp::Sum;
+  ReduceOp op = ReduceOp::SUM;
   bool stream = false;
 };
 
@@ -116,7 +116,7 @@ constexpr Case kCases[] = {
     {"float32 sum of 2, 64 KB", 2, kCache},
     {"float32 sum of 4, 64 KB", 4, kCache},
     {"float32 sum of 16, 64 KB", 16, kCache},
-    {"float32 max of 2, 64 KB", 2, kCache, DType::Float32, ReduceOp::Max},
+    {"float32 max of 2, 64 KB", 2, kCache, DType::Float32, ReduceOp::MAX},
     {"float16 sum of 2, 64 KB", 2, kCache, DType::Float16},
     {"bfloat16 sum of 2, 64 KB", 2, kCache, DType::BFloat16},
     {"float32 sum of 2, 64 MB", 2, kMemory},
@@ -124,14 +124,14 @@ constexpr Case kCases[] = {
      2,
      kMemory,
      DType::Float32,
-     ReduceOp::Sum,
+     ReduceOp::SUM,
      true},
     {"float32 sum of 4, 64 MB", 4, kMemory},
     {"float32 sum of 4, 64 MB, streamed",
      4,
      kMemory,
      DType::Float32,
-     ReduceOp::Sum,
+     ReduceOp::SUM,
      true},
     {"bfloat16 sum of 2, 64 MB", 2, kMemory, DType::BFloat16},
 };

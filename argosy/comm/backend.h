@@ -2,21 +2,30 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
+#include "argosy/comm/blocks.h"
 #include "argosy/comm/kernels/dtype.h"
 #include "argosy/comm/kernels/reduce_op.h"
 #include "argosy/common/deadline.h"
 
 namespace argosy::comm {
 
-// How the ranks of one group communicate. Buffers are contiguous; `in` and
-// `out` may be the same where both have the same size, and overlap in no other
-// way. All members call the same operations in the same order, one at a time.
+// How the ranks of one group communicate. Ranks, roots and peers are those of
+// the group. Buffers and blocks are contiguous; `in` and `out` may be the same
+// where both have the same size, and overlap in no other way.
 //
-// Operations block until this rank's part is done. They throw InvalidArgument
-// when ranks disagree, TimeoutError at the deadline, PeerLost when a rank is
-// gone; after any of these the group is of no more use.
+// Collectives: all members call the same ones in the same order, one at a time.
+// They throw InvalidArgument when ranks disagree, on all of them.
+//
+// Point to point: send() and receive() may run beside collectives and beside
+// each other, on other threads; for each peer and direction one at a time.
+// Messages of one pair arrive in the order in which they were sent. A send of
+// some other size or type than the receive expects is InvalidArgument on both
+// sides. A short message may be on its way when send() returns.
+//
+// All of them block until this rank's part is done, and throw TimeoutError at
+// the deadline, PeerLost when a rank is gone. After any error the group is of
+// no more use: every later operation of every member fails.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -28,16 +37,14 @@ class Backend {
       const void* in,
       void* out,
       std::size_t count,
-      DType dtype,
-      ReduceOp op,
+      Reduction reduction,
       Deadline deadline) = 0;
   // `out` matters on the root only.
   virtual void reduce(
       const void* in,
       void* out,
       std::size_t count,
-      DType dtype,
-      ReduceOp op,
+      Reduction reduction,
       int root,
       Deadline deadline) = 0;
   virtual void broadcast(
@@ -46,45 +53,54 @@ class Backend {
       DType dtype,
       int root,
       Deadline deadline) = 0;
-  // `count` elements of each rank.
+  // `out` has a block of `count` elements for each rank.
   virtual void all_gather(
       const void* in,
-      void* out,
+      const Blocks& out,
       std::size_t count,
       DType dtype,
       Deadline deadline) = 0;
-  // `count` elements for each rank.
+  // `in` has a block of `count` elements for each rank.
   virtual void reduce_scatter(
-      const void* in,
+      const Blocks& in,
       void* out,
       std::size_t count,
-      DType dtype,
-      ReduceOp op,
+      Reduction reduction,
       Deadline deadline) = 0;
-  // Element counts by rank; the data lies packed in rank order.
+  // Blocks of any size; what a rank sends to another is what that one expects.
   virtual void all_to_all(
-      const void* in,
-      const std::vector<std::size_t>& send_counts,
-      void* out,
-      const std::vector<std::size_t>& receive_counts,
-      DType dtype,
-      Deadline deadline) = 0;
+      const Blocks& in, const Blocks& out, DType dtype, Deadline deadline) = 0;
   // `out` matters on the root only.
   virtual void gather(
       const void* in,
-      void* out,
+      const Blocks& out,
       std::size_t count,
       DType dtype,
       int root,
       Deadline deadline) = 0;
   // `in` matters on the root only.
   virtual void scatter(
-      const void* in,
+      const Blocks& in,
       void* out,
       std::size_t count,
       DType dtype,
       int root,
       Deadline deadline) = 0;
+
+  virtual void send(
+      const void* data,
+      std::size_t count,
+      DType dtype,
+      int peer,
+      Deadline deadline) = 0;
+  virtual void receive(
+      void* data,
+      std::size_t count,
+      DType dtype,
+      int peer,
+      Deadline deadline) = 0;
+  // A peer of whom the beginning of a message has come and is not yet received.
+  virtual int await_any_message(Deadline deadline) = 0;
 
   // Ends all operations of all members, now and later, with PeerLost. May be
   // called by any thread at any time.

@@ -9,14 +9,11 @@
 #include <utility>
 
 #include "argosy/comm/backend.h"
-#include "argosy/comm/c10d/c10d_backend.h"
-#include "argosy/comm/memory/memory_backend.h"
-#include "argosy/comm/store_texts.h"
+#include "argosy/comm/connect.h"
+#include "argosy/comm/op.h"
 #include "argosy/comm/work.h"
 #include "argosy/comm/worker.h"
 #include "argosy/common/error.h"
-#include "argosy/common/log.h"
-#include "argosy/common/text.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -24,38 +21,138 @@ namespace argosy {
 namespace {
 
 using comm::Backend;
+using comm::Op;
+using comm::Worker;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-const std::vector<std::string> kBackends = {"auto", "inproc", "shm", "c10d"};
+// A connection among some members, made by the first who needs it.
+class Link {
+ public:
+  Link(comm::MakeBackend make, comm::Members members)
+      : make_(std::move(make)), members_(std::move(members)) {}
 
-void check_backend_name(const std::string& name) {
-  ARGOSY_CHECK(
-      std::find(kBackends.begin(), kBackends.end(), name) != kBackends.end(),
-      "[comm.new_group] no backend \"",
-      name,
-      "\", expected one of ",
-      join(kBackends, ", "));
-}
+  Backend& get(Deadline deadline) {
+    const std::lock_guard lock(mutex_);
+    if (!abort_reason_.empty()) {
+      throw PeerLost(str(
+          "[comm] group ", members_.group, " was aborted: ", abort_reason_));
+    }
+    if (!backend_) {
+      members_.deadline = deadline;
+      backend_ = make_(members_);
+    }
+    return *backend_;
+  }
+
+  void abort(const std::string& reason) {
+    // Not under the lock of a connection that is being made: the store's own
+    // abort ends that.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock()) {
+      abort_reason_ = reason;
+      if (backend_) {
+        backend_->abort(reason);
+      }
+    }
+  }
+
+ private:
+  const comm::MakeBackend make_;
+  std::mutex mutex_;
+  comm::Members members_;            // guarded by mutex_
+  std::unique_ptr<Backend> backend_; // guarded by mutex_; set once
+  std::string abort_reason_;         // guarded by mutex_
+};
+
+// What carries operations out, one at a time: a connection, and a thread for
+// what is not synchronous.
+struct Lane {
+  std::shared_ptr<Link> link;
+  Worker worker;
+
+  explicit Lane(std::shared_ptr<Link> its_link) : link(std::move(its_link)) {}
+};
+
+// Two members: a lane for each direction, so that neither waits for the other.
+struct Pair {
+  Lane outgoing;
+  Lane incoming;
+
+  explicit Pair(const std::shared_ptr<Link>& link)
+      : outgoing(link), incoming(link) {}
+};
 
 } // namespace
 
 struct Group::Impl {
   // Of the world, which the group may outlive in a user's hands.
-  const c10::intrusive_ptr<c10d::Store> store;
+  const StorePtr store;
   const int global_rank;
+  const comm::MakeBackend make;
 
+  Lane collectives;
   std::mutex mutex;
-  std::unique_ptr<Backend> backend; // guarded by mutex; set once
-  std::string abort_reason;         // guarded by mutex
-  comm::Worker worker;
+  std::map<int, Pair> pairs; // by the peer's rank; guarded by mutex
 
-  explicit Impl(World& world)
-      : store(world.store()), global_rank(world.rank()) {}
+  Impl(World& world, const Setup& setup, int rank)
+      : store(world.store()),
+        global_rank(world.rank()),
+        make(comm::find_backend(world, setup.backend)),
+        collectives(link(setup, str(setup.id), rank, setup.ranks)) {}
+
+  std::shared_ptr<Link> link(
+      const Setup& setup,
+      const std::string& name,
+      int rank,
+      const std::vector<int>& ranks) const {
+    return std::make_shared<Link>(
+        make,
+        comm::Members{
+            .group = name,
+            .rank = rank,
+            .global_ranks = ranks,
+            .store = c10::make_intrusive<c10d::PrefixStore>(
+                str("group/", name), store),
+            .deadline = Deadline::after(setup.timeout)});
+  }
+
+  // Between this rank and another.
+  Pair& pair(const Setup& setup, int rank, int peer) {
+    const std::lock_guard lock(mutex);
+    const auto found = pairs.find(peer);
+    if (found != pairs.end()) {
+      return found->second;
+    }
+    const int low = std::min(rank, peer);
+    const int high = std::max(rank, peer);
+    return pairs
+        .try_emplace(
+            peer,
+            link(
+                setup,
+                str(setup.id, ":", low, "-", high),
+                rank == low ? 0 : 1,
+                {setup.ranks[static_cast<std::size_t>(low)],
+                 setup.ranks[static_cast<std::size_t>(high)]}))
+        .first->second;
+  }
+
+  Lane& lane(const Setup& setup, int rank, const Op& op) {
+    switch (op.kind) {
+      case comm::OpKind::Send:
+        return pair(setup, rank, op.root).outgoing;
+      case comm::OpKind::Recv:
+        return pair(setup, rank, op.root).incoming;
+      default:
+        return collectives;
+    }
+  }
 };
 
 Group::Group(World& world, Setup setup)
-    : setup_(std::move(setup)), impl_(new Impl(world)) {
-  rank_ = get_group_rank(world.rank());
-}
+    : setup_(std::move(setup)),
+      rank_(get_group_rank(world.rank())),
+      impl_(new Impl(world, setup_, rank_)) {}
 
 Group::~Group() = default;
 
@@ -72,119 +169,50 @@ int Group::get_group_rank(int global_rank) const {
   return static_cast<int>(found - setup_.ranks.begin());
 }
 
-namespace {
-
-using StorePtr = c10::intrusive_ptr<c10d::Store>;
-
-std::unique_ptr<Backend> connect_memory(
-    const StorePtr& store, const Group& group) {
-  return comm::memory::make_memory_backend(
-      str(group.id()),
-      group.rank(),
-      group.nranks(),
-      comm::gather_through(
-          store,
-          str("group/", group.id(), "/memory"),
-          group.rank(),
-          group.nranks()));
-}
-
-std::unique_ptr<Backend> connect_c10d(
-    const StorePtr& store, const Group& group, bool one_host) {
-  return comm::make_c10d_gloo_backend(
-      str(group.id()),
-      c10::make_intrusive<c10d::PrefixStore>(
-          str("group/", group.id(), "/c10d"), store),
-      group.rank(),
-      group.nranks(),
-      one_host,
-      Deadline::after(group.timeout()));
-}
-
-// Shared memory where the members can really see each other's; all of them come
-// to the same answer.
-std::unique_ptr<Backend> connect_best(
-    const StorePtr& store, const Group& group) {
-  try {
-    return connect_memory(store, group);
-  } catch (const SystemError& error) {
-    log::info("[comm.connect] group ", group.id(), ": ", error.what());
-    return connect_c10d(store, group, false);
-  }
-}
-
-std::unique_ptr<Backend> connect(
-    const StorePtr& store, const Group& group, const std::string& wanted) {
-  if (wanted == "auto") {
-    return connect_best(store, group);
-  }
-  if (wanted == "c10d") {
-    return connect_c10d(store, group, true);
-  }
-  auto backend = connect_memory(store, group);
-  ARGOSY_CHECK(
-      wanted == "shm" || backend->name() == wanted,
-      "[comm.connect] group ",
-      group.id(),
-      " was asked to be ",
-      wanted,
-      ", but its ranks are not "
-      "threads of one process");
-  return backend;
-}
-
-} // namespace
-
-std::shared_ptr<Work> Group::issue(
-    const char* op, Operation operation, bool sync) {
+std::shared_ptr<Work> Group::issue(Op op, bool sync) {
   ARGOSY_CHECK(
       is_member(),
       "[comm.",
-      op,
+      to_string(op.kind),
       "] rank ",
       impl_->global_rank,
       " is no member of group ",
       id());
-  auto run = [this, operation = std::move(operation)] {
-    {
-      const std::lock_guard lock(impl_->mutex);
-      if (!impl_->abort_reason.empty()) {
-        throw PeerLost(
-            str("[comm] group ", id(), " was aborted: ", impl_->abort_reason));
-      }
-      if (!impl_->backend) {
-        impl_->backend = connect(impl_->store, *this, setup_.backend);
-      }
-    }
-    operation(*impl_->backend, Deadline::after(setup_.timeout));
+  Lane& lane = impl_->lane(setup_, rank_, op);
+  if (is_pairwise(op.kind)) {
+    op.root = op.root > rank_ ? 1 : 0; // the peer's place in the pair
+  }
+  auto run = [this, &lane, op = std::move(op)] {
+    const Deadline deadline = Deadline::after(setup_.timeout);
+    comm::execute(op, rank_, lane.link->get(deadline), deadline);
   };
   if (!sync) {
-    return impl_->worker.run_later(std::move(run));
+    return lane.worker.run_later(std::move(run));
   }
   auto work = std::make_shared<Work>();
-  impl_->worker.run_now([&] { work->run(run); });
+  lane.worker.run_now([&] { work->run(run); });
   work->wait();
   return work;
 }
 
+void Group::drain() {
+  impl_->collectives.worker.run_now([] {});
+}
+
 std::string Group::backend_name() {
+  ARGOSY_CHECK(is_member(), "[comm.get_backend] not a member of group ", id());
   std::string name;
-  issue(
-      "get_backend",
-      [&](Backend& backend, Deadline) { name = backend.name(); },
-      true);
+  Lane& lane = impl_->collectives;
+  lane.worker.run_now(
+      [&] { name = lane.link->get(Deadline::after(setup_.timeout)).name(); });
   return name;
 }
 
 void Group::abort(const std::string& reason) {
-  // Not under the lock of a connection that is being made: the store's own
-  // abort ends that.
-  const std::unique_lock lock(impl_->mutex, std::try_to_lock);
-  if (lock.owns_lock()) {
-    impl_->abort_reason = reason;
-    if (impl_->backend) {
-      impl_->backend->abort(reason);
-    }
+  impl_->collectives.link->abort(reason);
+  const std::lock_guard lock(impl_->mutex);
+  for (auto& [peer, pair] : impl_->pairs) {
+    pair.outgoing.link->abort(reason);
   }
 }
 
@@ -271,7 +299,7 @@ std::shared_ptr<Group> new_group(
     const std::string& backend,
     std::optional<std::chrono::milliseconds> timeout) {
   const auto world = require_world("comm.new_group");
-  check_backend_name(backend);
+  comm::find_backend(*world, backend); // throws for names that are unknown
   if (ranks.empty()) {
     ranks = get_group(0)->ranks();
   }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,13 +15,16 @@ class World;
 
 namespace comm {
 class Backend;
-}
+struct Op;
+} // namespace comm
 
 // Ranks that communicate with one another. Every rank of the world has the
 // object, members or not. Connections are made by the first operation.
 //
-// Operations of one group are carried out in the order in which they were
-// issued; all members must issue the same ones in the same order. Thread-safe.
+// Collectives of one group are carried out in the order in which they were
+// issued; all members must issue the same ones in the same order. Messages
+// between two members go beside them: those of one direction in order, and no
+// other member need take part. Thread-safe.
 class Group {
  public:
   struct Setup {
@@ -57,10 +59,12 @@ class Group {
   // Ends all operations of all members with PeerLost.
   void abort(const std::string& reason);
 
-  // Issues an operation; `op` names it in errors. With `sync`, returns when it
-  // is done. Throws InvalidArgument when this rank is no member.
-  using Operation = std::function<void(comm::Backend&, Deadline)>;
-  std::shared_ptr<Work> issue(const char* op, Operation operation, bool sync);
+  // Issues an operation. With `sync`, returns when it is done, and throws what
+  // it throws. Throws InvalidArgument when this rank is no member.
+  std::shared_ptr<Work> issue(comm::Op op, bool sync);
+
+  // Returns when all collectives that were issued have ended, well or not.
+  void drain();
 
  private:
   struct Impl;

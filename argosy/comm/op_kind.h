@@ -22,4 +22,15 @@ enum class OpKind : std::uint8_t {
 // As users spell it: "all_reduce".
 std::string to_string(OpKind kind);
 
+// Whether it adds what the ranks give.
+constexpr bool reduces(OpKind kind) {
+  return kind == OpKind::AllReduce || kind == OpKind::Reduce ||
+      kind == OpKind::ReduceScatter;
+}
+
+// Whether it concerns two ranks alone.
+constexpr bool is_pairwise(OpKind kind) {
+  return kind == OpKind::Send || kind == OpKind::Recv;
+}
+
 } // namespace argosy::comm

@@ -1,10 +1,12 @@
 #include "argosy/comm/ops.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 
 #include <numeric>
+#include <utility>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/op.h"
 #include "argosy/comm/tensors.h"
 #include "argosy/common/error.h"
 
@@ -12,21 +14,22 @@ namespace argosy {
 
 namespace {
 
-using comm::Backend;
-using comm::Contiguous;
 using comm::DType;
 using comm::dtype_of;
+using comm::Op;
+using comm::OpKind;
+using Counts = std::vector<std::size_t>;
 
 GroupPtr group_or_default(const GroupPtr& group) {
   return group ? group : get_group(0);
 }
 
-int root_in(const Group& group, int global_rank, const char* op) {
+int root_in(const Group& group, int global_rank, OpKind kind) {
   const int root = group.get_group_rank(global_rank);
   ARGOSY_CHECK(
       root >= 0,
       "[comm.",
-      op,
+      to_string(kind),
       "] rank ",
       global_rank,
       " is no member of group ",
@@ -34,15 +37,75 @@ int root_in(const Group& group, int global_rank, const char* op) {
   return root;
 }
 
-void check_same_type(const at::Tensor& a, const at::Tensor& b, const char* op) {
+void check_same_type(const at::Tensor& a, const at::Tensor& b, OpKind kind) {
   ARGOSY_CHECK(
       a.scalar_type() == b.scalar_type(),
       "[comm.",
-      op,
+      to_string(kind),
       "] the tensors are of ",
       c10::toString(a.scalar_type()),
       " and ",
       c10::toString(b.scalar_type()));
+}
+
+void check_reduction(const at::Tensor& tensor, ReduceOp op, OpKind kind) {
+  comm::check_supported(op, dtype_of(tensor, to_string(kind)));
+}
+
+// A list with one tensor for each rank, all with the elements of `one`.
+void check_list(
+    const Tensors& list, const at::Tensor& one, int num_ranks, OpKind kind) {
+  ARGOSY_CHECK(
+      static_cast<int>(list.size()) == num_ranks,
+      "[comm.",
+      to_string(kind),
+      "] a list of ",
+      list.size(),
+      " tensors for ",
+      num_ranks,
+      " ranks");
+  for (const at::Tensor& tensor : list) {
+    check_same_type(tensor, one, kind);
+    ARGOSY_CHECK(
+        tensor.numel() == one.numel(),
+        "[comm.",
+        to_string(kind),
+        "] a tensor of ",
+        tensor.numel(),
+        " elements in the list, expected ",
+        one.numel());
+  }
+}
+
+// `whole` cut into parts of as many elements as `part` has, one for each rank.
+Counts equal_parts(
+    const at::Tensor& whole,
+    const at::Tensor& part,
+    int num_ranks,
+    OpKind kind) {
+  check_same_type(whole, part, kind);
+  ARGOSY_CHECK(
+      whole.numel() == part.numel() * num_ranks,
+      "[comm.",
+      to_string(kind),
+      "] ",
+      whole.numel(),
+      " elements for ",
+      num_ranks,
+      " ranks with ",
+      part.numel(),
+      " each");
+  return Counts(
+      static_cast<std::size_t>(num_ranks),
+      static_cast<std::size_t>(part.numel()));
+}
+
+void fill_like(Tensors& list, const at::Tensor& tensor, int num_ranks) {
+  if (list.empty()) {
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      list.push_back(at::empty_like(tensor, at::MemoryFormat::Contiguous));
+    }
+  }
 }
 
 } // namespace
@@ -52,17 +115,9 @@ WorkPtr all_reduce(
     ReduceOp op,
     const GroupPtr& group,
     bool sync_op) {
-  const DType dtype = dtype_of(tensor, "all_reduce");
-  comm::check_supported(op, dtype);
+  check_reduction(tensor, op, OpKind::AllReduce);
   return group_or_default(group)->issue(
-      "all_reduce",
-      [=](Backend& backend, Deadline deadline) {
-        const Contiguous data(tensor);
-        backend.all_reduce(
-            data.data(), data.data(), data.count(), dtype, op, deadline);
-        data.put_back();
-      },
-      sync_op);
+      {.kind = OpKind::AllReduce, .in = {tensor}, .reduce = op}, sync_op);
 }
 
 WorkPtr reduce(
@@ -71,37 +126,38 @@ WorkPtr reduce(
     ReduceOp op,
     const GroupPtr& group,
     bool sync_op) {
-  const DType dtype = dtype_of(tensor, "reduce");
-  comm::check_supported(op, dtype);
+  check_reduction(tensor, op, OpKind::Reduce);
   const GroupPtr members = group_or_default(group);
-  const int root = root_in(*members, dst, "reduce");
-  const bool receives = members->rank() == root;
   return members->issue(
-      "reduce",
-      [=](Backend& backend, Deadline deadline) {
-        const Contiguous data(tensor);
-        backend.reduce(
-            data.data(), data.data(), data.count(), dtype, op, root, deadline);
-        if (receives) {
-          data.put_back();
-        }
-      },
+      {.kind = OpKind::Reduce,
+       .in = {tensor},
+       .reduce = op,
+       .root = root_in(*members, dst, OpKind::Reduce)},
       sync_op);
 }
 
 WorkPtr broadcast(
     const at::Tensor& tensor, int src, const GroupPtr& group, bool sync_op) {
-  const DType dtype = dtype_of(tensor, "broadcast");
+  dtype_of(tensor, "broadcast");
   const GroupPtr members = group_or_default(group);
-  const int root = root_in(*members, src, "broadcast");
   return members->issue(
-      "broadcast",
-      [=](Backend& backend, Deadline deadline) {
-        const Contiguous data(tensor);
-        backend.broadcast(data.data(), data.count(), dtype, root, deadline);
-        data.put_back();
-      },
+      {.kind = OpKind::Broadcast,
+       .in = {tensor},
+       .root = root_in(*members, src, OpKind::Broadcast)},
       sync_op);
+}
+
+WorkPtr all_gather(
+    Tensors& tensor_list,
+    const at::Tensor& tensor,
+    const GroupPtr& group,
+    bool sync_op) {
+  dtype_of(tensor, "all_gather");
+  const GroupPtr members = group_or_default(group);
+  fill_like(tensor_list, tensor, members->nranks());
+  check_list(tensor_list, tensor, members->nranks(), OpKind::AllGather);
+  return members->issue(
+      {.kind = OpKind::AllGather, .in = {tensor}, .out = tensor_list}, sync_op);
 }
 
 WorkPtr all_gather(
@@ -109,27 +165,95 @@ WorkPtr all_gather(
     const at::Tensor& tensor,
     const GroupPtr& group,
     bool sync_op) {
-  const DType dtype = dtype_of(tensor, "all_gather");
-  check_same_type(out, tensor, "all_gather");
+  dtype_of(tensor, "all_gather");
   const GroupPtr members = group_or_default(group);
-  ARGOSY_CHECK(
-      out.numel() == tensor.numel() * members->nranks(),
-      "[comm.all_gather] ",
-      out.numel(),
-      " elements for ",
-      members->nranks(),
-      " ranks with ",
-      tensor.numel(),
-      " each");
   return members->issue(
-      "all_gather",
-      [=](Backend& backend, Deadline deadline) {
-        const Contiguous from(tensor);
-        const Contiguous to(out);
-        backend.all_gather(
-            from.data(), to.data(), from.count(), dtype, deadline);
-        to.put_back();
-      },
+      {.kind = OpKind::AllGather,
+       .in = {tensor},
+       .out = {out},
+       .out_counts =
+           equal_parts(out, tensor, members->nranks(), OpKind::AllGather)},
+      sync_op);
+}
+
+WorkPtr gather(
+    const at::Tensor& tensor,
+    Tensors* gather_list,
+    int dst,
+    const GroupPtr& group,
+    bool sync_op) {
+  dtype_of(tensor, "gather");
+  const GroupPtr members = group_or_default(group);
+  Op op{
+      .kind = OpKind::Gather,
+      .in = {tensor},
+      .root = root_in(*members, dst, OpKind::Gather)};
+  if (members->rank() == op.root) {
+    ARGOSY_CHECK(
+        gather_list != nullptr,
+        "[comm.gather] rank ",
+        dst,
+        " receives and must give a list");
+    fill_like(*gather_list, tensor, members->nranks());
+    check_list(*gather_list, tensor, members->nranks(), OpKind::Gather);
+    op.out = *gather_list;
+  }
+  return members->issue(std::move(op), sync_op);
+}
+
+WorkPtr scatter(
+    const at::Tensor& tensor,
+    const Tensors& tensor_list,
+    int src,
+    const GroupPtr& group,
+    bool sync_op) {
+  dtype_of(tensor, "scatter");
+  const GroupPtr members = group_or_default(group);
+  Op op{
+      .kind = OpKind::Scatter,
+      .out = {tensor},
+      .root = root_in(*members, src, OpKind::Scatter)};
+  if (members->rank() == op.root) {
+    check_list(tensor_list, tensor, members->nranks(), OpKind::Scatter);
+    op.in = tensor_list;
+  }
+  return members->issue(std::move(op), sync_op);
+}
+
+WorkPtr scatter(
+    const at::Tensor& tensor,
+    const at::Tensor& whole,
+    int src,
+    const GroupPtr& group,
+    bool sync_op) {
+  dtype_of(tensor, "scatter");
+  const GroupPtr members = group_or_default(group);
+  Op op{
+      .kind = OpKind::Scatter,
+      .out = {tensor},
+      .root = root_in(*members, src, OpKind::Scatter)};
+  if (members->rank() == op.root) {
+    op.in = {whole};
+    op.in_counts =
+        equal_parts(whole, tensor, members->nranks(), OpKind::Scatter);
+  }
+  return members->issue(std::move(op), sync_op);
+}
+
+WorkPtr reduce_scatter(
+    const at::Tensor& tensor,
+    const Tensors& tensor_list,
+    ReduceOp op,
+    const GroupPtr& group,
+    bool sync_op) {
+  check_reduction(tensor, op, OpKind::ReduceScatter);
+  const GroupPtr members = group_or_default(group);
+  check_list(tensor_list, tensor, members->nranks(), OpKind::ReduceScatter);
+  return members->issue(
+      {.kind = OpKind::ReduceScatter,
+       .in = tensor_list,
+       .out = {tensor},
+       .reduce = op},
       sync_op);
 }
 
@@ -139,35 +263,22 @@ WorkPtr reduce_scatter(
     ReduceOp op,
     const GroupPtr& group,
     bool sync_op) {
-  const DType dtype = dtype_of(tensor, "reduce_scatter");
-  check_same_type(out, tensor, "reduce_scatter");
-  comm::check_supported(op, dtype);
+  check_reduction(tensor, op, OpKind::ReduceScatter);
   const GroupPtr members = group_or_default(group);
-  ARGOSY_CHECK(
-      tensor.numel() == out.numel() * members->nranks(),
-      "[comm.reduce_scatter] ",
-      tensor.numel(),
-      " elements for ",
-      members->nranks(),
-      " ranks with ",
-      out.numel(),
-      " each");
   return members->issue(
-      "reduce_scatter",
-      [=](Backend& backend, Deadline deadline) {
-        const Contiguous from(tensor);
-        const Contiguous to(out);
-        backend.reduce_scatter(
-            from.data(), to.data(), to.count(), dtype, op, deadline);
-        to.put_back();
-      },
+      {.kind = OpKind::ReduceScatter,
+       .in = {tensor},
+       .out = {out},
+       .in_counts =
+           equal_parts(tensor, out, members->nranks(), OpKind::ReduceScatter),
+       .reduce = op},
       sync_op);
 }
 
 namespace {
 
 // Elements for each rank, from rows for each rank.
-std::vector<std::size_t> element_counts(
+Counts element_counts(
     const at::Tensor& tensor,
     const std::vector<std::int64_t>& splits,
     int num_ranks,
@@ -198,7 +309,7 @@ std::vector<std::size_t> element_counts(
       " numbers with sum ",
       rows);
   const std::int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
-  std::vector<std::size_t> counts;
+  Counts counts;
   for (const std::int64_t part : parts) {
     ARGOSY_CHECK(part >= 0, "[comm.alltoall_single] a split is ", part);
     counts.push_back(static_cast<std::size_t>(part * row));
@@ -208,6 +319,34 @@ std::vector<std::size_t> element_counts(
 
 } // namespace
 
+WorkPtr alltoall(
+    Tensors& out_list,
+    const Tensors& in_list,
+    const GroupPtr& group,
+    bool sync_op) {
+  const GroupPtr members = group_or_default(group);
+  if (out_list.empty()) {
+    for (const at::Tensor& tensor : in_list) {
+      out_list.push_back(at::empty_like(tensor, at::MemoryFormat::Contiguous));
+    }
+  }
+  for (const Tensors* list : {&std::as_const(out_list), &in_list}) {
+    ARGOSY_CHECK(
+        static_cast<int>(list->size()) == members->nranks(),
+        "[comm.all_to_all] a list of ",
+        list->size(),
+        " tensors for ",
+        members->nranks(),
+        " ranks");
+    for (const at::Tensor& tensor : *list) {
+      dtype_of(tensor, "all_to_all");
+      check_same_type(tensor, in_list.front(), OpKind::AllToAll);
+    }
+  }
+  return members->issue(
+      {.kind = OpKind::AllToAll, .in = in_list, .out = out_list}, sync_op);
+}
+
 WorkPtr alltoall_single(
     const at::Tensor& out,
     const at::Tensor& in,
@@ -215,34 +354,92 @@ WorkPtr alltoall_single(
     const std::vector<std::int64_t>& out_split_sizes,
     const GroupPtr& group,
     bool sync_op) {
-  const DType dtype = dtype_of(in, "alltoall_single");
-  check_same_type(out, in, "alltoall_single");
+  dtype_of(in, "all_to_all");
+  check_same_type(out, in, OpKind::AllToAll);
   const GroupPtr members = group_or_default(group);
-  const auto send = element_counts(in, in_split_sizes, members->nranks(), "in");
-  const auto receive =
-      element_counts(out, out_split_sizes, members->nranks(), "out");
+  const int n = members->nranks();
   return members->issue(
-      "alltoall_single",
-      [=](Backend& backend, Deadline deadline) {
-        const Contiguous from(in);
-        const Contiguous to(out);
-        backend.all_to_all(
-            from.data(), send, to.data(), receive, dtype, deadline);
-        to.put_back();
-      },
+      {.kind = OpKind::AllToAll,
+       .in = {in},
+       .out = {out},
+       .in_counts = element_counts(in, in_split_sizes, n, "in"),
+       .out_counts = element_counts(out, out_split_sizes, n, "out")},
       sync_op);
 }
 
+namespace {
+
+WorkPtr issue_message(
+    OpKind kind,
+    const at::Tensor& tensor,
+    int peer,
+    const GroupPtr& group,
+    bool sync_op) {
+  dtype_of(tensor, to_string(kind));
+  const GroupPtr members = group_or_default(group);
+  const int root = root_in(*members, peer, kind);
+  ARGOSY_CHECK(
+      root != members->rank(),
+      "[comm.",
+      to_string(kind),
+      "] rank ",
+      peer,
+      " is this rank itself");
+  return members->issue({.kind = kind, .in = {tensor}, .root = root}, sync_op);
+}
+
+} // namespace
+
+WorkPtr send(
+    const at::Tensor& tensor, int dst, const GroupPtr& group, bool sync_op) {
+  return issue_message(OpKind::Send, tensor, dst, group, sync_op);
+}
+
+WorkPtr recv(
+    const at::Tensor& tensor, int src, const GroupPtr& group, bool sync_op) {
+  return issue_message(OpKind::Recv, tensor, src, group, sync_op);
+}
+
+WorkPtr isend(const at::Tensor& tensor, int dst, const GroupPtr& group) {
+  return send(tensor, dst, group, false);
+}
+
+WorkPtr irecv(const at::Tensor& tensor, int src, const GroupPtr& group) {
+  return recv(tensor, src, group, false);
+}
+
+P2POp::P2POp(
+    Function op_in, const at::Tensor& tensor_in, int peer_in, GroupPtr group_in)
+    : op(op_in),
+      tensor(std::make_shared<at::Tensor>(tensor_in)),
+      peer(peer_in),
+      group(std::move(group_in)) {}
+
+std::vector<WorkPtr> batch_isend_irecv(const std::vector<P2POp>& ops) {
+  ARGOSY_CHECK(!ops.empty(), "[comm.batch_isend_irecv] there are no messages");
+  for (const P2POp& each : ops) {
+    ARGOSY_CHECK(
+        each.op == &isend || each.op == &irecv,
+        "[comm.batch_isend_irecv] op must be isend or irecv");
+  }
+  std::vector<WorkPtr> works;
+  for (const P2POp& each : ops) {
+    works.push_back(each.op(*each.tensor, each.peer, each.group));
+  }
+  return works;
+}
+
 void barrier(const GroupPtr& group) {
-  group_or_default(group)->issue(
-      "barrier",
-      [](Backend& backend, Deadline deadline) { backend.barrier(deadline); },
-      true);
+  group_or_default(group)->issue({.kind = OpKind::Barrier}, true);
 }
 
 void wait(const WorkPtr& work) {
   ARGOSY_CHECK(work != nullptr, "[comm.wait] there is no work");
   work->wait();
+}
+
+void wait(const at::Tensor& /*tensor*/, const GroupPtr& group) {
+  group_or_default(group)->drain();
 }
 
 } // namespace argosy

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -11,36 +12,45 @@ namespace at {
 class Tensor;
 }
 
-// Collectives on tensors, named as in paddle.distributed. `group` null is the
-// group of all ranks. All members call the same operation with tensors of the
-// same shapes and types; ranks that disagree all get InvalidArgument. With
-// `sync_op` the call returns when this rank's part is done; without, at once,
-// with a Work to wait for, and the tensors must stay alive and untouched until
-// then. Roots, sources and destinations are global ranks.
+// Collectives and messages on tensors, named as in paddle.distributed. Outputs
+// come first. `group` null is the group of all ranks. All members call the same
+// operation with tensors of the same shapes and types; ranks that disagree all
+// get InvalidArgument. With `sync_op` the call returns when this rank's part is
+// done; without, at once, with a Work to wait for, and the tensors must stay
+// alive and untouched until then. Roots, sources and destinations are global
+// ranks. Ranks outside the group get InvalidArgument.
 namespace argosy {
 
 using ReduceOp = comm::ReduceOp;
 using GroupPtr = std::shared_ptr<Group>;
 using WorkPtr = std::shared_ptr<Work>;
+using Tensors = std::vector<at::Tensor>;
 
 // In place.
 WorkPtr all_reduce(
     const at::Tensor& tensor,
-    ReduceOp op = ReduceOp::Sum,
+    ReduceOp op = ReduceOp::SUM,
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
 // In place on `dst`; the tensors of the others stay as they are.
 WorkPtr reduce(
     const at::Tensor& tensor,
-    int dst,
-    ReduceOp op = ReduceOp::Sum,
+    int dst = 0,
+    ReduceOp op = ReduceOp::SUM,
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
 WorkPtr broadcast(
     const at::Tensor& tensor,
-    int src,
+    int src = 0,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true);
+
+// Fills the list with the tensors of all ranks; an empty list gets new tensors.
+WorkPtr all_gather(
+    Tensors& tensor_list,
+    const at::Tensor& tensor,
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
@@ -51,12 +61,54 @@ WorkPtr all_gather(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// Fills `out` with this rank's part of the sum; `tensor` has a part for each
-// rank, in rank order.
+// On `dst`, fills the list with the tensors of all ranks; an empty list gets
+// new tensors. The others give no list.
+WorkPtr gather(
+    const at::Tensor& tensor,
+    Tensors* gather_list = nullptr,
+    int dst = 0,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true);
+
+// Fills `tensor` with this rank's entry of the list that `src` gives.
+WorkPtr scatter(
+    const at::Tensor& tensor,
+    const Tensors& tensor_list = {},
+    int src = 0,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true);
+
+// The same for one tensor, cut along dim 0 into equal parts; the others may
+// give any.
+WorkPtr scatter(
+    const at::Tensor& tensor,
+    const at::Tensor& whole,
+    int src = 0,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true);
+
+// Fills `tensor` with the sum of everybody's entry for this rank.
+WorkPtr reduce_scatter(
+    const at::Tensor& tensor,
+    const Tensors& tensor_list,
+    ReduceOp op = ReduceOp::SUM,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true);
+
+// The same for one tensor that has a part for each rank, in rank order.
 WorkPtr reduce_scatter(
     const at::Tensor& out,
     const at::Tensor& tensor,
-    ReduceOp op = ReduceOp::Sum,
+    ReduceOp op = ReduceOp::SUM,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true);
+
+// Sends in_list[i] to rank i of the group and receives out_list[i] from it.
+// Shapes may differ by pair. An empty `out_list` gets tensors like those of
+// `in_list`.
+WorkPtr alltoall(
+    Tensors& out_list,
+    const Tensors& in_list,
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
@@ -70,10 +122,51 @@ WorkPtr alltoall_single(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
+// One message from this rank to another, which must receive a tensor of as many
+// elements of the same type. Messages of one direction between two ranks arrive
+// in order; no other rank takes part.
+WorkPtr send(
+    const at::Tensor& tensor,
+    int dst = 0,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true);
+WorkPtr recv(
+    const at::Tensor& tensor,
+    int src = 0,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true);
+WorkPtr isend(
+    const at::Tensor& tensor, int dst, const GroupPtr& group = nullptr);
+WorkPtr irecv(
+    const at::Tensor& tensor, int src, const GroupPtr& group = nullptr);
+
+// A message to be issued by batch_isend_irecv(): op is &isend or &irecv.
+struct P2POp {
+  using Function = WorkPtr (*)(const at::Tensor&, int, const GroupPtr&);
+
+  Function op = nullptr;
+  std::shared_ptr<at::Tensor> tensor;
+  int peer = 0;
+  GroupPtr group;
+
+  P2POp(
+      Function op_in,
+      const at::Tensor& tensor_in,
+      int peer_in,
+      GroupPtr group_in = nullptr);
+};
+
+// Issues them all; their order does not matter between different ranks.
+std::vector<WorkPtr> batch_isend_irecv(const std::vector<P2POp>& ops);
+
 // Returns when all ranks of the group have called it.
 void barrier(const GroupPtr& group = nullptr);
 
 // Waits for work of an operation with sync_op = false.
 void wait(const WorkPtr& work);
+
+// Waits for all collectives that this rank has issued to the group, so that the
+// tensor is ready for use.
+void wait(const at::Tensor& tensor, const GroupPtr& group = nullptr);
 
 } // namespace argosy

@@ -6,7 +6,7 @@
 
 namespace argosy::comm {
 
-DType dtype_of(const at::Tensor& tensor, const char* op) {
+DType dtype_of(const at::Tensor& tensor, std::string_view op) {
   ARGOSY_CHECK(
       tensor.defined() && tensor.device().is_cpu() &&
           tensor.layout() == c10::kStrided,

@@ -2,14 +2,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string_view>
+
 #include "argosy/comm/kernels/dtype.h"
 
 // Tensors as the contiguous buffers that backends take. Not installed.
 namespace argosy::comm {
 
-// Throws InvalidArgument, tagged with `op`, for types that we do not carry and
-// for tensors that are not dense and on the CPU.
-DType dtype_of(const at::Tensor& tensor, const char* op);
+// Throws InvalidArgument for types that we do not carry and for tensors that
+// are not dense and on the CPU; `op` names the operation in the message.
+DType dtype_of(const at::Tensor& tensor, std::string_view op = "op");
 
 // Contiguous memory with the values of a tensor: its own memory where that is
 // contiguous, else a copy that put_back() writes to the tensor.

@@ -88,15 +88,15 @@ void write(Bytes& bytes, std::size_t index, T value) {
 template <typename T>
 T combine_floats(ReduceOp op, T a, T b) {
   switch (op) {
-    case ReduceOp::Max:
+    case ReduceOp::MAX:
       return std::isnan(a) || std::isnan(b)
           ? std::numeric_limits<T>::quiet_NaN()
           : std::max(a, b);
-    case ReduceOp::Min:
+    case ReduceOp::MIN:
       return std::isnan(a) || std::isnan(b)
           ? std::numeric_limits<T>::quiet_NaN()
           : std::min(a, b);
-    case ReduceOp::Prod:
+    case ReduceOp::PROD:
       return a * b;
     default:
       return a + b;
@@ -105,7 +105,7 @@ T combine_floats(ReduceOp op, T a, T b) {
 
 template <typename T>
 T combine_complex(ReduceOp op, T a, T b) {
-  if (op != ReduceOp::Prod) {
+  if (op != ReduceOp::PROD) {
     return a + b;
   }
   return {
@@ -119,17 +119,17 @@ T combine_integers(ReduceOp op, T a, T b) {
   const __int128 x = a;
   const __int128 y = b;
   switch (op) {
-    case ReduceOp::Max:
+    case ReduceOp::MAX:
       return a > b ? a : b;
-    case ReduceOp::Min:
+    case ReduceOp::MIN:
       return a < b ? a : b;
-    case ReduceOp::Prod:
+    case ReduceOp::PROD:
       return static_cast<T>(x * y);
-    case ReduceOp::BitAnd:
+    case ReduceOp::BAND:
       return static_cast<T>(x & y);
-    case ReduceOp::BitOr:
+    case ReduceOp::BOR:
       return static_cast<T>(x | y);
-    case ReduceOp::BitXor:
+    case ReduceOp::BXOR:
       return static_cast<T>(x ^ y);
     default:
       return static_cast<T>(x + y);
@@ -138,11 +138,11 @@ T combine_integers(ReduceOp op, T a, T b) {
 
 inline bool combine_bools(ReduceOp op, bool a, bool b) {
   switch (op) {
-    case ReduceOp::Prod:
-    case ReduceOp::Min:
-    case ReduceOp::BitAnd:
+    case ReduceOp::PROD:
+    case ReduceOp::MIN:
+    case ReduceOp::BAND:
       return a && b;
-    case ReduceOp::BitXor:
+    case ReduceOp::BXOR:
       return a != b;
     default:
       return a || b;
@@ -183,7 +183,7 @@ void integer_at(
       [op](T a, T b) { return combine_integers(op, a, b); },
       [i](const Bytes& b) { return read<T>(b, i); });
   write<T>(
-      out, i, static_cast<T>(op == ReduceOp::Avg ? value / divisor : value));
+      out, i, static_cast<T>(op == ReduceOp::AVG ? value / divisor : value));
 }
 
 inline void format16_at(
@@ -193,7 +193,7 @@ inline void format16_at(
     ReduceOp op,
     int divisor,
     Format16 format) {
-  if (inputs.size() == 1 && op != ReduceOp::Avg) {
+  if (inputs.size() == 1 && op != ReduceOp::AVG) {
     return write(out, i, read<std::uint16_t>(inputs[0], i));
   }
   float value = fold(
@@ -202,7 +202,7 @@ inline void format16_at(
       [&](const Bytes& b) {
         return static_cast<float>(decode(format, read<std::uint16_t>(b, i)));
       });
-  if (op == ReduceOp::Avg) {
+  if (op == ReduceOp::AVG) {
     value /= static_cast<float>(divisor);
   }
   write(out, i, encode(format, value));
@@ -220,7 +220,7 @@ void float_at(
       inputs,
       i,
       [op](T a, T b) { return combine_floats(op, a, b); },
-      op == ReduceOp::Avg ? std::optional<T>(divisor) : std::nullopt);
+      op == ReduceOp::AVG ? std::optional<T>(divisor) : std::nullopt);
 }
 
 template <typename T>
@@ -236,7 +236,7 @@ void complex_at(
       [op](C a, C b) { return combine_complex(op, a, b); },
       [i](const Bytes& b) { return read<C>(b, i); });
   write<C>(
-      out, i, op == ReduceOp::Avg ? value / static_cast<T>(divisor) : value);
+      out, i, op == ReduceOp::AVG ? value / static_cast<T>(divisor) : value);
 }
 
 inline void oracle_at(

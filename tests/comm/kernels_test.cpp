@@ -245,7 +245,7 @@ TEST(Kernels, NeedNoAlignmentAndStreamTheSame) {
 
 TEST(Kernels, AvgDividesByWhatItIsTold) {
   for (DType dtype : all_dtypes()) {
-    if (!is_supported(ReduceOp::Avg, dtype)) {
+    if (!is_supported(ReduceOp::AVG, dtype)) {
       continue;
     }
     const auto inputs = random_inputs(dtype, 2, 200);
@@ -253,9 +253,9 @@ TEST(Kernels, AvgDividesByWhatItIsTold) {
       for (Isa isa : available_isas()) {
         const ReduceOptions options{.divisor = divisor};
         EXPECT_TRUE(
-            reduced(isa, inputs, dtype, ReduceOp::Avg, options) ==
-            oracle(inputs, dtype, ReduceOp::Avg, divisor))
-            << label(isa, dtype, ReduceOp::Avg, 2) << " by " << divisor;
+            reduced(isa, inputs, dtype, ReduceOp::AVG, options) ==
+            oracle(inputs, dtype, ReduceOp::AVG, divisor))
+            << label(isa, dtype, ReduceOp::AVG, 2) << " by " << divisor;
       }
     }
   }
@@ -266,7 +266,7 @@ TEST(Kernels, IntegerAvgTruncatesTowardZero) {
   const std::int32_t b[] = {0, 0, 0, 0};
   const void* inputs[] = {a, b};
   std::int32_t out[4];
-  reduce(out, inputs, 2, 4, DType::Int32, ReduceOp::Avg);
+  reduce(out, inputs, 2, 4, DType::Int32, ReduceOp::AVG);
   EXPECT_THAT(out, ::testing::ElementsAre(-3, 3, 0, 0));
 }
 
@@ -283,13 +283,13 @@ void expect_nan_wherever_one_is(DType dtype, T nan, T inf, T one, T two) {
   const std::vector<T> b = {one, nan, nan, one, inf, one};
   const std::vector<Bytes> inputs = {bytes_of(a), bytes_of(b)};
   for (Isa isa : available_isas()) {
-    const Bytes larger = reduced(isa, inputs, dtype, ReduceOp::Max);
-    const Bytes smaller = reduced(isa, inputs, dtype, ReduceOp::Min);
+    const Bytes larger = reduced(isa, inputs, dtype, ReduceOp::MAX);
+    const Bytes smaller = reduced(isa, inputs, dtype, ReduceOp::MIN);
     const std::vector<T> max = {nan, nan, nan, inf, inf, two};
     const std::vector<T> min = {nan, nan, nan, one, one, one};
-    EXPECT_TRUE(larger == bytes_of(max)) << label(isa, dtype, ReduceOp::Max, 2);
+    EXPECT_TRUE(larger == bytes_of(max)) << label(isa, dtype, ReduceOp::MAX, 2);
     EXPECT_TRUE(smaller == bytes_of(min))
-        << label(isa, dtype, ReduceOp::Min, 2);
+        << label(isa, dtype, ReduceOp::MIN, 2);
   }
 }
 
@@ -308,7 +308,7 @@ TEST(Kernels, SumsKeepInfinitiesAndMakeNan) {
       bytes_of<float>({INFINITY, INFINITY, -INFINITY, NAN}),
       bytes_of<float>({1, -INFINITY, 1, 1})};
   for (Isa isa : available_isas()) {
-    const Bytes sum = reduced(isa, inputs, DType::Float32, ReduceOp::Sum);
+    const Bytes sum = reduced(isa, inputs, DType::Float32, ReduceOp::SUM);
     EXPECT_EQ(read<float>(sum, 0), INFINITY);
     EXPECT_TRUE(std::isnan(read<float>(sum, 1)));
     EXPECT_EQ(read<float>(sum, 2), -INFINITY);
@@ -329,7 +329,7 @@ Bytes all_16_bits() {
 // An average of one input converts there and back.
 void expect_round_trip(Isa isa, DType dtype, Format16 format) {
   const std::vector<Bytes> inputs = {all_16_bits()};
-  const Bytes out = reduced(isa, inputs, dtype, ReduceOp::Avg);
+  const Bytes out = reduced(isa, inputs, dtype, ReduceOp::AVG);
   const int quiet = 1 << (format.fraction_bits - 1);
   for (int i = 0; i < 65536; ++i) {
     const bool nan = (i & 0x7fff) > format.infinity;
@@ -349,7 +349,7 @@ TEST(Kernels, All16BitFloatsSurviveConversion) {
 void expect_rounding(Isa isa, DType dtype, Format16 format, int divisor) {
   const std::vector<Bytes> inputs = {all_16_bits()};
   const ReduceOptions options{.divisor = divisor};
-  const Bytes out = reduced(isa, inputs, dtype, ReduceOp::Avg, options);
+  const Bytes out = reduced(isa, inputs, dtype, ReduceOp::AVG, options);
   for (int i = 0; i < 65536; ++i) {
     const auto value = static_cast<float>(decode(format, i));
     if (!std::isnan(value)) {
@@ -376,7 +376,7 @@ void expect_sums(Isa isa, DType dtype, Format16 format) {
   const Bytes all = all_16_bits();
   for (std::uint16_t other : {0x0001, 0x3bff, 0x3f81, 0x7bff, 0x7f7f, 0x8001}) {
     const Bytes others = bytes_of(std::vector<std::uint16_t>(65536, other));
-    const Bytes out = reduced(isa, {all, others}, dtype, ReduceOp::Sum);
+    const Bytes out = reduced(isa, {all, others}, dtype, ReduceOp::SUM);
     const double addend = decode(format, other);
     for (int i = 0; i < 65536; ++i) {
       const auto sum =
@@ -404,7 +404,7 @@ TEST(Kernels, BFloat16AccumulatesInFloat) {
   std::vector<Bytes> inputs(8, bytes_of<std::uint16_t>({0x3b00}));
   inputs[0] = bytes_of<std::uint16_t>({0x3f80});
   for (Isa isa : available_isas()) {
-    const Bytes sum = reduced(isa, inputs, DType::BFloat16, ReduceOp::Sum);
+    const Bytes sum = reduced(isa, inputs, DType::BFloat16, ReduceOp::SUM);
     EXPECT_EQ(read<std::uint16_t>(sum, 0), 0x3f82);
   }
 }
@@ -436,32 +436,32 @@ TEST(Kernels, UnsupportedPairsAreNamed) {
   float value = 0;
   const void* inputs[] = {&value, &value};
   try {
-    reduce(&value, inputs, 2, 1, DType::Complex64, ReduceOp::Max);
+    reduce(&value, inputs, 2, 1, DType::Complex64, ReduceOp::MAX);
     FAIL();
   } catch (const InvalidArgument& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("max of complex64"));
   }
   EXPECT_THROW(
-      check_supported(ReduceOp::BitXor, DType::BFloat16), InvalidArgument);
-  EXPECT_THROW(check_supported(ReduceOp::Avg, DType::Bool), InvalidArgument);
+      check_supported(ReduceOp::BXOR, DType::BFloat16), InvalidArgument);
+  EXPECT_THROW(check_supported(ReduceOp::AVG, DType::Bool), InvalidArgument);
   EXPECT_THROW(
-      reduce(&value, inputs, 0, 1, DType::Float32, ReduceOp::Sum),
+      reduce(&value, inputs, 0, 1, DType::Float32, ReduceOp::SUM),
       InvalidArgument);
   EXPECT_THROW(
-      reduce(&value, inputs, 2, 1, DType::Float32, ReduceOp::Avg, {-1}),
+      reduce(&value, inputs, 2, 1, DType::Float32, ReduceOp::AVG, {-1}),
       InvalidArgument);
 }
 
 TEST(Kernels, LoweringSharesWhatIsTheSameWork) {
   EXPECT_EQ(
-      lower(ReduceOp::BitAnd, DType::Int64),
-      (Lowering{DType::UInt8, ReduceOp::BitAnd, 8}));
+      lower(ReduceOp::BAND, DType::Int64),
+      (Lowering{DType::UInt8, ReduceOp::BAND, 8}));
   EXPECT_EQ(
-      lower(ReduceOp::Avg, DType::Complex128),
-      (Lowering{DType::Float64, ReduceOp::Avg, 2}));
+      lower(ReduceOp::AVG, DType::Complex128),
+      (Lowering{DType::Float64, ReduceOp::AVG, 2}));
   EXPECT_EQ(
-      lower(ReduceOp::Max, DType::Bool),
-      (Lowering{DType::UInt8, ReduceOp::BitOr}));
+      lower(ReduceOp::MAX, DType::Bool),
+      (Lowering{DType::UInt8, ReduceOp::BOR}));
 }
 
 TEST(Isa, EnvironmentOnlyLowersIt) {
@@ -475,7 +475,7 @@ TEST(DType, SizesAndNames) {
   EXPECT_EQ(size_of(DType::BFloat16), 2u);
   EXPECT_EQ(size_of(DType::Complex128), 16u);
   EXPECT_EQ(to_string(DType::Bool), "bool");
-  EXPECT_EQ(to_string(ReduceOp::BitXor), "bit_xor");
+  EXPECT_EQ(to_string(ReduceOp::BXOR), "bit_xor");
   EXPECT_THROW(size_of(static_cast<DType>(99)), InvalidArgument);
 }
 

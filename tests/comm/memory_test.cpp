@@ -67,7 +67,7 @@ std::vector<float> sum_of_all(
   return sum;
 }
 
-constexpr Reduction kSum{DType::Float32, ReduceOp::Sum};
+constexpr Reduction kSum{DType::Float32, ReduceOp::SUM};
 
 // All collectives at one size, each rank checking its own result.
 void check_all(Team& team, std::size_t count) {

@@ -48,11 +48,11 @@ void check_type(
   const at::Tensor sum = all.sum(0).to(type);
 
   at::Tensor mine = all[world.rank()].clone();
-  all_reduce(mine, ReduceOp::Sum, group);
+  all_reduce(mine, ReduceOp::SUM, group);
   EXPECT_TRUE(torch::equal(mine, sum)) << type;
 
   mine = all[world.rank()].clone();
-  reduce(mine, n - 1, ReduceOp::Sum, group);
+  reduce(mine, n - 1, ReduceOp::SUM, group);
   EXPECT_TRUE(
       torch::equal(mine, world.rank() == n - 1 ? sum : all[world.rank()]))
       << type;
@@ -67,7 +67,7 @@ void check_type(
 
   const at::Tensor wide = everybodys(n, {n, 4}, type);
   at::Tensor part = torch::empty({4}, wide.options());
-  reduce_scatter(part, wide[world.rank()], ReduceOp::Sum, group);
+  reduce_scatter(part, wide[world.rank()], ReduceOp::SUM, group);
   EXPECT_TRUE(torch::equal(part, wide.sum(0)[world.rank()].to(type))) << type;
 
   at::Tensor swapped = torch::empty({n, 4}, wide.options());
@@ -113,7 +113,7 @@ TEST(Ops, BackendsGiveTheSameBits) {
     at::Tensor memory = data.clone();
     at::Tensor network = data.clone();
     all_reduce(memory);
-    all_reduce(network, ReduceOp::Sum, new_group({}, "c10d"));
+    all_reduce(network, ReduceOp::SUM, new_group({}, "c10d"));
     EXPECT_TRUE(torch::equal(memory, network));
   });
 }
@@ -125,16 +125,15 @@ TEST(Ops, ReduceOpsAndBool) {
       all_reduce(value, op);
       return value[0].item<int>();
     };
-    EXPECT_EQ(reduced(ReduceOp::Max), 4);
-    EXPECT_EQ(reduced(ReduceOp::Min), 2);
-    EXPECT_EQ(reduced(ReduceOp::Prod), 24);
-    EXPECT_EQ(reduced(ReduceOp::Avg), 3);
-    EXPECT_EQ(reduced(ReduceOp::BitOr), 2 | 3 | 4);
+    EXPECT_EQ(reduced(ReduceOp::MAX), 4);
+    EXPECT_EQ(reduced(ReduceOp::MIN), 2);
+    EXPECT_EQ(reduced(ReduceOp::PROD), 24);
+    EXPECT_EQ(reduced(ReduceOp::AVG), 3);
+    EXPECT_EQ(reduced(ReduceOp::BOR), 2 | 3 | 4);
     at::Tensor flag = torch::full({1}, world.rank() == 1, torch::kBool);
-    all_reduce(flag, ReduceOp::Max);
+    all_reduce(flag, ReduceOp::MAX);
     EXPECT_TRUE(flag.item<bool>());
-    EXPECT_THROW(
-        all_reduce(torch::ones({1}), ReduceOp::BitXor), InvalidArgument);
+    EXPECT_THROW(all_reduce(torch::ones({1}), ReduceOp::BXOR), InvalidArgument);
   });
 }
 
@@ -183,7 +182,7 @@ TEST(Ops, AsynchronousWorkKeepsTheOrder) {
     for (int i = 0; i < 20; ++i) {
       tensors.push_back(torch::full({1000}, float(i + world.rank())));
       works.push_back(
-          all_reduce(tensors.back(), ReduceOp::Sum, nullptr, false));
+          all_reduce(tensors.back(), ReduceOp::SUM, nullptr, false));
     }
     at::Tensor last = torch::ones({1});
     all_reduce(last); // waits for its turn
@@ -207,7 +206,7 @@ TEST(Groups, NestedOverlappingAndNonMembers) {
     EXPECT_EQ(get_group(even->id()), even);
     const auto sum_in = [&](const GroupPtr& group) {
       at::Tensor value = torch::full({1}, world.rank() + 1);
-      all_reduce(value, ReduceOp::Sum, group);
+      all_reduce(value, ReduceOp::SUM, group);
       return value.item<int>();
     };
     if (even->is_member()) {

@@ -72,13 +72,14 @@ class C10dBackend final : public Backend {
 
   void all_gather(
       const void* in,
-      void* out,
+      const Blocks& out,
       std::size_t count,
       DType dtype,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
     std::vector<at::Tensor> inputs = {bytes_at(in, bytes)};
-    std::vector<std::vector<at::Tensor>> outputs = {parts_of(out, bytes)};
+    std::vector<std::vector<at::Tensor>> outputs = {
+        parts_of(out, size_of(dtype))};
     run("all_gather", deadline, [&](auto limit) {
       ::c10d::AllgatherOptions options;
       options.timeout = limit;
@@ -87,12 +88,29 @@ class C10dBackend final : public Backend {
   }
 
   void all_to_all(
+      const Blocks& in,
+      const Blocks& out,
+      DType dtype,
+      Deadline deadline) override {
+    const PackedBlocks from(in, size_of(dtype), PackedBlocks::Use::Input);
+    const PackedBlocks to(out, size_of(dtype), PackedBlocks::Use::Output);
+    std::vector<std::size_t> send;
+    std::vector<std::size_t> receive;
+    for (int peer = 0; peer < size_; ++peer) {
+      send.push_back(in[static_cast<std::size_t>(peer)].count);
+      receive.push_back(out[static_cast<std::size_t>(peer)].count);
+    }
+    exchange(from.data(), send, to.data(), receive, dtype, deadline);
+    to.put_back();
+  }
+
+  void exchange(
       const void* in,
       const std::vector<std::size_t>& send_counts,
       void* out,
       const std::vector<std::size_t>& receive_counts,
       DType dtype,
-      Deadline deadline) override {
+      Deadline deadline) {
     auto send = scaled(send_counts, size_of(dtype));
     auto receive = scaled(receive_counts, size_of(dtype));
     const auto total = [](const std::vector<std::int64_t>& sizes) {
@@ -110,7 +128,7 @@ class C10dBackend final : public Backend {
 
   void gather(
       const void* in,
-      void* out,
+      const Blocks& out,
       std::size_t count,
       DType dtype,
       int root,
@@ -119,7 +137,7 @@ class C10dBackend final : public Backend {
     std::vector<at::Tensor> inputs = {bytes_at(in, bytes)};
     std::vector<std::vector<at::Tensor>> outputs;
     if (rank_ == root) {
-      outputs.push_back(parts_of(out, bytes));
+      outputs.push_back(parts_of(out, size_of(dtype)));
     }
     run("gather", deadline, [&](auto limit) {
       ::c10d::GatherOptions options;
@@ -130,7 +148,7 @@ class C10dBackend final : public Backend {
   }
 
   void scatter(
-      const void* in,
+      const Blocks& in,
       void* out,
       std::size_t count,
       DType dtype,
@@ -140,7 +158,7 @@ class C10dBackend final : public Backend {
     std::vector<at::Tensor> outputs = {bytes_at(out, bytes)};
     std::vector<std::vector<at::Tensor>> inputs;
     if (rank_ == root) {
-      inputs.push_back(parts_of(in, bytes));
+      inputs.push_back(parts_of(in, size_of(dtype)));
     }
     run("scatter", deadline, [&](auto limit) {
       ::c10d::ScatterOptions options;
@@ -156,9 +174,9 @@ class C10dBackend final : public Backend {
       const void* in,
       void* out,
       std::size_t count,
-      DType dtype,
-      ReduceOp op,
+      Reduction reduction,
       Deadline deadline) override {
+    const auto [dtype, op] = reduction;
     at::Tensor sum = add_own_slice(in, count, dtype, op, deadline);
     // The slices differ in length by at most one element: gathered as messages
     // of one's own slice to everybody.
@@ -169,17 +187,17 @@ class C10dBackend final : public Backend {
       theirs.push_back(slice(count, peer).count);
     }
     const at::Tensor copies = sum.repeat({size_});
-    all_to_all(copies.data_ptr(), own, out, theirs, dtype, deadline);
+    exchange(copies.data_ptr(), own, out, theirs, dtype, deadline);
   }
 
   void reduce(
       const void* in,
       void* out,
       std::size_t count,
-      DType dtype,
-      ReduceOp op,
+      Reduction reduction,
       int root,
       Deadline deadline) override {
+    const auto [dtype, op] = reduction;
     at::Tensor sum = add_own_slice(in, count, dtype, op, deadline);
     std::vector<std::size_t> send(static_cast<std::size_t>(size_), 0);
     send[static_cast<std::size_t>(root)] = slice(count, rank_).count;
@@ -189,22 +207,45 @@ class C10dBackend final : public Backend {
         receive[static_cast<std::size_t>(peer)] = slice(count, peer).count;
       }
     }
-    all_to_all(sum.data_ptr(), send, out, receive, dtype, deadline);
+    exchange(sum.data_ptr(), send, out, receive, dtype, deadline);
   }
 
   void reduce_scatter(
-      const void* in,
+      const Blocks& in,
       void* out,
       std::size_t count,
-      DType dtype,
-      ReduceOp op,
+      Reduction reduction,
       Deadline deadline) override {
+    const auto [dtype, op] = reduction;
     const std::vector<std::size_t> equal(
         static_cast<std::size_t>(size_), count);
     const at::Tensor received = at::empty(
         {static_cast<std::int64_t>(count * size_of(dtype)) * size_}, at::kByte);
-    all_to_all(in, equal, received.data_ptr(), equal, dtype, deadline);
+    const PackedBlocks from(in, size_of(dtype), PackedBlocks::Use::Input);
+    exchange(from.data(), equal, received.data_ptr(), equal, dtype, deadline);
     add_up(received, count, out, dtype, op);
+  }
+
+  void send(
+      const void* /*data*/,
+      std::size_t /*count*/,
+      DType /*dtype*/,
+      int /*peer*/,
+      Deadline /*deadline*/) override {
+    throw Error("[comm.send] not yet over c10d");
+  }
+
+  void receive(
+      void* /*data*/,
+      std::size_t /*count*/,
+      DType /*dtype*/,
+      int /*peer*/,
+      Deadline /*deadline*/) override {
+    throw Error("[comm.recv] not yet over c10d");
+  }
+
+  int await_any_message(Deadline /*deadline*/) override {
+    throw Error("[comm.recv] not yet over c10d");
   }
 
   void abort(const std::string& reason) override {
@@ -218,13 +259,11 @@ class C10dBackend final : public Backend {
     return slice_of(count, size_, rank, 1);
   }
 
-  std::vector<at::Tensor> parts_of(const void* data, std::size_t bytes) const {
+  static std::vector<at::Tensor> parts_of(
+      const Blocks& blocks, std::size_t element) {
     std::vector<at::Tensor> parts;
-    for (int peer = 0; peer < size_; ++peer) {
-      parts.push_back(bytes_at(
-          static_cast<const std::byte*>(data) +
-              bytes * static_cast<std::size_t>(peer),
-          bytes));
+    for (const Block& block : blocks) {
+      parts.push_back(bytes_at(block.data, block.count * element));
     }
     return parts;
   }
@@ -245,7 +284,7 @@ class C10dBackend final : public Backend {
         static_cast<std::size_t>(size_), own);
     const auto bytes = static_cast<std::int64_t>(own * size_of(dtype));
     const at::Tensor received = at::empty({bytes * size_}, at::kByte);
-    all_to_all(in, send, received.data_ptr(), receive, dtype, deadline);
+    exchange(in, send, received.data_ptr(), receive, dtype, deadline);
     at::Tensor sum = at::empty({bytes}, at::kByte);
     add_up(received, own, sum.data_ptr(), dtype, op);
     return sum;

@@ -7,7 +7,7 @@
 
 namespace argosy::comm {
 
-// `count` lanes; `divisor` counts only for Avg.
+// `count` lanes; `divisor` counts only for AVG.
 using ReduceKernel = void (*)(
     void* out,
     const void* const* inputs,

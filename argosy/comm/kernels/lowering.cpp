@@ -6,20 +6,19 @@ namespace {
 
 ReduceOp lower_bool(ReduceOp op) {
   switch (op) {
-    case ReduceOp::Sum:
-    case ReduceOp::Max:
-      return ReduceOp::BitOr;
-    case ReduceOp::Prod:
-    case ReduceOp::Min:
-      return ReduceOp::BitAnd;
+    case ReduceOp::SUM:
+    case ReduceOp::MAX:
+      return ReduceOp::BOR;
+    case ReduceOp::PROD:
+    case ReduceOp::MIN:
+      return ReduceOp::BAND;
     default:
       return op;
   }
 }
 
 bool is_bitwise(ReduceOp op) {
-  return op == ReduceOp::BitAnd || op == ReduceOp::BitOr ||
-      op == ReduceOp::BitXor;
+  return op == ReduceOp::BAND || op == ReduceOp::BOR || op == ReduceOp::BXOR;
 }
 
 } // namespace
@@ -31,11 +30,11 @@ Lowering lower(ReduceOp op, DType dtype) {
   if (is_bitwise(op)) {
     return {DType::UInt8, op, static_cast<int>(size_of(dtype))};
   }
-  if (is_complex(dtype) && op != ReduceOp::Prod) {
+  if (is_complex(dtype) && op != ReduceOp::PROD) {
     const bool single = dtype == DType::Complex64;
     return {single ? DType::Float32 : DType::Float64, op, 2};
   }
-  if (dtype == DType::Int8 && (op == ReduceOp::Sum || op == ReduceOp::Prod)) {
+  if (dtype == DType::Int8 && (op == ReduceOp::SUM || op == ReduceOp::PROD)) {
     return {DType::UInt8, op};
   }
   return {dtype, op};

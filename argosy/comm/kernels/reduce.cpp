@@ -99,7 +99,7 @@ void reduce_with(
   if (count == 0) {
     return;
   }
-  if (num_inputs == 1 && op != ReduceOp::Avg) {
+  if (num_inputs == 1 && op != ReduceOp::AVG) {
     return copy(out, inputs[0], count * size_of(dtype), options.stream_out);
   }
   const Lowering lowered = lower(op, dtype);

@@ -9,7 +9,7 @@
 namespace argosy::comm {
 
 struct ReduceOptions {
-  int divisor = 0;         // what Avg divides by; 0 stands for num_inputs
+  int divisor = 0;         // what AVG divides by; 0 stands for num_inputs
   bool stream_out = false; // write past the caches: nobody reads `out` soon
 };
 
@@ -18,7 +18,7 @@ struct ReduceOptions {
 // The value of an element depends only on the elements at its place: not on
 // `count`, alignment, chunking or instruction set. The one exception is which
 // payload survives where several NaNs meet. Float16 and BFloat16 are
-// accumulated in float and rounded once, to nearest even; Avg divides before
+// accumulated in float and rounded once, to nearest even; AVG divides before
 // that.
 //
 // Buffers need no alignment. `out` may be one of the inputs, exactly, and

@@ -23,17 +23,17 @@ std::string_view to_string(ReduceOp op) {
 
 bool is_supported(ReduceOp op, DType dtype) {
   switch (op) {
-    case ReduceOp::Sum:
-    case ReduceOp::Prod:
+    case ReduceOp::SUM:
+    case ReduceOp::PROD:
       return true;
-    case ReduceOp::Max:
-    case ReduceOp::Min:
+    case ReduceOp::MAX:
+    case ReduceOp::MIN:
       return !is_complex(dtype);
-    case ReduceOp::Avg:
+    case ReduceOp::AVG:
       return dtype != DType::Bool;
-    case ReduceOp::BitAnd:
-    case ReduceOp::BitOr:
-    case ReduceOp::BitXor:
+    case ReduceOp::BAND:
+    case ReduceOp::BOR:
+    case ReduceOp::BXOR:
       return is_integer(dtype) || dtype == DType::Bool;
   }
   return false;

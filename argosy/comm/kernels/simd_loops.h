@@ -182,31 +182,31 @@ struct Row {
 
 template <typename Format>
 constexpr void fill_floats(Row row) {
-  row.set<Format, Add>(ReduceOp::Sum);
-  row.set<Format, Larger>(ReduceOp::Max);
-  row.set<Format, Smaller>(ReduceOp::Min);
-  row.set<Format, Multiply>(ReduceOp::Prod);
-  row.set<Format, Add, true>(ReduceOp::Avg);
+  row.set<Format, Add>(ReduceOp::SUM);
+  row.set<Format, Larger>(ReduceOp::MAX);
+  row.set<Format, Smaller>(ReduceOp::MIN);
+  row.set<Format, Multiply>(ReduceOp::PROD);
+  row.set<Format, Add, true>(ReduceOp::AVG);
 }
 
-// Max and Min of T, the rest of its unsigned twin.
+// MAX and MIN of T, the rest of its unsigned twin.
 template <typename T, typename Unsigned>
 constexpr void fill_integers(Row row) {
-  row.set<Plain<T>, Larger>(ReduceOp::Max);
-  row.set<Plain<T>, Smaller>(ReduceOp::Min);
-  row.set<Integers<T, Unsigned>, Add, true>(ReduceOp::Avg);
+  row.set<Plain<T>, Larger>(ReduceOp::MAX);
+  row.set<Plain<T>, Smaller>(ReduceOp::MIN);
+  row.set<Integers<T, Unsigned>, Add, true>(ReduceOp::AVG);
 }
 
 template <typename Unsigned>
 constexpr void fill_wrapping(Row row) {
-  row.set<Plain<Unsigned>, Add>(ReduceOp::Sum);
-  row.set<Plain<Unsigned>, Multiply>(ReduceOp::Prod);
+  row.set<Plain<Unsigned>, Add>(ReduceOp::SUM);
+  row.set<Plain<Unsigned>, Multiply>(ReduceOp::PROD);
 }
 
 constexpr void fill_bits(Row row) {
-  row.set<Plain<std::uint8_t>, And>(ReduceOp::BitAnd);
-  row.set<Plain<std::uint8_t>, Or>(ReduceOp::BitOr);
-  row.set<Plain<std::uint8_t>, Xor>(ReduceOp::BitXor);
+  row.set<Plain<std::uint8_t>, And>(ReduceOp::BAND);
+  row.set<Plain<std::uint8_t>, Or>(ReduceOp::BOR);
+  row.set<Plain<std::uint8_t>, Xor>(ReduceOp::BXOR);
 }
 
 constexpr Row row(KernelTable& table, DType dtype) {
@@ -233,9 +233,9 @@ constexpr KernelTable make_table() {
   fill_floats<Half>(row(table, DType::Float16));
   fill_floats<Brain>(row(table, DType::BFloat16));
   row(table, DType::Complex64)
-      .set<Complex<float>, ComplexMultiply>(ReduceOp::Prod);
+      .set<Complex<float>, ComplexMultiply>(ReduceOp::PROD);
   row(table, DType::Complex128)
-      .set<Complex<double>, ComplexMultiply>(ReduceOp::Prod);
+      .set<Complex<double>, ComplexMultiply>(ReduceOp::PROD);
   fill_all_integers(table);
   table.stream = stream_kernel;
   return table;

@@ -22,11 +22,6 @@ namespace argosy::comm::memory {
 
 class Team;
 
-struct Reduction {
-  DType dtype;
-  ReduceOp op;
-};
-
 void barrier(Team& team, Deadline deadline);
 
 void all_reduce(

@@ -4,10 +4,19 @@
 
 #include "argosy/comm/memory/collectives.h"
 #include "argosy/comm/memory/team.h"
+#include "argosy/common/error.h"
 
 namespace argosy::comm::memory {
 
 namespace {
+
+std::vector<std::size_t> counts_of(const Blocks& blocks) {
+  std::vector<std::size_t> counts;
+  for (const Block& block : blocks) {
+    counts.push_back(block.count);
+  }
+  return counts;
+}
 
 class MemoryBackend final : public Backend {
  public:
@@ -30,21 +39,19 @@ class MemoryBackend final : public Backend {
       const void* in,
       void* out,
       std::size_t count,
-      DType dtype,
-      ReduceOp op,
+      Reduction reduction,
       Deadline deadline) override {
-    memory::all_reduce(team(), in, out, count, {dtype, op}, deadline);
+    memory::all_reduce(team(), in, out, count, reduction, deadline);
   }
 
   void reduce(
       const void* in,
       void* out,
       std::size_t count,
-      DType dtype,
-      ReduceOp op,
+      Reduction reduction,
       int root,
       Deadline deadline) override {
-    memory::reduce(team(), in, out, count, {dtype, op}, root, deadline);
+    memory::reduce(team(), in, out, count, reduction, root, deadline);
   }
 
   void broadcast(
@@ -58,52 +65,88 @@ class MemoryBackend final : public Backend {
 
   void all_gather(
       const void* in,
-      void* out,
+      const Blocks& out,
       std::size_t count,
       DType dtype,
       Deadline deadline) override {
-    memory::all_gather(team(), in, out, count, dtype, deadline);
+    const PackedBlocks packed(out, size_of(dtype), PackedBlocks::Use::Output);
+    memory::all_gather(team(), in, packed.data(), count, dtype, deadline);
+    packed.put_back();
   }
 
   void reduce_scatter(
-      const void* in,
+      const Blocks& in,
       void* out,
       std::size_t count,
-      DType dtype,
-      ReduceOp op,
+      Reduction reduction,
       Deadline deadline) override {
-    memory::reduce_scatter(team(), in, out, count, {dtype, op}, deadline);
+    const PackedBlocks packed(
+        in, size_of(reduction.dtype), PackedBlocks::Use::Input);
+    memory::reduce_scatter(
+        team(), packed.data(), out, count, reduction, deadline);
   }
 
   void all_to_all(
-      const void* in,
-      const std::vector<std::size_t>& send_counts,
-      void* out,
-      const std::vector<std::size_t>& receive_counts,
+      const Blocks& in,
+      const Blocks& out,
       DType dtype,
       Deadline deadline) override {
+    const PackedBlocks from(in, size_of(dtype), PackedBlocks::Use::Input);
+    const PackedBlocks to(out, size_of(dtype), PackedBlocks::Use::Output);
     memory::all_to_all(
-        team(), in, send_counts, out, receive_counts, dtype, deadline);
+        team(),
+        from.data(),
+        counts_of(in),
+        to.data(),
+        counts_of(out),
+        dtype,
+        deadline);
+    to.put_back();
   }
 
   void gather(
       const void* in,
-      void* out,
+      const Blocks& out,
       std::size_t count,
       DType dtype,
       int root,
       Deadline deadline) override {
-    memory::gather(team(), in, out, count, dtype, root, deadline);
+    const PackedBlocks packed(out, size_of(dtype), PackedBlocks::Use::Output);
+    memory::gather(team(), in, packed.data(), count, dtype, root, deadline);
+    packed.put_back();
   }
 
   void scatter(
-      const void* in,
+      const Blocks& in,
       void* out,
       std::size_t count,
       DType dtype,
       int root,
       Deadline deadline) override {
-    memory::scatter(team(), in, out, count, dtype, root, deadline);
+    const PackedBlocks packed(in, size_of(dtype), PackedBlocks::Use::Input);
+    memory::scatter(team(), packed.data(), out, count, dtype, root, deadline);
+  }
+
+  void send(
+      const void* /*data*/,
+      std::size_t /*count*/,
+      DType /*dtype*/,
+      int /*peer*/,
+      Deadline /*deadline*/) override {
+    throw Error("[comm.send] not yet in shared memory");
+  }
+
+  void receive(
+      void* /*data*/,
+      std::size_t /*count*/,
+      DType /*dtype*/,
+      int /*peer*/,
+      Deadline /*deadline*/) override {
+    throw Error("[comm.recv] not yet in shared memory");
+  }
+
+  int await_any_message(Deadline /*deadline*/) override {
+    throw Error("[comm.recv] not yet in shared memory");
   }
 
   void abort(const std::string& reason) override { team().abort(reason); }

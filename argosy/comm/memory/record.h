@@ -17,7 +17,7 @@ inline OpRecord record(
     std::size_t count,
     DType dtype,
     int root = -1,
-    ReduceOp op = ReduceOp::Sum) {
+    ReduceOp op = ReduceOp::SUM) {
   OpRecord result;
   result.kind = static_cast<std::uint8_t>(kind);
   result.dtype = static_cast<std::uint8_t>(dtype);

@@ -19,11 +19,6 @@ bool same_operation(const OpRecord& a, const OpRecord& b) {
       a.root == b.root && a.count == b.count && a.detail == b.detail;
 }
 
-bool reduces(OpKind kind) {
-  return kind == OpKind::AllReduce || kind == OpKind::Reduce ||
-      kind == OpKind::ReduceScatter;
-}
-
 } // namespace
 
 std::string describe(const OpRecord& record) {

@@ -1,0 +1,131 @@
+#include "argosy/comm/connect.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "argosy/comm/backend.h"
+#include "argosy/comm/c10d/c10d_backend.h"
+#include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/store_texts.h"
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/common/text.h"
+#include "argosy/world/world.h"
+
+namespace argosy::comm {
+
+namespace {
+
+using BackendPtr = std::unique_ptr<Backend>;
+
+BackendPtr connect_memory(const Members& members) {
+  return memory::make_memory_backend(
+      members.group,
+      members.rank,
+      members.size(),
+      gather_through(members.store, "memory", members.rank, members.size()));
+}
+
+BackendPtr connect_threads(const Members& members) {
+  auto backend = connect_memory(members);
+  ARGOSY_CHECK(
+      backend->name() == "inproc",
+      "[comm.connect] group ",
+      members.group,
+      " was asked to be inproc, but its ranks are not threads of one process");
+  return backend;
+}
+
+BackendPtr connect_c10d(const Members& members, bool one_host) {
+  return make_c10d_gloo_backend(
+      members.group,
+      c10::make_intrusive<c10d::PrefixStore>("c10d", members.store),
+      members.rank,
+      members.size(),
+      one_host,
+      members.deadline);
+}
+
+// Shared memory where the members can really see each other's; all of them come
+// to the same answer.
+BackendPtr connect_best(const Members& members) {
+  try {
+    return connect_memory(members);
+  } catch (const SystemError& error) {
+    log::info("[comm.connect] group ", members.group, ": ", error.what());
+    return connect_c10d(members, false);
+  }
+}
+
+// The backends of one rank's world, by name.
+class Registry {
+ public:
+  Registry() {
+    makers_ = {
+        {"auto", connect_best},
+        {"inproc", connect_threads},
+        {"shm", connect_memory},
+        {"c10d",
+         [](const Members& members) { return connect_c10d(members, true); }}};
+  }
+
+  void add(const std::string& name, MakeBackend make_backend) {
+    const std::lock_guard lock(mutex_);
+    ARGOSY_CHECK(
+        makers_.emplace(name, std::move(make_backend)).second,
+        "[comm.register_backend] there already is a backend \"",
+        name,
+        "\"");
+  }
+
+  MakeBackend find(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = makers_.find(name);
+    return found == makers_.end() ? nullptr : found->second;
+  }
+
+  std::vector<std::string> names() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [name, maker] : makers_) {
+      names.push_back(name);
+    }
+    return names;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, MakeBackend> makers_; // guarded by mutex_
+};
+
+std::shared_ptr<Registry> registry_of(World& world) {
+  return world.attached<Registry>([] { return std::make_shared<Registry>(); });
+}
+
+} // namespace
+
+void register_backend(
+    World& world, const std::string& name, MakeBackend make_backend) {
+  registry_of(world)->add(name, std::move(make_backend));
+}
+
+std::vector<std::string> backend_names(World& world) {
+  return registry_of(world)->names();
+}
+
+MakeBackend find_backend(World& world, const std::string& name) {
+  MakeBackend found = registry_of(world)->find(name);
+  ARGOSY_CHECK(
+      found != nullptr,
+      "[comm.new_group] no backend \"",
+      name,
+      "\", expected one of ",
+      join(backend_names(world), ", "));
+  return found;
+}
+
+} // namespace argosy::comm
