@@ -2,8 +2,13 @@
 
 // The umbrella for users. The library itself includes what it uses.
 
+#include "argosy/comm/call_timeout.h"
+#include "argosy/comm/coalesce.h"
+#include "argosy/comm/functional.h"
 #include "argosy/comm/group.h"
+#include "argosy/comm/objects.h"
 #include "argosy/comm/ops.h"
+#include "argosy/comm/stream.h"
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"

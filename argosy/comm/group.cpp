@@ -9,8 +9,11 @@
 #include <utility>
 
 #include "argosy/comm/backend.h"
+#include "argosy/comm/call_timeout.h"
+#include "argosy/comm/collector.h"
 #include "argosy/comm/connect.h"
 #include "argosy/comm/op.h"
+#include "argosy/comm/traffic.h"
 #include "argosy/comm/work.h"
 #include "argosy/comm/worker.h"
 #include "argosy/common/error.h"
@@ -90,6 +93,7 @@ struct Group::Impl {
   const int global_rank;
   const comm::MakeBackend make;
 
+  comm::TrafficMeter traffic;
   Lane collectives;
   std::mutex mutex;
   std::map<int, Pair> pairs; // by the peer's rank; guarded by mutex
@@ -137,6 +141,10 @@ struct Group::Impl {
         .first->second;
   }
 
+  // What carries the operations out, on whatever thread.
+  std::function<void()> runner(
+      const Setup& setup, int rank, Lane& lane, std::vector<Op> ops);
+
   Lane& lane(const Setup& setup, int rank, const Op& op) {
     switch (op.kind) {
       case comm::OpKind::Send:
@@ -169,7 +177,24 @@ int Group::get_group_rank(int global_rank) const {
   return static_cast<int>(found - setup_.ranks.begin());
 }
 
-std::shared_ptr<Work> Group::issue(Op op, bool sync) {
+std::function<void()> Group::Impl::runner(
+    const Setup& setup, int rank, Lane& lane, std::vector<Op> ops) {
+  std::size_t bytes = 0;
+  for (Op& op : ops) {
+    bytes += bytes_of(op);
+    if (is_pairwise(op.kind)) {
+      op.root = op.root > rank ? 1 : 0; // the peer's place in the pair
+    }
+  }
+  traffic.count(ops.front().kind, bytes);
+  const auto limit = CallTimeout::current().value_or(setup.timeout);
+  return [rank, &lane, limit, ops = std::move(ops)] {
+    const Deadline deadline = Deadline::after(limit);
+    comm::execute(ops, rank, lane.link->get(deadline), deadline);
+  };
+}
+
+void Group::check_member(const comm::Op& op) const {
   ARGOSY_CHECK(
       is_member(),
       "[comm.",
@@ -178,14 +203,15 @@ std::shared_ptr<Work> Group::issue(Op op, bool sync) {
       impl_->global_rank,
       " is no member of group ",
       id());
-  Lane& lane = impl_->lane(setup_, rank_, op);
-  if (is_pairwise(op.kind)) {
-    op.root = op.root > rank_ ? 1 : 0; // the peer's place in the pair
+}
+
+std::shared_ptr<Work> Group::issue(Op op, bool sync) {
+  check_member(op);
+  if (auto* collector = comm::Collector::of(*this)) {
+    return collector->add(std::move(op));
   }
-  auto run = [this, &lane, op = std::move(op)] {
-    const Deadline deadline = Deadline::after(setup_.timeout);
-    comm::execute(op, rank_, lane.link->get(deadline), deadline);
-  };
+  Lane& lane = impl_->lane(setup_, rank_, op);
+  auto run = impl_->runner(setup_, rank_, lane, {std::move(op)});
   if (!sync) {
     return lane.worker.run_later(std::move(run));
   }
@@ -193,6 +219,25 @@ std::shared_ptr<Work> Group::issue(Op op, bool sync) {
   lane.worker.run_now([&] { work->run(run); });
   work->wait();
   return work;
+}
+
+std::shared_ptr<Work> Group::issue(comm::Batch batch) {
+  check_member(batch.ops.front());
+  Lane& lane = impl_->lane(setup_, rank_, batch.ops.front());
+  auto run = impl_->runner(setup_, rank_, lane, std::move(batch.ops));
+  return lane.worker.run_later(
+      [run = std::move(run), works = std::move(batch.works)] {
+        Work whole;
+        whole.run(run);
+        for (const auto& work : works) {
+          work->run([&] { whole.wait(); });
+        }
+        whole.wait();
+      });
+}
+
+const comm::TrafficMeter& Group::traffic() const {
+  return impl_->traffic;
 }
 
 void Group::drain() {

@@ -14,8 +14,9 @@ class Work;
 class World;
 
 namespace comm {
-class Backend;
+struct Batch;
 struct Op;
+class TrafficMeter;
 } // namespace comm
 
 // Ranks that communicate with one another. Every rank of the world has the
@@ -56,6 +57,9 @@ class Group {
 
   std::chrono::milliseconds timeout() const { return setup_.timeout; }
 
+  // What this rank has issued so far.
+  const comm::TrafficMeter& traffic() const;
+
   // Ends all operations of all members with PeerLost.
   void abort(const std::string& reason);
 
@@ -63,11 +67,16 @@ class Group {
   // it throws. Throws InvalidArgument when this rank is no member.
   std::shared_ptr<Work> issue(comm::Op op, bool sync);
 
+  // Issues operations that are carried out as one; returns at once.
+  std::shared_ptr<Work> issue(comm::Batch batch);
+
   // Returns when all collectives that were issued have ended, well or not.
   void drain();
 
  private:
   struct Impl;
+
+  void check_member(const comm::Op& op) const;
 
   const Setup setup_;
   int rank_ = -1;

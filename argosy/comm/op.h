@@ -18,7 +18,8 @@ class Backend;
 struct Op {
   OpKind kind = OpKind::Barrier;
   // One tensor; or one for each rank; or one to be cut, in rank order, into
-  // parts of `in_counts` and `out_counts` elements.
+  // parts of `in_counts` and `out_counts` elements. Kinds that work in place
+  // have `in` alone.
   std::vector<at::Tensor> in;
   std::vector<at::Tensor> out;
   std::vector<std::size_t> in_counts;
@@ -30,8 +31,15 @@ struct Op {
 // "all_reduce of float32 [3, 4], sum"
 std::string describe(const Op& op);
 
-// Carries the operation out on this thread. `rank` is ours in the group; send
-// and recv go to `op.root` of the backend.
-void execute(const Op& op, int rank, Backend& backend, Deadline deadline);
+// Of this rank: the longer of both sides.
+std::size_t bytes_of(const Op& op);
+
+// Whether both can be carried out as one, with their data side by side.
+bool can_fuse(const Op& a, const Op& b);
+
+// Carries the operations out on this thread, as one: all of them can_fuse().
+// `rank` is ours in the group.
+void execute(
+    const std::vector<Op>& ops, int rank, Backend& backend, Deadline deadline);
 
 } // namespace argosy::comm

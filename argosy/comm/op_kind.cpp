@@ -17,6 +17,7 @@ std::string to_string(OpKind kind) {
       "scatter",
       "send",
       "recv"};
+  static_assert(kNames.size() == kNumOpKinds);
   return kNames.at(static_cast<std::size_t>(kind));
 }
 

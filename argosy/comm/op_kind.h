@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,6 +19,8 @@ enum class OpKind : std::uint8_t {
   Send,
   Recv,
 };
+
+inline constexpr std::size_t kNumOpKinds = 11;
 
 // As users spell it: "all_reduce".
 std::string to_string(OpKind kind);

@@ -1,0 +1,410 @@
+#include "argosy/comm/functional.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "argosy/common/error.h"
+
+namespace argosy::functional {
+
+namespace {
+
+using Map = std::function<Tensors(const Tensors&)>;
+
+// A node of the graph from a function. That runs differentiable operations, so
+// backward can itself be differentiated.
+class Node : public torch::autograd::Node {
+ public:
+  Node(torch::autograd::edge_list&& next_edges, Map backward)
+      : torch::autograd::Node(std::move(next_edges)),
+        backward_(std::move(backward)) {}
+
+  Tensors apply(Tensors&& gradients) override {
+    // Every rank takes part, also where the loss does not depend on the result.
+    for (std::uint32_t i = 0; i < num_inputs(); ++i) {
+      if (!gradients[i].defined()) {
+        gradients[i] = input_metadata(i).zeros_like();
+      }
+    }
+    return backward_(gradients);
+  }
+
+ private:
+  const Map backward_;
+};
+
+Tensors apply(const Tensors& inputs, const Map& forward, Map backward) {
+  Tensors outputs;
+  {
+    const at::NoGradGuard no_grad;
+    outputs = forward(inputs);
+  }
+  if (torch::autograd::compute_requires_grad(inputs)) {
+    const std::shared_ptr<Node> node(
+        new Node(
+            torch::autograd::collect_next_edges(inputs), std::move(backward)),
+        torch::autograd::deleteNode);
+    torch::autograd::set_history(outputs, node);
+  }
+  return outputs;
+}
+
+using TensorMap = std::function<at::Tensor(const at::Tensor&)>;
+
+at::Tensor apply(
+    const at::Tensor& tensor,
+    const TensorMap& forward,
+    const TensorMap& backward) {
+  return apply(
+      Tensors{tensor},
+      [&](const Tensors& in) { return Tensors{forward(in[0])}; },
+      [backward](const Tensors& in) { return Tensors{backward(in[0])}; })[0];
+}
+
+GroupPtr group_or_default(const GroupPtr& group) {
+  return group ? group : get_group(0);
+}
+
+at::Tensor fresh_copy(const at::Tensor& tensor) {
+  return tensor.clone(at::MemoryFormat::Contiguous);
+}
+
+void check_is_sum(ReduceOp op, const char* function) {
+  ARGOSY_CHECK(
+      op == ReduceOp::SUM || op == ReduceOp::AVG,
+      "[comm.functional.",
+      function,
+      "] ",
+      to_string(op),
+      " has no gradient here, expected sum or avg");
+}
+
+// The size of each rank's part of `dim`.
+std::int64_t part_size(
+    const at::Tensor& tensor, std::int64_t dim, const Group& group) {
+  ARGOSY_CHECK(
+      tensor.dim() > 0 && tensor.size(dim) % group.nranks() == 0,
+      "[comm.functional] dim ",
+      dim,
+      " of a tensor ",
+      tensor.sizes(),
+      " does not divide by ",
+      group.nranks(),
+      " ranks");
+  return tensor.size(dim) / group.nranks();
+}
+
+at::Tensor own_part(
+    const at::Tensor& tensor, std::int64_t dim, const Group& group) {
+  const std::int64_t size = part_size(tensor, dim, group);
+  return tensor.narrow(dim, group.rank() * size, size);
+}
+
+// With dim first, as the collectives want it.
+at::Tensor with_dim_first(const at::Tensor& tensor, std::int64_t dim) {
+  return tensor.movedim(dim, 0).contiguous();
+}
+
+at::Tensor gathered(
+    const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
+  ARGOSY_CHECK(
+      tensor.dim() > 0, "[comm.functional.all_gather] a tensor without dims");
+  const at::Tensor part = with_dim_first(tensor, dim);
+  std::vector<std::int64_t> sizes = part.sizes().vec();
+  sizes[0] *= group->nranks();
+  const at::Tensor out = at::empty(sizes, part.options());
+  argosy::all_gather(out, part, group);
+  return out.movedim(0, dim).contiguous();
+}
+
+at::Tensor scattered_sum(
+    const at::Tensor& tensor,
+    ReduceOp op,
+    const GroupPtr& group,
+    std::int64_t dim) {
+  const std::int64_t size = part_size(tensor, dim, *group);
+  const at::Tensor whole = with_dim_first(tensor, dim);
+  std::vector<std::int64_t> sizes = whole.sizes().vec();
+  sizes[0] = size;
+  const at::Tensor out = at::empty(sizes, whole.options());
+  argosy::reduce_scatter(out, whole, op, group);
+  return out.movedim(0, dim).contiguous();
+}
+
+at::Tensor averaged(const at::Tensor& tensor, ReduceOp op, const Group& group) {
+  return op == ReduceOp::AVG ? tensor / group.nranks() : tensor;
+}
+
+// Gradient to those who had the extreme value, in equal parts.
+at::Tensor extreme(
+    const at::Tensor& tensor, ReduceOp op, const GroupPtr& group) {
+  auto chosen = std::make_shared<at::Tensor>();
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) {
+        at::Tensor out = fresh_copy(in);
+        argosy::all_reduce(out, op, group);
+        *chosen = in.eq(out).to(in.scalar_type());
+        at::Tensor ties = fresh_copy(*chosen);
+        argosy::all_reduce(ties, ReduceOp::SUM, group);
+        *chosen /= ties;
+        return out;
+      },
+      [=](const at::Tensor& gradient) {
+        return functional::all_reduce(gradient, ReduceOp::SUM, group) * *chosen;
+      });
+}
+
+} // namespace
+
+at::Tensor all_reduce(
+    const at::Tensor& tensor, ReduceOp op, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  if (op == ReduceOp::MAX || op == ReduceOp::MIN) {
+    return extreme(tensor, op, members);
+  }
+  check_is_sum(op, "all_reduce");
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) {
+        at::Tensor out = fresh_copy(in);
+        argosy::all_reduce(out, op, members);
+        return out;
+      },
+      [=](const at::Tensor& gradient) {
+        return functional::all_reduce(gradient, op, members);
+      });
+}
+
+at::Tensor reduce(
+    const at::Tensor& tensor, int dst, ReduceOp op, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  check_is_sum(op, "reduce");
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) {
+        at::Tensor out = fresh_copy(in);
+        argosy::reduce(out, dst, op, members);
+        const bool receives = members->rank() == members->get_group_rank(dst);
+        return receives ? out : out.zero_();
+      },
+      [=](const at::Tensor& gradient) {
+        return averaged(
+            functional::broadcast(gradient, dst, members), op, *members);
+      });
+}
+
+at::Tensor broadcast(const at::Tensor& tensor, int src, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) {
+        at::Tensor out = fresh_copy(in);
+        argosy::broadcast(out, src, members);
+        return out;
+      },
+      [=](const at::Tensor& gradient) {
+        return functional::reduce(gradient, src, ReduceOp::SUM, members);
+      });
+}
+
+at::Tensor all_gather(
+    const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
+  const GroupPtr members = group_or_default(group);
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) { return gathered(in, members, dim); },
+      [=](const at::Tensor& gradient) {
+        return functional::reduce_scatter(
+            gradient, ReduceOp::SUM, members, dim);
+      });
+}
+
+at::Tensor reduce_scatter(
+    const at::Tensor& tensor,
+    ReduceOp op,
+    const GroupPtr& group,
+    std::int64_t dim) {
+  const GroupPtr members = group_or_default(group);
+  check_is_sum(op, "reduce_scatter");
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) { return scattered_sum(in, op, members, dim); },
+      [=](const at::Tensor& gradient) {
+        return averaged(
+            functional::all_gather(gradient, members, dim), op, *members);
+      });
+}
+
+at::Tensor gather(const at::Tensor& tensor, int dst, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  const std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  ARGOSY_CHECK(
+      !sizes.empty(), "[comm.functional.gather] a tensor without dims");
+  const bool receives = members->rank() == members->get_group_rank(dst);
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) {
+        Tensors parts;
+        argosy::gather(in, receives ? &parts : nullptr, dst, members);
+        return receives ? at::cat(parts) : in.narrow(0, 0, 0).clone();
+      },
+      [=](const at::Tensor& gradient) {
+        std::vector<std::int64_t> whole = sizes;
+        whole[0] *= members->nranks();
+        return functional::scatter(
+            receives ? gradient : at::zeros(whole, gradient.options()),
+            dst,
+            members);
+      });
+}
+
+at::Tensor scatter(const at::Tensor& tensor, int src, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  const std::int64_t rows = part_size(tensor, 0, *members);
+  const bool gives = members->rank() == members->get_group_rank(src);
+  const std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) {
+        at::Tensor out =
+            at::empty_like(in.narrow(0, 0, rows), at::MemoryFormat::Contiguous);
+        argosy::scatter(out, in.contiguous(), src, members);
+        return out;
+      },
+      [=](const at::Tensor& gradient) {
+        const at::Tensor whole = functional::gather(gradient, src, members);
+        return gives ? whole : at::zeros(sizes, gradient.options());
+      });
+}
+
+at::Tensor alltoall_single(
+    const at::Tensor& tensor,
+    const std::vector<std::int64_t>& in_split_sizes,
+    const std::vector<std::int64_t>& out_split_sizes,
+    const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) {
+        std::vector<std::int64_t> sizes = in.sizes().vec();
+        if (!out_split_sizes.empty()) {
+          sizes.at(0) = std::accumulate(
+              out_split_sizes.begin(), out_split_sizes.end(), std::int64_t{0});
+        }
+        const at::Tensor out = at::empty(sizes, in.options());
+        argosy::alltoall_single(
+            out, in, in_split_sizes, out_split_sizes, members);
+        return out;
+      },
+      [=](const at::Tensor& gradient) {
+        return functional::alltoall_single(
+            gradient, out_split_sizes, in_split_sizes, members);
+      });
+}
+
+Tensors alltoall(const Tensors& tensors, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  return apply(
+      tensors,
+      [=](const Tensors& ins) {
+        Tensors outs;
+        argosy::alltoall(outs, ins, members);
+        return outs;
+      },
+      [=](const Tensors& gradients) {
+        return functional::alltoall(gradients, members);
+      });
+}
+
+at::Tensor send(const at::Tensor& tensor, int dst, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  const at::Tensor like = tensor.detach();
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) {
+        argosy::send(in, dst, members);
+        return at::zeros({}, in.options());
+      },
+      [=](const at::Tensor& gradient) {
+        at::Tensor received =
+            at::empty_like(like, at::MemoryFormat::Contiguous);
+        argosy::recv(received, dst, members);
+        return received * gradient; // of the zero that stands for the message
+      });
+}
+
+at::Tensor recv(const at::Tensor& like, int src, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  return apply(
+      like,
+      [=](const at::Tensor& in) {
+        at::Tensor out = at::empty_like(in, at::MemoryFormat::Contiguous);
+        argosy::recv(out, src, members);
+        return out;
+      },
+      [=](const at::Tensor& gradient) {
+        argosy::send(gradient.contiguous(), src, members);
+        return at::zeros_like(gradient);
+      });
+}
+
+at::Tensor c_identity(const at::Tensor& tensor, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  return apply(
+      tensor,
+      [](const at::Tensor& in) { return in.detach(); },
+      [=](const at::Tensor& gradient) {
+        return functional::mp_allreduce(gradient, members);
+      });
+}
+
+at::Tensor mp_allreduce(const at::Tensor& tensor, const GroupPtr& group) {
+  const GroupPtr members = group_or_default(group);
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) {
+        at::Tensor out = fresh_copy(in);
+        argosy::all_reduce(out, ReduceOp::SUM, members);
+        return out;
+      },
+      [=](const at::Tensor& gradient) {
+        return functional::c_identity(gradient, members);
+      });
+}
+
+at::Tensor c_concat(
+    const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
+  const GroupPtr members = group_or_default(group);
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) { return gathered(in, members, dim); },
+      [=](const at::Tensor& gradient) {
+        return functional::c_split(gradient, members, dim);
+      });
+}
+
+at::Tensor c_split(
+    const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
+  const GroupPtr members = group_or_default(group);
+  part_size(tensor, dim, *members);
+  return apply(
+      tensor,
+      [=](const at::Tensor& in) { return own_part(in, dim, *members).clone(); },
+      [=](const at::Tensor& gradient) {
+        return functional::c_concat(gradient, members, dim);
+      });
+}
+
+} // namespace argosy::functional
