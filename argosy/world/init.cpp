@@ -22,14 +22,17 @@
 
 namespace argosy {
 
+using std::chrono::milliseconds;
+
 namespace {
 
-using std::chrono::milliseconds;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 milliseconds seconds_to_ms(double seconds) {
   return milliseconds(static_cast<long long>(seconds * 1e3));
 }
+
+} // namespace
 
 milliseconds default_timeout(const Environment& env) {
   if (const auto seconds = env.find_seconds("ARGOSY_TIMEOUT")) {
@@ -40,6 +43,8 @@ milliseconds default_timeout(const Environment& env) {
   }
   return std::chrono::minutes(30);
 }
+
+namespace {
 
 milliseconds timeout_of(const InitOptions& options) {
   const milliseconds timeout =

@@ -18,6 +18,7 @@ class Store;
 
 namespace argosy {
 
+class Environment;
 class World;
 
 struct InitOptions {
@@ -25,6 +26,9 @@ struct InitOptions {
   // waits. Unset: ARGOSY_TIMEOUT, else PADDLE_PG_TIMEOUT, else 30 minutes.
   std::optional<std::chrono::milliseconds> timeout;
 };
+
+// What the environment says about it: ARGOSY_TIMEOUT and so on.
+std::chrono::milliseconds default_timeout(const Environment& environment);
 
 // Makes this thread a rank of the job that started the process: finds out who
 // we are from the launch environment (docs/launch-environments.md), meets all

@@ -7,7 +7,7 @@ source=$1
 build=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp -r "$source/examples/01_hello" "$work/hello"
+cp -r "$source/examples/00_hello" "$work/hello"
 cd "$work"
 
 cmake --install "$build" --prefix "$work/prefix" >/dev/null

@@ -1,0 +1,237 @@
+#include "argosy/parallel/data/data_parallel.h"
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
+
+#include <optional>
+#include <unordered_set>
+
+#include "argosy/common/error.h"
+#include "argosy/parallel/data/reducer.h"
+#include "argosy/parallel/data/same_modules.h"
+
+namespace argosy::parallel {
+
+namespace {
+
+// Each tensor once, under its first name: modules may share parameters.
+NamedTensors distinct(
+    const torch::OrderedDict<std::string, at::Tensor>& named) {
+  NamedTensors result;
+  std::unordered_set<const void*> seen;
+  for (const auto& item : named) {
+    if (item.value().defined() &&
+        seen.insert(item.value().unsafeGetTensorImpl()).second) {
+      result.emplace_back(item.key(), item.value());
+    }
+  }
+  return result;
+}
+
+NamedTensors trainable(const NamedTensors& parameters) {
+  NamedTensors result;
+  for (const auto& named : parameters) {
+    if (named.second.requires_grad()) {
+      result.push_back(named);
+    }
+  }
+  return result;
+}
+
+// Names of the weights of embeddings with sparse gradients.
+std::vector<std::string> sparse_embeddings(torch::nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& item : module.named_modules("", true)) {
+    const auto* single = item.value()->as<torch::nn::EmbeddingImpl>();
+    const auto* bag = item.value()->as<torch::nn::EmbeddingBagImpl>();
+    if ((single != nullptr && single->options.sparse()) ||
+        (bag != nullptr && bag->options.sparse())) {
+      names.push_back(item.key().empty() ? "weight" : item.key() + ".weight");
+    }
+  }
+  return names;
+}
+
+Fusion fusion_of(const DataParallelOptions& options) {
+  const auto bytes = [](double megabytes) {
+    ARGOSY_CHECK(
+        megabytes >= 0,
+        "[parallel.data] a buffer size is ",
+        megabytes,
+        " MB, expected >= 0");
+    return static_cast<std::size_t>(megabytes * (1 << 20));
+  };
+  return {
+      .mode = options.fusion,
+      .bytes = bytes(options.comm_buffer_size),
+      .last_bytes = bytes(options.last_comm_buffer_size),
+      .starts = options.fusion_starts};
+}
+
+} // namespace
+
+struct DataParallelCore::Impl {
+  DataParallelOptions options;
+  GroupPtr group;
+  NamedTensors parameters;
+  NamedTensors buffers;
+  std::optional<Reducer> reducer; // none on one rank: nothing to do
+
+  bool joining = false;
+  std::int64_t steps = 0; // since join began
+
+  NamedTensors everything() const {
+    NamedTensors all = parameters;
+    all.insert(all.end(), buffers.begin(), buffers.end());
+    return all;
+  }
+
+  // How many ranks still have inputs, told by all at every forward.
+  struct Active {
+    int count;
+    bool sync; // whether the gradients of this step are averaged
+  };
+  Active share_active(bool active) {
+    at::Tensor numbers = at::zeros({2}, at::kInt);
+    auto* values = numbers.data_ptr<int>();
+    values[0] = active ? 1 : 0;
+    values[1] = active && reducer->sync() ? 1 : 0;
+    all_reduce(numbers, ReduceOp::SUM, group);
+    return {values[0], values[1] > 0};
+  }
+};
+
+DataParallelCore::DataParallelCore(
+    torch::nn::Module& module, DataParallelOptions options)
+    : impl_(new Impl) {
+  impl_->group = options.group ? options.group : get_group(0);
+  impl_->parameters = distinct(module.named_parameters(true));
+  impl_->buffers = distinct(module.named_buffers(true));
+  impl_->options = std::move(options);
+  if (impl_->group->nranks() == 1) {
+    return;
+  }
+  check_same(impl_->everything(), impl_->group);
+  share_values(
+      impl_->everything(), impl_->group->ranks().front(), impl_->group);
+  ReducerOptions reducer;
+  reducer.fusion = fusion_of(impl_->options);
+  reducer.group = impl_->group;
+  reducer.find_unused_parameters = impl_->options.find_unused_parameters;
+  reducer.static_graph = impl_->options.static_graph;
+  reducer.hook = impl_->options.hook;
+  reducer.sparse = sparse_embeddings(module);
+  reducer.sparse.insert(
+      reducer.sparse.end(),
+      impl_->options.sparse_parameters.begin(),
+      impl_->options.sparse_parameters.end());
+  impl_->reducer.emplace(trainable(impl_->parameters), std::move(reducer));
+}
+
+DataParallelCore::~DataParallelCore() = default;
+
+void DataParallelCore::before_forward() {
+  if (!impl_->reducer || !at::GradMode::is_enabled()) {
+    return;
+  }
+  if (impl_->joining) {
+    impl_->reducer->set_divisor(impl_->share_active(true).count);
+    ++impl_->steps;
+  }
+  if (impl_->options.broadcast_buffers) {
+    share_values(impl_->buffers, impl_->group->ranks().front(), impl_->group);
+  }
+}
+
+void DataParallelCore::after_forward(const Tensors& outputs) {
+  if (impl_->reducer && at::GradMode::is_enabled()) {
+    impl_->reducer->prepare(outputs);
+  }
+}
+
+void DataParallelCore::set_sync(bool sync) {
+  if (impl_->reducer) {
+    impl_->reducer->set_sync(sync);
+  }
+}
+
+bool DataParallelCore::sync() const {
+  return !impl_->reducer || impl_->reducer->sync();
+}
+
+void DataParallelCore::zero_grad() {
+  if (impl_->reducer) {
+    impl_->reducer->zero_grad();
+    return;
+  }
+  for (const auto& [name, parameter] : impl_->parameters) {
+    parameter.mutable_grad() = at::Tensor();
+  }
+}
+
+const BucketPlan& DataParallelCore::plan() const {
+  static const BucketPlan nothing;
+  return impl_->reducer ? impl_->reducer->plan() : nothing;
+}
+
+const GroupPtr& DataParallelCore::group() const {
+  return impl_->group;
+}
+
+void DataParallelCore::begin_join() {
+  ARGOSY_CHECK(
+      !impl_->options.broadcast_buffers,
+      "[parallel.data] join() cannot follow broadcast_buffers: the first rank "
+      "may have run out of inputs");
+  impl_->joining = true;
+  impl_->steps = 0;
+}
+
+void DataParallelCore::end_join() {
+  impl_->joining = false;
+  if (!impl_->reducer) {
+    return;
+  }
+  for (;;) {
+    const Impl::Active active = impl_->share_active(false);
+    if (active.count == 0) {
+      break;
+    }
+    if (active.sync) {
+      impl_->reducer->set_divisor(active.count);
+      impl_->reducer->shadow();
+    }
+  }
+  impl_->reducer->set_divisor(0);
+  // The rank with the most steps has stepped its optimizer last.
+  const std::int64_t n = impl_->group->nranks();
+  at::Tensor last = at::zeros({1}, at::kLong);
+  last.fill_(impl_->steps * n + impl_->group->rank());
+  all_reduce(last, ReduceOp::MAX, impl_->group);
+  const auto place = static_cast<std::size_t>(last.item<std::int64_t>() % n);
+  share_values(impl_->everything(), impl_->group->ranks()[place], impl_->group);
+}
+
+NoSync::NoSync(std::shared_ptr<DataParallelCore> core)
+    : core_(std::move(core)), before_(core_->sync()) {
+  core_->set_sync(false);
+}
+
+NoSync::~NoSync() {
+  core_->set_sync(before_);
+}
+
+Join::Join(std::shared_ptr<DataParallelCore> core) : core_(std::move(core)) {
+  core_->begin_join();
+}
+
+Join::~Join() = default;
+
+void Join::finish() {
+  if (!finished_) {
+    finished_ = true;
+    core_->end_join();
+  }
+}
+
+} // namespace argosy::parallel

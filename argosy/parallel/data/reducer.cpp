@@ -1,0 +1,439 @@
+#include "argosy/parallel/data/reducer.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/parallel/data/bucket_hook.h"
+#include "argosy/parallel/data/bucket_memory.h"
+#include "argosy/parallel/data/graph_walk.h"
+#include "argosy/parallel/data/sparse_average.h"
+
+namespace argosy::parallel {
+
+namespace {
+
+using torch::autograd::Node;
+
+class PostHook final : public torch::autograd::FunctionPostHook {
+ public:
+  explicit PostHook(std::function<void()> action)
+      : action_(std::move(action)) {}
+
+  Tensors operator()(
+      const Tensors& outputs, const Tensors& /*inputs*/) override {
+    action_();
+    return outputs;
+  }
+
+ private:
+  const std::function<void()> action_;
+};
+
+struct Parameter {
+  std::string name;
+  at::Tensor tensor;
+  std::shared_ptr<Node> accumulator; // kept alive for its hook
+  std::uintptr_t hook_key = 0;
+  bool sparse = false;
+
+  // Of the current plan.
+  std::size_t bucket = 0;
+  at::Tensor view; // of the bucket's memory; none for sparse gradients
+
+  // Of the current backward.
+  bool ready = false;
+  bool used = true;
+};
+
+struct BucketState {
+  BucketView view;
+  bool sparse = false;
+  std::vector<std::size_t> parameters;
+  std::size_t pending = 0; // gradients that are not there yet
+};
+
+ParameterInfo info_of(const Parameter& parameter) {
+  return {
+      .name = parameter.name,
+      .count = static_cast<std::size_t>(parameter.tensor.numel()),
+      .element = static_cast<std::size_t>(parameter.tensor.element_size()),
+      .type = c10::toString(parameter.tensor.scalar_type()),
+      .sparse = parameter.sparse};
+}
+
+} // namespace
+
+struct Reducer::Impl {
+  explicit Impl(ReducerOptions its_options)
+      : options(std::move(its_options)),
+        hook(options.hook ? options.hook : make_all_reduce_hook()) {}
+
+  const ReducerOptions options;
+  const std::shared_ptr<BucketHook> hook;
+  std::vector<Parameter> parameters;
+  BucketPlan plan;
+  std::vector<BucketState> buckets;
+  int divisor = 0;
+  bool sync = true;
+
+  // Of the current backward.
+  bool under_way = false;
+  std::size_t next_bucket = 0; // to be started
+  std::vector<std::size_t> ready_order;
+  at::Tensor used_mask; // only with find_unused_parameters
+  WorkPtr mask_work;
+
+  bool order_is_known = false;
+  bool unused_is_known = false; // of a static graph
+
+  void add(const NamedTensor& named);
+  std::vector<ParameterInfo> infos() const;
+  void lay_out(const BucketPlan& new_plan);
+  void find_unused(const Tensors& outputs);
+  void on_gradient(std::size_t index);
+  void begin_backward();
+  void mark_ready(std::size_t index);
+  void take_gradient(Parameter& parameter);
+  void start_full_buckets();
+  void start_bucket(BucketState& bucket);
+  void finish_backward();
+  void finish_bucket(BucketState& bucket);
+  void check_all_started() const;
+  void adopt_gradients();
+  void share_used_mask();
+  void follow_observed_order();
+};
+
+void Reducer::Impl::add(const NamedTensor& named) {
+  Parameter parameter;
+  parameter.name = named.first;
+  parameter.tensor = named.second;
+  parameter.sparse =
+      std::find(options.sparse.begin(), options.sparse.end(), named.first) !=
+      options.sparse.end();
+  parameter.accumulator =
+      torch::autograd::impl::grad_accumulator(parameter.tensor);
+  const std::size_t index = parameters.size();
+  parameter.hook_key = parameter.accumulator->add_post_hook(
+      std::make_unique<PostHook>([this, index] { on_gradient(index); }));
+  parameters.push_back(std::move(parameter));
+}
+
+std::vector<ParameterInfo> Reducer::Impl::infos() const {
+  std::vector<ParameterInfo> result;
+  for (const Parameter& parameter : parameters) {
+    result.push_back(info_of(parameter));
+  }
+  return result;
+}
+
+// Memory for the plan; gradients that exist move into it.
+void Reducer::Impl::lay_out(const BucketPlan& new_plan) {
+  std::vector<BucketState> fresh;
+  for (const Bucket& bucket : new_plan.buckets) {
+    BucketState state;
+    state.view.index = fresh.size();
+    state.sparse = bucket.sparse;
+    if (!bucket.sparse) {
+      state.view.flat = bucket_memory(
+          bucket.count,
+          parameters[bucket.entries.front().parameter].tensor.scalar_type(),
+          options.group);
+    }
+    for (const BucketEntry& entry : bucket.entries) {
+      Parameter& parameter = parameters[entry.parameter];
+      parameter.bucket = fresh.size();
+      state.parameters.push_back(entry.parameter);
+      if (bucket.sparse) {
+        continue;
+      }
+      const at::Tensor before = parameter.view;
+      parameter.view =
+          bucket_part(state.view.flat, entry.begin, parameter.tensor.sizes());
+      state.view.gradients.push_back(parameter.view);
+      if (before.defined() && parameter.tensor.grad().is_same(before)) {
+        parameter.view.copy_(before);
+        parameter.tensor.mutable_grad() = parameter.view;
+      }
+    }
+    fresh.push_back(std::move(state));
+  }
+  plan = new_plan;
+  buckets = std::move(fresh);
+}
+
+void Reducer::Impl::find_unused(const Tensors& outputs) {
+  if (unused_is_known) {
+    return;
+  }
+  const auto reached = reachable_nodes(outputs);
+  for (Parameter& parameter : parameters) {
+    parameter.used = reached.count(parameter.accumulator.get()) > 0;
+  }
+  unused_is_known = options.static_graph;
+}
+
+void Reducer::Impl::on_gradient(std::size_t index) {
+  if (!sync) {
+    return;
+  }
+  ARGOSY_CHECK(
+      !at::GradMode::is_enabled(),
+      "[parallel.data] backward with create_graph (double backward) cannot be "
+      "averaged over the ranks: use no_sync() and all_reduce the gradients "
+      "yourself");
+  if (!under_way) {
+    begin_backward();
+  }
+  ARGOSY_CHECK(
+      !parameters[index].ready,
+      "[parallel.data] the gradient of ",
+      parameters[index].name,
+      " became ready twice in one backward: reentrant backward (recomputation) "
+      "of shared parameters needs no_sync() and an all_reduce of your own");
+  parameters[index].used = true;
+  ready_order.push_back(index);
+  mark_ready(index);
+  start_full_buckets();
+}
+
+void Reducer::Impl::begin_backward() {
+  under_way = true;
+  next_bucket = 0;
+  ready_order.clear();
+  for (Parameter& parameter : parameters) {
+    parameter.ready = false;
+  }
+  for (BucketState& bucket : buckets) {
+    bucket.pending = bucket.parameters.size();
+  }
+  torch::autograd::Engine::get_default_engine().queue_callback(
+      [this] { finish_backward(); });
+  if (options.find_unused_parameters) {
+    share_used_mask();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (!parameters[i].used) {
+        mark_ready(i);
+      }
+    }
+  }
+}
+
+// Which parameters any rank uses; the answer is needed at the end.
+void Reducer::Impl::share_used_mask() {
+  used_mask =
+      at::zeros({static_cast<std::int64_t>(parameters.size())}, at::kInt);
+  auto* mask = used_mask.data_ptr<int>();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    mask[i] = parameters[i].used ? 1 : 0;
+  }
+  mask_work = all_reduce(used_mask, ReduceOp::MAX, options.group, false);
+}
+
+void Reducer::Impl::mark_ready(std::size_t index) {
+  Parameter& parameter = parameters[index];
+  parameter.ready = true;
+  take_gradient(parameter);
+  --buckets[parameter.bucket].pending;
+}
+
+// Puts the gradient into the bucket, unless it was added up there already.
+void Reducer::Impl::take_gradient(Parameter& parameter) {
+  const at::Tensor& gradient = parameter.tensor.grad();
+  if (gradient.defined() && gradient.is_sparse() != parameter.sparse) {
+    throw InvalidArgument(
+        str("[parallel.data] the gradient of ",
+            parameter.name,
+            " is ",
+            gradient.is_sparse() ? "sparse" : "dense",
+            ", which the wrapper was not told: see "
+            "DataParallelOptions::sparse_parameters"));
+  }
+  if (parameter.sparse) {
+    return;
+  }
+  if (!gradient.defined()) {
+    parameter.view.zero_();
+  } else if (gradient.data_ptr() != parameter.view.data_ptr()) {
+    const at::NoGradGuard no_grad;
+    parameter.view.copy_(gradient);
+  }
+}
+
+void Reducer::Impl::start_full_buckets() {
+  while (next_bucket < buckets.size() && buckets[next_bucket].pending == 0) {
+    start_bucket(buckets[next_bucket++]);
+  }
+}
+
+void Reducer::Impl::start_bucket(BucketState& bucket) {
+  if (!bucket.sparse) {
+    hook->start(bucket.view, options.group);
+  }
+}
+
+void Reducer::Impl::check_all_started() const {
+  if (next_bucket == buckets.size()) {
+    return;
+  }
+  std::vector<std::string> missing;
+  for (const Parameter& parameter : parameters) {
+    if (!parameter.ready) {
+      missing.push_back(parameter.name);
+    }
+  }
+  throw InvalidArgument(
+      str("[parallel.data] backward ended without a gradient for ",
+          join(missing, ", "),
+          ": the loss does not depend on them. Set find_unused_parameters, or "
+          "leave them out by requires_grad_(false)"));
+}
+
+void Reducer::Impl::finish_backward() {
+  under_way = false;
+  check_all_started();
+  for (BucketState& bucket : buckets) {
+    finish_bucket(bucket);
+  }
+  adopt_gradients();
+  follow_observed_order();
+}
+
+void Reducer::Impl::finish_bucket(BucketState& bucket) {
+  const at::NoGradGuard no_grad;
+  if (bucket.sparse) {
+    Parameter& parameter = parameters[bucket.parameters.front()];
+    parameter.tensor.mutable_grad() = average_sparse(
+        parameter.tensor.grad(), parameter.tensor, options.group);
+    return;
+  }
+  hook->finish(bucket.view, options.group);
+  if (divisor > 0) {
+    bucket.view.flat.mul_(
+        static_cast<double>(options.group->nranks()) / divisor);
+  }
+}
+
+// The averages become the gradients, without a copy. What no rank used keeps
+// the gradient that it had.
+void Reducer::Impl::adopt_gradients() {
+  if (mask_work) {
+    mask_work->wait();
+    mask_work = nullptr;
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Parameter& parameter = parameters[i];
+    const bool used_by_any = !used_mask.defined() ||
+        used_mask.data_ptr<int>()[static_cast<std::int64_t>(i)] != 0;
+    if (!parameter.sparse && used_by_any) {
+      parameter.tensor.mutable_grad() = parameter.view;
+    }
+  }
+  used_mask = at::Tensor();
+}
+
+// Once: buckets in the order in which the first backward had the gradients.
+// Rank 0's order, so that all ranks have the same.
+void Reducer::Impl::follow_observed_order() {
+  if (order_is_known || options.find_unused_parameters ||
+      ready_order.size() != parameters.size()) {
+    return;
+  }
+  order_is_known = true;
+  at::Tensor order =
+      at::empty({static_cast<std::int64_t>(parameters.size())}, at::kLong);
+  auto* places = order.data_ptr<std::int64_t>();
+  std::copy(ready_order.begin(), ready_order.end(), places);
+  broadcast(order, options.group->ranks().front(), options.group);
+  const BucketPlan better = plan_buckets(
+      infos(),
+      std::vector<std::size_t>(places, places + order.numel()),
+      options.fusion);
+  if (better != plan) {
+    lay_out(better);
+  }
+}
+
+Reducer::Reducer(std::vector<NamedTensor> parameters, ReducerOptions options)
+    : impl_(new Impl(std::move(options))) {
+  for (const NamedTensor& named : parameters) {
+    impl_->add(named);
+  }
+  impl_->lay_out(plan_buckets(
+      impl_->infos(),
+      expected_order(parameters.size()),
+      impl_->options.fusion));
+}
+
+Reducer::~Reducer() {
+  for (const Parameter& parameter : impl_->parameters) {
+    parameter.accumulator->del_post_hook(parameter.hook_key);
+  }
+}
+
+void Reducer::prepare(const Tensors& outputs) {
+  ARGOSY_CHECK(
+      !impl_->under_way,
+      "[parallel.data] the last backward did not come to its end");
+  if (impl_->options.find_unused_parameters && impl_->sync) {
+    impl_->find_unused(outputs);
+  }
+}
+
+void Reducer::set_sync(bool sync) {
+  impl_->sync = sync;
+}
+
+bool Reducer::sync() const {
+  return impl_->sync;
+}
+
+void Reducer::set_divisor(int divisor) {
+  impl_->divisor = divisor;
+}
+
+void Reducer::shadow() {
+  if (impl_->options.find_unused_parameters) {
+    for (Parameter& parameter : impl_->parameters) {
+      parameter.used = false;
+    }
+    impl_->share_used_mask();
+  }
+  for (Parameter& parameter : impl_->parameters) {
+    parameter.tensor.mutable_grad() = at::Tensor();
+  }
+  for (BucketState& bucket : impl_->buckets) {
+    if (!bucket.sparse) {
+      bucket.view.flat.zero_();
+    }
+    impl_->start_bucket(bucket);
+  }
+  for (BucketState& bucket : impl_->buckets) {
+    impl_->finish_bucket(bucket);
+  }
+  impl_->adopt_gradients();
+  impl_->ready_order = expected_order(impl_->parameters.size());
+  impl_->follow_observed_order(); // with those who had gradients
+}
+
+const BucketPlan& Reducer::plan() const {
+  return impl_->plan;
+}
+
+void Reducer::zero_grad() {
+  for (Parameter& parameter : impl_->parameters) {
+    parameter.tensor.mutable_grad() = at::Tensor();
+  }
+}
+
+} // namespace argosy::parallel

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "argosy/comm/ops.h"
+
+namespace argosy::parallel {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Throws InvalidArgument, on all ranks, when the tensors of a rank differ from
+// those of the group's first in name, shape or type; names the first that does.
+void check_same(const NamedTensors& tensors, const GroupPtr& group);
+
+// Gives all ranks the values of `source` (a global rank).
+void share_values(
+    const NamedTensors& tensors, int source, const GroupPtr& group);
+
+} // namespace argosy::parallel
