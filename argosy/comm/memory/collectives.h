@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
+#include "argosy/comm/blocks.h"
 #include "argosy/comm/kernels/dtype.h"
 #include "argosy/comm/kernels/reduce_op.h"
 #include "argosy/common/deadline.h"
@@ -50,31 +50,29 @@ void broadcast(
     int root,
     Deadline deadline);
 
-// `in` has `count` elements, `out` that many from each rank.
+// `out` has a block of `count` elements for each rank.
 void all_gather(
     Team& team,
     const void* in,
-    void* out,
+    const Blocks& out,
     std::size_t count,
     DType dtype,
     Deadline deadline);
 
-// `in` has `count` elements for each rank, `out` has `count`.
+// `in` has a block of `count` elements for each rank.
 void reduce_scatter(
     Team& team,
-    const void* in,
+    const Blocks& in,
     void* out,
     std::size_t count,
     Reduction reduction,
     Deadline deadline);
 
-// Element counts for and from each rank; the data lies packed in rank order.
+// Blocks of any size; what a rank sends to another is what that one expects.
 void all_to_all(
     Team& team,
-    const void* in,
-    const std::vector<std::size_t>& send_counts,
-    void* out,
-    const std::vector<std::size_t>& receive_counts,
+    const Blocks& in,
+    const Blocks& out,
     DType dtype,
     Deadline deadline);
 
@@ -82,7 +80,7 @@ void all_to_all(
 void gather(
     Team& team,
     const void* in,
-    void* out,
+    const Blocks& out,
     std::size_t count,
     DType dtype,
     int root,
@@ -91,7 +89,7 @@ void gather(
 // `in` matters on the root only.
 void scatter(
     Team& team,
-    const void* in,
+    const Blocks& in,
     void* out,
     std::size_t count,
     DType dtype,

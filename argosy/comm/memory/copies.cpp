@@ -1,10 +1,8 @@
 // The collectives that move data without adding: broadcast, all_gather,
-// all_to_all, gather, scatter, barrier.
+// all_to_all, gather, scatter, barrier. All are one exchange of blocks.
 
 #include <cstring>
-#include <numeric>
 
-#include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/collectives.h"
 #include "argosy/comm/memory/record.h"
 #include "argosy/comm/memory/rounds.h"
@@ -21,18 +19,262 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
   }
 }
 
-std::byte* at(void* base, std::size_t offset) {
-  return static_cast<std::byte*>(base) + offset;
+// Whether every rank that gives gives the same to all who take.
+bool same_for_all(OpKind kind) {
+  return kind != OpKind::Scatter && kind != OpKind::AllToAll;
 }
 
-const std::byte* at(const void* base, std::size_t offset) {
-  return static_cast<const std::byte*>(base) + offset;
+// What a rank tells of its blocks for and from one peer, in its small window.
+struct BlockOffer {
+  Place place = 0;
+  std::uint64_t given = 0; // elements
+  std::uint64_t expected = 0;
+};
+
+// Each rank gives a block to each and takes one from each; those of no elements
+// are nothing. The data comes from the giver's small window, straight from its
+// buffer, or in rounds through windows.
+class Exchange {
+ public:
+  Exchange(Team& team, const OpRecord& mine, Blocks give, Blocks take)
+      : team_(team),
+        mine_(mine),
+        same_(same_for_all(static_cast<OpKind>(mine.kind))),
+        element_(size_of(static_cast<DType>(mine.dtype))),
+        give_(std::move(give)),
+        take_(std::move(take)) {
+    for (const int peer : others_first_neighbour(team)) {
+      if (give_[peer].count > 0) {
+        shared_ = give_[peer];
+      }
+    }
+  }
+
+  void run(Deadline deadline) {
+    offer_blocks();
+    team_.enter(mine_, deadline);
+    if (!same_) {
+      check_counts();
+    }
+    const int self = team_.rank();
+    copy_bytes(take_[self].data, give_[self].data, bytes(take_[self]));
+    if (needs_rounds()) {
+      run_staged(deadline);
+      return;
+    }
+    for (const int peer : others_first_neighbour(team_)) {
+      take_from(peer);
+    }
+    if (!all_in_windows()) {
+      leave_together(team_, deadline);
+    }
+  }
+
+ private:
+  std::size_t bytes(const Block& block) const { return block.count * element_; }
+
+  const Block& given_to(int peer) const {
+    return same_ ? shared_ : give_[static_cast<std::size_t>(peer)];
+  }
+
+  std::size_t given_bytes() const {
+    return same_ ? bytes(shared_) : total_count(give_) * element_;
+  }
+
+  // The window has the offers, if blocks differ, then the blocks, packed.
+  std::size_t offers_bytes() const {
+    return same_ ? 0 : give_.size() * sizeof(BlockOffer);
+  }
+
+  const BlockOffer* offers_of(int rank) const {
+    return reinterpret_cast<const BlockOffer*>(team_.small_window(rank));
+  }
+
+  void offer_blocks() {
+    std::byte* window = team_.next_small_window();
+    ARGOSY_ASSERT(offers_bytes() + kSmallBytes <= kWindowBytes);
+    mine_.reach = Reach::Seen;
+    const std::size_t total = given_bytes();
+    mine_.in_window = is_small(total) ? 1 : 0;
+    for (int peer = 0; peer < team_.size(); ++peer) {
+      const Block& block = give_[static_cast<std::size_t>(peer)];
+      const Offer place = offer(team_, block.data);
+      if (peer != team_.rank() && block.count > 0) {
+        mine_.in = place.place;
+        mine_.reach = std::min(mine_.reach, reach_of(peer, place.reach));
+      }
+      if (!same_) {
+        reinterpret_cast<BlockOffer*>(window)[peer] = {
+            place.place,
+            block.count,
+            take_[static_cast<std::size_t>(peer)].count};
+      }
+    }
+    if (mine_.in_window != 0) {
+      put_small(window + offers_bytes());
+    }
+  }
+
+  Reach reach_of(int peer, Reach reach) const {
+    const Block& to = take_[static_cast<std::size_t>(peer)];
+    if (to.count > 0 && given_to(peer).data == to.data) {
+      return Reach::Hidden; // it is overwritten while others read it
+    }
+    // Between processes, windows keep both the root's core and the others'
+    // busy; fetching would use the latter alone.
+    const bool worth_fetching = given_bytes() >= kFetchBytes &&
+        static_cast<OpKind>(mine_.kind) != OpKind::Broadcast;
+    return reach == Reach::Fetched && !worth_fetching ? Reach::Hidden : reach;
+  }
+
+  void put_small(std::byte* place) const {
+    if (same_) {
+      copy_bytes(place, shared_.data, given_bytes());
+      return;
+    }
+    for (const Block& block : give_) {
+      copy_bytes(place, block.data, bytes(block));
+      place += bytes(block);
+    }
+  }
+
+  void check_counts() {
+    for (int from = 0; from < team_.size(); ++from) {
+      for (int to = 0; to < team_.size(); ++to) {
+        const std::size_t sent = offers_of(from)[to].given;
+        const std::size_t expected = offers_of(to)[from].expected;
+        if (sent != expected) {
+          team_.disagree(
+              str("rank ",
+                  from,
+                  " sends ",
+                  sent,
+                  " elements to rank ",
+                  to,
+                  ", which expects ",
+                  expected));
+        }
+      }
+    }
+  }
+
+  bool all_in_windows() const {
+    for (int peer = 0; peer < team_.size(); ++peer) {
+      if (team_.record_of(peer).in_window == 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool needs_rounds() const {
+    for (int peer = 0; peer < team_.size(); ++peer) {
+      const OpRecord& theirs = team_.record_of(peer);
+      if (theirs.in_window == 0 && theirs.reach == Reach::Hidden) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void take_from(int peer) {
+    const Block& to = take_[static_cast<std::size_t>(peer)];
+    const OpRecord& theirs = team_.record_of(peer);
+    if (to.count == 0) {
+      return;
+    }
+    if (theirs.in_window != 0) {
+      copy_bytes(to.data, in_small_window(peer), bytes(to));
+      return;
+    }
+    const Place place = same_ ? theirs.in : offers_of(peer)[team_.rank()].place;
+    team_.fetch(peer, to.data, place, bytes(to));
+  }
+
+  const std::byte* in_small_window(int peer) const {
+    const std::byte* place = team_.small_window(peer) + offers_bytes();
+    for (int before = 0; !same_ && before < team_.rank(); ++before) {
+      place += offers_of(peer)[before].given * element_;
+    }
+    return place;
+  }
+
+  // Bytes of the longest block of all, which sets the number of rounds.
+  std::size_t longest() const {
+    if (same_) {
+      return mine_.count * element_;
+    }
+    std::size_t most = 0;
+    for (int from = 0; from < team_.size(); ++from) {
+      for (int to = 0; to < team_.size(); ++to) {
+        most = std::max<std::size_t>(most, offers_of(from)[to].given);
+      }
+    }
+    return most * element_;
+  }
+
+  void run_staged(Deadline deadline) {
+    const auto n = static_cast<std::size_t>(team_.size());
+    // A round carries a part of every block.
+    const std::size_t per_block =
+        same_ ? kRoundBytes : kRoundBytes / n / kLine * kLine;
+    ARGOSY_ASSERT(per_block > 0);
+    const auto part = [&](const Block& block, std::uint32_t round) {
+      const std::size_t begin = std::min(bytes(block), round * per_block);
+      return Slice{begin, std::min(per_block, bytes(block) - begin)};
+    };
+    const auto place = [&](int peer) {
+      return same_ ? 0 : per_block * static_cast<std::size_t>(peer);
+    };
+    run_rounds(
+        team_,
+        rounds_for(longest(), per_block),
+        [&](std::uint32_t round, std::byte* window) {
+          for (const int peer :
+               same_ ? std::vector<int>{0} : others_first_neighbour(team_)) {
+            const Block& block = given_to(peer);
+            const Slice piece = part(block, round);
+            copy_bytes(
+                window + place(peer),
+                static_cast<const std::byte*>(block.data) + piece.begin,
+                piece.count);
+          }
+        },
+        [&](std::uint32_t round, int index) {
+          for (const int peer : others_first_neighbour(team_)) {
+            const Block& block = take_[static_cast<std::size_t>(peer)];
+            const Slice piece = part(block, round);
+            copy_bytes(
+                static_cast<std::byte*>(block.data) + piece.begin,
+                team_.window(peer, index) + place(team_.rank()),
+                piece.count);
+          }
+        },
+        deadline);
+  }
+
+  Team& team_;
+  OpRecord mine_;
+  const bool same_;
+  const std::size_t element_;
+  const Blocks give_; // to each rank
+  const Blocks take_; // from each rank
+  Block shared_;      // what all who take from us take, if that is the same
+};
+
+// Blocks of which only that of `rank` is something.
+Blocks only(const Team& team, int rank, Block block) {
+  Blocks blocks(static_cast<std::size_t>(team.size()));
+  blocks[static_cast<std::size_t>(rank)] = block;
+  return blocks;
 }
 
-// The part of [0, bytes) that a round moves.
-Slice part_of(std::size_t bytes, std::uint32_t round, std::size_t per_round) {
-  const std::size_t begin = round * per_round;
-  return {begin, std::min(per_round, bytes - begin)};
+Blocks to_all(const Team& team, Block block) {
+  return Blocks(static_cast<std::size_t>(team.size()), block);
+}
+
+Block block_of(const void* data, std::size_t count) {
+  return {const_cast<void*>(data), count};
 }
 
 } // namespace
@@ -48,316 +290,71 @@ void broadcast(
     DType dtype,
     int root,
     Deadline deadline) {
-  const std::size_t bytes = count * size_of(dtype);
-  OpRecord mine = record(OpKind::Broadcast, count, dtype, root);
   const bool is_root = team.rank() == root;
-  if (is_small(bytes)) {
-    if (is_root) {
-      copy_bytes(team.next_small_window(), data, bytes);
-    }
-    team.enter(mine, deadline);
-    if (!is_root) {
-      copy_bytes(data, team.small_window(root), bytes);
-    }
-    return;
-  }
-  // Between processes, windows keep both the root's core and the others' busy;
-  // fetching would use the latter alone.
-  offer(team, mine, data, data, 0);
-  team.enter(mine, deadline);
-  if (team.all_direct()) {
-    if (!is_root) {
-      team.fetch(root, data, team.record_of(root).in, bytes);
-    }
-    leave_together(team, deadline);
-    return;
-  }
-  run_rounds(
+  const Blocks nothing = to_all(team, {});
+  const Block all{data, count};
+  Exchange(
       team,
-      rounds_for(bytes, kRoundBytes),
-      [&](std::uint32_t round, std::byte* window) {
-        if (is_root) {
-          const Slice part = part_of(bytes, round, kRoundBytes);
-          copy_bytes(window, at(data, part.begin), part.count);
-        }
-      },
-      [&](std::uint32_t round, int index) {
-        if (!is_root) {
-          const Slice part = part_of(bytes, round, kRoundBytes);
-          copy_bytes(
-              at(data, part.begin), team.window(root, index), part.count);
-        }
-      },
-      deadline);
+      record(OpKind::Broadcast, count, dtype, root),
+      is_root ? to_all(team, all) : nothing,
+      is_root ? nothing : only(team, root, all))
+      .run(deadline);
 }
 
 void all_gather(
     Team& team,
     const void* in,
-    void* out,
+    const Blocks& out,
     std::size_t count,
     DType dtype,
     Deadline deadline) {
-  const std::size_t bytes = count * size_of(dtype);
-  OpRecord mine = record(OpKind::AllGather, count, dtype);
-  const auto place = [&](int peer) { return at(out, bytes * peer); };
-  if (is_small(bytes)) {
-    copy_bytes(team.next_small_window(), in, bytes);
-    team.enter(mine, deadline);
-    for (int peer = 0; peer < team.size(); ++peer) {
-      copy_bytes(place(peer), team.small_window(peer), bytes);
-    }
-    return;
-  }
-  offer(team, mine, in, out, bytes);
-  team.enter(mine, deadline);
-  if (team.all_direct()) {
-    for (int peer : others_first_neighbour(team)) {
-      team.fetch(peer, place(peer), team.record_of(peer).in, bytes);
-    }
-    copy_bytes(place(team.rank()), in, bytes);
-    leave_together(team, deadline);
-    return;
-  }
-  run_rounds(
+  Exchange(
       team,
-      rounds_for(bytes, kRoundBytes),
-      [&](std::uint32_t round, std::byte* window) {
-        const Slice part = part_of(bytes, round, kRoundBytes);
-        copy_bytes(window, at(in, part.begin), part.count);
-        copy_bytes(place(team.rank()) + part.begin, window, part.count);
-      },
-      [&](std::uint32_t round, int index) {
-        const Slice part = part_of(bytes, round, kRoundBytes);
-        for (int peer : others_first_neighbour(team)) {
-          copy_bytes(
-              place(peer) + part.begin, team.window(peer, index), part.count);
-        }
-      },
-      deadline);
+      record(OpKind::AllGather, count, dtype),
+      to_all(team, block_of(in, count)),
+      out)
+      .run(deadline);
 }
 
 void gather(
     Team& team,
     const void* in,
-    void* out,
+    const Blocks& out,
     std::size_t count,
     DType dtype,
     int root,
     Deadline deadline) {
-  const std::size_t bytes = count * size_of(dtype);
-  OpRecord mine = record(OpKind::Gather, count, dtype, root);
-  const bool is_root = team.rank() == root;
-  const auto place = [&](int peer) { return at(out, bytes * peer); };
-  offer(team, mine, in, out, bytes);
-  team.enter(mine, deadline);
-  if (is_root) {
-    copy_bytes(place(root), in, bytes);
-  }
-  if (team.all_direct()) {
-    for (int peer : others_first_neighbour(team)) {
-      if (is_root) {
-        team.fetch(peer, place(peer), team.record_of(peer).in, bytes);
-      }
-    }
-    leave_together(team, deadline);
-    return;
-  }
-  run_rounds(
+  Exchange(
       team,
-      rounds_for(bytes, kRoundBytes),
-      [&](std::uint32_t round, std::byte* window) {
-        if (!is_root) {
-          const Slice part = part_of(bytes, round, kRoundBytes);
-          copy_bytes(window, at(in, part.begin), part.count);
-        }
-      },
-      [&](std::uint32_t round, int index) {
-        if (is_root) {
-          const Slice part = part_of(bytes, round, kRoundBytes);
-          for (int peer : others_first_neighbour(team)) {
-            copy_bytes(
-                place(peer) + part.begin, team.window(peer, index), part.count);
-          }
-        }
-      },
-      deadline);
+      record(OpKind::Gather, count, dtype, root),
+      only(team, root, block_of(in, count)),
+      team.rank() == root ? out : to_all(team, {}))
+      .run(deadline);
 }
 
 void scatter(
     Team& team,
-    const void* in,
+    const Blocks& in,
     void* out,
     std::size_t count,
     DType dtype,
     int root,
     Deadline deadline) {
-  const std::size_t bytes = count * size_of(dtype);
-  OpRecord mine = record(OpKind::Scatter, count, dtype, root);
-  const bool is_root = team.rank() == root;
-  const auto n = static_cast<std::size_t>(team.size());
-  offer(team, mine, in, out, bytes);
-  team.enter(mine, deadline);
-  if (is_root) {
-    copy_bytes(out, at(in, bytes * root), bytes);
-  }
-  if (team.all_direct()) {
-    if (!is_root) {
-      team.fetch(
-          root, out, team.record_of(root).in + bytes * team.rank(), bytes);
-    }
-    leave_together(team, deadline);
-    return;
-  }
-  // A round carries a part for every rank.
-  const std::size_t per_rank = std::max<std::size_t>(kRoundBytes / n, 1);
-  run_rounds(
+  Exchange(
       team,
-      rounds_for(bytes, per_rank),
-      [&](std::uint32_t round, std::byte* window) {
-        if (is_root) {
-          const Slice part = part_of(bytes, round, per_rank);
-          for (int peer : others_first_neighbour(team)) {
-            copy_bytes(
-                window + per_rank * peer,
-                at(in, bytes * peer + part.begin),
-                part.count);
-          }
-        }
-      },
-      [&](std::uint32_t round, int index) {
-        if (!is_root) {
-          const Slice part = part_of(bytes, round, per_rank);
-          copy_bytes(
-              at(out, part.begin),
-              team.window(root, index) + per_rank * team.rank(),
-              part.count);
-        }
-      },
-      deadline);
+      record(OpKind::Scatter, count, dtype, root),
+      team.rank() == root ? in : to_all(team, {}),
+      only(team, root, {out, count}))
+      .run(deadline);
 }
-
-namespace {
-
-std::vector<std::size_t> offsets_of(
-    const std::vector<std::size_t>& counts, std::size_t element) {
-  std::vector<std::size_t> offsets(counts.size() + 1, 0);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    offsets[i + 1] = offsets[i] + counts[i] * element;
-  }
-  return offsets;
-}
-
-// Each rank tells what it sends and expects, so that all see any disagreement.
-// Returns the longest message of all, which sets the number of rounds.
-std::size_t agree_on_counts(
-    Team& team,
-    const OpRecord& mine,
-    const std::vector<std::size_t>& send_counts,
-    const std::vector<std::size_t>& receive_counts,
-    Deadline deadline) {
-  const auto n = static_cast<std::size_t>(team.size());
-  const std::size_t bytes = n * sizeof(std::size_t);
-  ARGOSY_ASSERT(2 * bytes <= kWindowBytes);
-  std::memcpy(team.next_small_window(), send_counts.data(), bytes);
-  std::memcpy(team.next_small_window() + bytes, receive_counts.data(), bytes);
-  team.enter(mine, deadline);
-  const auto counts = [&](int rank) {
-    return reinterpret_cast<const std::size_t*>(team.small_window(rank));
-  };
-  std::size_t longest = 0;
-  for (int from = 0; from < team.size(); ++from) {
-    for (int to = 0; to < team.size(); ++to) {
-      const std::size_t sent = counts(from)[to];
-      const std::size_t expected =
-          counts(to)[n + static_cast<std::size_t>(from)];
-      if (sent != expected) {
-        team.disagree(
-            str("rank ",
-                from,
-                " sends ",
-                sent,
-                " elements to rank ",
-                to,
-                ", which expects ",
-                expected));
-      }
-      longest = std::max(longest, sent);
-    }
-  }
-  return longest;
-}
-
-// Elements that `peer` sends to ranks before this one, as it told on entering.
-std::size_t elements_before(const Team& team, int peer) {
-  const auto* sent =
-      reinterpret_cast<const std::size_t*>(team.small_window(peer));
-  return std::accumulate(sent, sent + team.rank(), std::size_t{0});
-}
-
-} // namespace
 
 void all_to_all(
     Team& team,
-    const void* in,
-    const std::vector<std::size_t>& send_counts,
-    void* out,
-    const std::vector<std::size_t>& receive_counts,
+    const Blocks& in,
+    const Blocks& out,
     DType dtype,
     Deadline deadline) {
-  const std::size_t element = size_of(dtype);
-  const auto send = offsets_of(send_counts, element);
-  const auto receive = offsets_of(receive_counts, element);
-  OpRecord mine = record(OpKind::AllToAll, 0, dtype);
-  offer(team, mine, in, out, send.back());
-  const std::size_t longest = element *
-      agree_on_counts(team, mine, send_counts, receive_counts, deadline);
-  const int self = team.rank();
-  copy_bytes(
-      at(out, receive[self]), at(in, send[self]), send[self + 1] - send[self]);
-  if (team.all_direct()) {
-    for (int peer : others_first_neighbour(team)) {
-      team.fetch(
-          peer,
-          at(out, receive[peer]),
-          team.record_of(peer).in + element * elements_before(team, peer),
-          receive[peer + 1] - receive[peer]);
-    }
-    leave_together(team, deadline);
-    return;
-  }
-  // A round carries a part of every message.
-  const std::size_t per_rank = std::max<std::size_t>(
-      kRoundBytes / static_cast<std::size_t>(team.size()) / kLine * kLine, 1);
-  const auto part = [&](const std::vector<std::size_t>& offsets,
-                        int peer,
-                        std::uint32_t round) {
-    const std::size_t bytes = offsets[peer + 1] - offsets[peer];
-    const std::size_t begin = std::min(bytes, round * per_rank);
-    return Slice{begin, std::min(per_rank, bytes - begin)};
-  };
-  run_rounds(
-      team,
-      rounds_for(longest, per_rank),
-      [&](std::uint32_t round, std::byte* window) {
-        for (int peer : others_first_neighbour(team)) {
-          const Slice piece = part(send, peer, round);
-          copy_bytes(
-              window + per_rank * peer,
-              at(in, send[peer] + piece.begin),
-              piece.count);
-        }
-      },
-      [&](std::uint32_t round, int index) {
-        for (int peer : others_first_neighbour(team)) {
-          const Slice piece = part(receive, peer, round);
-          copy_bytes(
-              at(out, receive[peer] + piece.begin),
-              team.window(peer, index) + per_rank * self,
-              piece.count);
-        }
-      },
-      deadline);
+  Exchange(team, record(OpKind::AllToAll, 0, dtype), in, out).run(deadline);
 }
 
 } // namespace argosy::comm::memory

@@ -5,45 +5,68 @@
 #include <cstdint>
 
 // What the ranks of a group on one host share: a region per rank, which its
-// owner writes and the others read. The same for threads (heap memory) and
-// processes (memfd), so one set of algorithms serves both.
+// owner writes and the others read. The same for threads and processes, so one
+// set of algorithms serves both.
 namespace argosy::comm::memory {
 
 constexpr std::size_t kLine = 64; // bytes of a cache line
 
+// A number that only grows (and wraps), with the count of those asleep on it.
+struct Signal {
+  std::atomic<std::uint32_t> value{0};
+  std::atomic<std::uint32_t> sleepers{0};
+};
+
+// Whether `value` has come to `target`, for numbers that wrap.
+constexpr bool reached(std::uint32_t value, std::uint32_t target) {
+  return static_cast<std::int32_t>(value - target) >= 0;
+}
+
+// How peers come to a rank's buffer.
+enum class Reach : std::uint8_t {
+  Hidden,  // through windows only
+  Fetched, // copied by the kernel: a place is an address of the owner
+  Seen,    // read and written like their own
+};
+
+// Where a buffer lies, for peers: an address of its owner, or a segment and an
+// offset in symmetric memory.
+using Place = std::uint64_t;
+
 // What a rank is about to do. All ranks of a group must do the same, in the
 // same order; each compares its record with everybody's.
 struct OpRecord {
-  std::uint8_t kind = 0;   // OpKind
-  std::uint8_t dtype = 0;  // DType
-  std::uint8_t op = 0;     // ReduceOp
-  std::uint8_t direct = 0; // 1: `in` and `out` mean something to the peers
-  std::int32_t root = -1;
-  std::uint64_t count = 0;  // elements, or a hash of several counts
-  std::uint64_t in = 0;     // address for peers that share our address space,
-  std::uint64_t out = 0;    // or a place in symmetric memory
-  std::uint64_t detail = 0; // of the op: hash of the splits
+  std::uint8_t kind = 0;  // OpKind
+  std::uint8_t dtype = 0; // DType
+  std::uint8_t op = 0;    // ReduceOp
+  Reach reach = Reach::Hidden;
+  std::int32_t root = -1;  // of a message: the peer
+  std::uint64_t count = 0; // elements
+  Place in = 0;
+  Place out = 0;
+  std::uint32_t number = 0;    // of the operation in its group; 0: a message
+  std::uint32_t in_window = 0; // 1: what it gives lies in its small window
 };
 
 // The record of an operation beside the number of that operation, in one line:
 // who has seen the number has the record too.
 struct alignas(kLine) Entry {
-  std::atomic<std::uint32_t> sequence{0};
-  std::atomic<std::uint32_t> sleepers{0};
+  Signal begun;
   OpRecord record;
 };
 static_assert(sizeof(Entry) == kLine);
 
-// A number that only grows (and wraps), with the count of those asleep on it.
-struct alignas(kLine) Counter {
-  std::atomic<std::uint32_t> value{0};
-  std::atomic<std::uint32_t> sleepers{0};
-};
+struct alignas(kLine) Counter : Signal {};
 
+enum class FailureKind : std::uint32_t { Disagreement, Timeout, Loss };
+
+// Why the group is of no more use, for all to throw alike.
 struct alignas(kLine) Failure {
-  std::atomic<std::uint32_t> set{0};
-  std::int32_t rank = -1; // whose failure it is
-  char text[448] = {};
+  enum State : std::uint32_t { kNone, kWriting, kSet };
+
+  std::atomic<std::uint32_t> state{kNone};
+  FailureKind kind = FailureKind::Loss;
+  char text[1016] = {};
 };
 
 // Two of whatever an operation writes, used in turn: when a rank enters
@@ -53,22 +76,49 @@ struct Control {
   Counter staged;   // rounds whose data is in the window
   Counter reduced;  // rounds whose result is in the window
   Counter consumed; // rounds that this rank has taken from all windows
-  Failure failure;  // written once, by whoever finds that the group is lost
+  Counter arrivals; // messages that were sent to this rank
+  Failure failure;  // that of the first rank counts; written once, by anyone
+  std::atomic<std::int32_t> waits_for{-1}; // the rank that holds this one up
   std::uint64_t self = 0; // where its owner sees it; see can_fetch()
 };
 
 constexpr std::size_t kWindowBytes = std::size_t{1} << 20; // of one of the two
 
+// What a message begins with.
+struct MessageHeader {
+  std::uint64_t count = 0;
+  std::uint8_t dtype = 0;
+  bool by_place = false; // the receiver takes it from `place`
+  Place place = 0;
+};
+
+constexpr std::size_t kSlotBytes = std::size_t{32} << 10;
+constexpr std::uint32_t kSlots = 8;
+
+struct alignas(kLine) Slot {
+  MessageHeader header;
+  alignas(kLine) std::byte data[kSlotBytes];
+};
+
+// Messages from the owner of the region to one peer: a ring of slots.
+struct Pipe {
+  Counter posted; // slots that the sender has filled
+  Counter taken;  // slots that the receiver has emptied
+  Slot slots[kSlots];
+};
+
+// Pages that nobody touches cost nothing, so there is a pipe for every rank.
 struct Region {
   Control control;
   // In staged rounds: two windows for data and two for results. Small
   // operations use the first two.
   alignas(kLine) std::byte windows[4][kWindowBytes];
-};
 
-// Whether `value` has come to `target`, for numbers that wrap.
-constexpr bool reached(std::uint32_t value, std::uint32_t target) {
-  return static_cast<std::int32_t>(value - target) >= 0;
-}
+  Pipe& pipe(int peer) { return reinterpret_cast<Pipe*>(this + 1)[peer]; }
+
+  static constexpr std::size_t bytes(int num_ranks) {
+    return sizeof(Region) + static_cast<std::size_t>(num_ranks) * sizeof(Pipe);
+  }
+};
 
 } // namespace argosy::comm::memory

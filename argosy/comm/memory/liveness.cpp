@@ -22,22 +22,9 @@ Liveness::~Liveness() {
   }
 }
 
-std::vector<int> Liveness::dead_ranks() const {
-  std::vector<pollfd> fds;
-  fds.reserve(pidfds_.size());
-  for (const int fd : pidfds_) {
-    fds.push_back({fd, POLLIN, 0}); // poll() passes over negative ones
-  }
-  std::vector<int> dead;
-  if (::poll(fds.data(), fds.size(), 0) <= 0) {
-    return dead;
-  }
-  for (std::size_t rank = 0; rank < fds.size(); ++rank) {
-    if (fds[rank].revents != 0) {
-      dead.push_back(static_cast<int>(rank));
-    }
-  }
-  return dead;
+bool Liveness::is_dead(int rank) const {
+  pollfd fd{pidfds_[static_cast<std::size_t>(rank)], POLLIN, 0};
+  return ::poll(&fd, 1, 0) > 0;
 }
 
 } // namespace argosy::comm::memory

@@ -16,7 +16,7 @@ class Liveness {
   Liveness(const Liveness&) = delete;
   Liveness& operator=(const Liveness&) = delete;
 
-  std::vector<int> dead_ranks() const;
+  bool is_dead(int rank) const;
 
  private:
   std::vector<int> pidfds_; // -1: not watched

@@ -3,20 +3,12 @@
 #include <utility>
 
 #include "argosy/comm/memory/collectives.h"
-#include "argosy/comm/memory/team.h"
-#include "argosy/common/error.h"
+#include "argosy/comm/memory/peers.h"
+#include "argosy/comm/memory/pipes.h"
 
 namespace argosy::comm::memory {
 
 namespace {
-
-std::vector<std::size_t> counts_of(const Blocks& blocks) {
-  std::vector<std::size_t> counts;
-  for (const Block& block : blocks) {
-    counts.push_back(block.count);
-  }
-  return counts;
-}
 
 class MemoryBackend final : public Backend {
  public:
@@ -28,7 +20,7 @@ class MemoryBackend final : public Backend {
       : shared_(std::move(group_name), rank, size, gather_texts) {}
 
   std::string name() const override {
-    return team().one_address_space() ? "inproc" : "shm";
+    return shared_.peers().one_address_space() ? "inproc" : "shm";
   }
 
   void barrier(Deadline deadline) override {
@@ -69,9 +61,7 @@ class MemoryBackend final : public Backend {
       std::size_t count,
       DType dtype,
       Deadline deadline) override {
-    const PackedBlocks packed(out, size_of(dtype), PackedBlocks::Use::Output);
-    memory::all_gather(team(), in, packed.data(), count, dtype, deadline);
-    packed.put_back();
+    memory::all_gather(team(), in, out, count, dtype, deadline);
   }
 
   void reduce_scatter(
@@ -80,10 +70,7 @@ class MemoryBackend final : public Backend {
       std::size_t count,
       Reduction reduction,
       Deadline deadline) override {
-    const PackedBlocks packed(
-        in, size_of(reduction.dtype), PackedBlocks::Use::Input);
-    memory::reduce_scatter(
-        team(), packed.data(), out, count, reduction, deadline);
+    memory::reduce_scatter(team(), in, out, count, reduction, deadline);
   }
 
   void all_to_all(
@@ -91,17 +78,7 @@ class MemoryBackend final : public Backend {
       const Blocks& out,
       DType dtype,
       Deadline deadline) override {
-    const PackedBlocks from(in, size_of(dtype), PackedBlocks::Use::Input);
-    const PackedBlocks to(out, size_of(dtype), PackedBlocks::Use::Output);
-    memory::all_to_all(
-        team(),
-        from.data(),
-        counts_of(in),
-        to.data(),
-        counts_of(out),
-        dtype,
-        deadline);
-    to.put_back();
+    memory::all_to_all(team(), in, out, dtype, deadline);
   }
 
   void gather(
@@ -111,9 +88,7 @@ class MemoryBackend final : public Backend {
       DType dtype,
       int root,
       Deadline deadline) override {
-    const PackedBlocks packed(out, size_of(dtype), PackedBlocks::Use::Output);
-    memory::gather(team(), in, packed.data(), count, dtype, root, deadline);
-    packed.put_back();
+    memory::gather(team(), in, out, count, dtype, root, deadline);
   }
 
   void scatter(
@@ -123,33 +98,34 @@ class MemoryBackend final : public Backend {
       DType dtype,
       int root,
       Deadline deadline) override {
-    const PackedBlocks packed(in, size_of(dtype), PackedBlocks::Use::Input);
-    memory::scatter(team(), packed.data(), out, count, dtype, root, deadline);
+    memory::scatter(team(), in, out, count, dtype, root, deadline);
   }
 
   void send(
-      const void* /*data*/,
-      std::size_t /*count*/,
-      DType /*dtype*/,
-      int /*peer*/,
-      Deadline /*deadline*/) override {
-    throw Error("[comm.send] not yet in shared memory");
+      const void* data,
+      std::size_t count,
+      DType dtype,
+      int peer,
+      Deadline deadline) override {
+    shared_.pipes().send(data, count, dtype, peer, deadline);
   }
 
   void receive(
-      void* /*data*/,
-      std::size_t /*count*/,
-      DType /*dtype*/,
-      int /*peer*/,
-      Deadline /*deadline*/) override {
-    throw Error("[comm.recv] not yet in shared memory");
+      void* data,
+      std::size_t count,
+      DType dtype,
+      int peer,
+      Deadline deadline) override {
+    shared_.pipes().receive(data, count, dtype, peer, deadline);
   }
 
-  int await_any_message(Deadline /*deadline*/) override {
-    throw Error("[comm.recv] not yet in shared memory");
+  int await_any_message(Deadline deadline) override {
+    return shared_.pipes().await_any(deadline);
   }
 
-  void abort(const std::string& reason) override { team().abort(reason); }
+  void abort(const std::string& reason) override {
+    shared_.peers().abort(reason);
+  }
 
  private:
   Team& team() const { return shared_.team(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -37,26 +38,33 @@ constexpr bool is_small(std::size_t bytes) {
 // From here on the kernel's way to another process's memory is worth its call.
 constexpr std::size_t kFetchBytes = std::size_t{128} << 10;
 
-// Lets the peers use our buffers, where they can: threads always, processes by
-// fetching `bytes` at a time.
+// A buffer of ours as peers come to it.
+struct Offer {
+  Place place = 0;
+  Reach reach = Reach::Hidden;
+};
+
+inline Offer offer(const Team& team, const void* data) {
+  const auto place = reinterpret_cast<Place>(data);
+  if (team.peers().one_address_space()) {
+    return {place, Reach::Seen};
+  }
+  return {place, team.peers().can_fetch() ? Reach::Fetched : Reach::Hidden};
+}
+
+// For operations that have one buffer to read and one to write.
 inline void offer(
-    const Team& team,
-    OpRecord& mine,
-    const void* in,
-    const void* out,
-    std::size_t bytes) {
-  const bool fetched = team.can_fetch() && bytes >= kFetchBytes;
-  mine.direct = team.one_address_space() || fetched ? 1 : 0;
-  mine.in = reinterpret_cast<std::uint64_t>(in);
-  mine.out = reinterpret_cast<std::uint64_t>(out);
+    const Team& team, OpRecord& mine, const void* in, const void* out) {
+  const Offer input = offer(team, in);
+  const Offer output = offer(team, out);
+  mine.in = input.place;
+  mine.out = output.place;
+  mine.reach = std::min(input.reach, output.reach);
 }
 
-inline const void* peer_in(const Team& team, int peer) {
-  return reinterpret_cast<const void*>(team.record_of(peer).in);
-}
-
-inline void* peer_out(const Team& team, int peer) {
-  return reinterpret_cast<void*>(team.record_of(peer).out);
+// A buffer of a peer that all can see.
+inline std::byte* seen(const Team& /*team*/, int /*peer*/, Place place) {
+  return reinterpret_cast<std::byte*>(place);
 }
 
 // All ranks but ours, from the next one on, so that not all begin with the

@@ -35,6 +35,14 @@ std::byte* at(void* base, std::size_t bytes) {
   return static_cast<std::byte*>(base) + bytes;
 }
 
+const std::byte* peer_in(const Team& team, int peer) {
+  return seen(team, peer, team.record_of(peer).in);
+}
+
+std::byte* peer_out(const Team& team, int peer) {
+  return seen(team, peer, team.record_of(peer).out);
+}
+
 // Elements that fill whole cache lines.
 std::size_t grain_of(DType dtype) {
   return kLine / size_of(dtype);
@@ -289,13 +297,14 @@ void all_reduce(
     all_reduce_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
-  offer(team, mine, in, out, worth_fetching(bytes) ? bytes : 0);
+  offer(team, mine, in, out);
   team.enter(mine, deadline);
-  if (team.one_address_space()) {
+  const Reach reach = team.least_reach();
+  if (reach == Reach::Seen) {
     all_reduce_direct(team, count, reduction, deadline);
     return;
   }
-  if (team.all_direct()) {
+  if (reach == Reach::Fetched && worth_fetching(bytes)) {
     FetchedAllReduce(team, in, out, count, reduction).run(deadline);
     return;
   }
@@ -313,10 +322,10 @@ void reduce(
   const std::size_t element = size_of(reduction.dtype);
   OpRecord mine =
       record(OpKind::Reduce, count, reduction.dtype, root, reduction.op);
-  offer(team, mine, in, out, 0);
-  team.enter(mine, deadline);
   const bool is_root = team.rank() == root;
-  if (team.one_address_space()) {
+  offer(team, mine, in, is_root ? out : in);
+  team.enter(mine, deadline);
+  if (team.least_reach() == Reach::Seen) {
     const Slice slice =
         slice_of(count, team.size(), team.rank(), grain_of(reduction.dtype));
     const std::size_t offset = slice.begin * element;
@@ -356,17 +365,25 @@ void reduce(
 
 namespace {
 
+// Where the blocks of a rank lie, told in its small window.
+const Place* places_of(const Team& team, int rank) {
+  return reinterpret_cast<const Place*>(team.small_window(rank));
+}
+
 void reduce_scatter_small(
     Team& team,
-    const OpRecord& mine,
-    const void* in,
+    OpRecord mine,
+    const Blocks& in,
     void* out,
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
   const std::size_t bytes = count * size_of(reduction.dtype);
-  const auto n = static_cast<std::size_t>(team.size());
-  std::memcpy(team.next_small_window(), in, bytes * n);
+  std::byte* place = team.next_small_window();
+  for (const Block& block : in) {
+    copy(place, block.data, bytes, false);
+    place += bytes;
+  }
   team.enter(mine, deadline);
   const std::size_t offset = bytes * static_cast<std::size_t>(team.rank());
   add_up(
@@ -383,11 +400,12 @@ void reduce_scatter_direct(
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
-  const std::size_t bytes = count * size_of(reduction.dtype);
-  const std::size_t offset = bytes * static_cast<std::size_t>(team.rank());
   add_up(
       inputs_of(
-          team, [&](int rank) { return at(peer_in(team, rank), offset); }),
+          team,
+          [&](int rank) {
+            return seen(team, rank, places_of(team, rank)[team.rank()]);
+          }),
       out,
       count,
       reduction);
@@ -396,7 +414,7 @@ void reduce_scatter_direct(
 
 void reduce_scatter_staged(
     Team& team,
-    const void* in,
+    const Blocks& in,
     void* out,
     std::size_t count,
     Reduction reduction,
@@ -409,9 +427,11 @@ void reduce_scatter_staged(
     return std::min(per_rank, count - round * per_rank);
   };
   const auto source = [&](int rank, std::uint32_t round) {
-    const std::size_t begin =
-        static_cast<std::size_t>(rank) * count + round * per_rank;
-    return at(in, begin * element);
+    const void* block = in[static_cast<std::size_t>(rank)].data;
+    return at(block, round * per_rank * element);
+  };
+  const auto place = [&](int rank) {
+    return per_rank * element * static_cast<std::size_t>(rank);
   };
   run_rounds(
       team,
@@ -419,16 +439,14 @@ void reduce_scatter_staged(
       [&](std::uint32_t round, std::byte* window) {
         for (int peer : others_first_neighbour(team)) {
           std::memcpy(
-              window + per_rank * element * static_cast<std::size_t>(peer),
-              source(peer, round),
-              now(round) * element);
+              window + place(peer), source(peer, round), now(round) * element);
         }
       },
       [&](std::uint32_t round, int index) {
         const auto input_of = [&](int rank) -> const void* {
-          return rank == team.rank() ? source(rank, round)
-                                     : team.window(rank, index) +
-                  per_rank * element * static_cast<std::size_t>(team.rank());
+          return rank == team.rank()
+              ? source(rank, round)
+              : team.window(rank, index) + place(team.rank());
         };
         add_up(
             inputs_of(team, input_of),
@@ -443,7 +461,7 @@ void reduce_scatter_staged(
 
 void reduce_scatter(
     Team& team,
-    const void* in,
+    const Blocks& in,
     void* out,
     std::size_t count,
     Reduction reduction,
@@ -456,9 +474,15 @@ void reduce_scatter(
     reduce_scatter_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
-  offer(team, mine, in, out, 0);
+  mine.reach = Reach::Seen;
+  auto* places = reinterpret_cast<Place*>(team.next_small_window());
+  for (const Block& block : in) {
+    const Offer offered = offer(team, block.data);
+    *places++ = offered.place;
+    mine.reach = std::min(mine.reach, offered.reach);
+  }
   team.enter(mine, deadline);
-  if (team.one_address_space()) {
+  if (team.least_reach() == Reach::Seen) {
     reduce_scatter_direct(team, out, count, reduction, deadline);
     return;
   }

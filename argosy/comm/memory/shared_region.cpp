@@ -18,14 +18,14 @@ namespace argosy::comm::memory {
 
 namespace {
 
-std::shared_ptr<Region> map_region(int fd) {
-  void* memory = ::mmap(
-      nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+std::shared_ptr<Region> map_region(int fd, std::size_t bytes) {
+  void* memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) {
     throw SystemError(with_errno("[comm.shm] mmap"));
   }
-  return {static_cast<Region*>(memory), [](Region* region) {
-            ::munmap(region, sizeof(Region));
+  return {static_cast<Region*>(memory), [bytes](Region* region) {
+            ::munmap(region, bytes);
           }};
 }
 
@@ -73,13 +73,14 @@ const std::string& own_process() {
   return identity;
 }
 
-SharedRegion SharedRegion::create() {
+SharedRegion SharedRegion::create(int num_ranks) {
+  const std::size_t bytes = Region::bytes(num_ranks);
   SharedRegion made;
   made.fd_ = ::memfd_create("argosy-region", MFD_CLOEXEC);
-  if (made.fd_ < 0 || ::ftruncate(made.fd_, sizeof(Region)) != 0) {
+  if (made.fd_ < 0 || ::ftruncate(made.fd_, static_cast<off_t>(bytes)) != 0) {
     throw SystemError(with_errno("[comm.shm] memfd"));
   }
-  made.region_ = map_region(made.fd_);
+  made.region_ = map_region(made.fd_, bytes);
   auto* control = new (&made.region_->control) Control();
   control->self = reinterpret_cast<std::uint64_t>(control);
   made.owner_ = ::getpid();
@@ -92,7 +93,7 @@ std::string SharedRegion::description() const {
   return str(owner_, " ", fd_, " ", process_);
 }
 
-SharedRegion SharedRegion::open(const std::string& description) {
+SharedRegion SharedRegion::open(const std::string& description, int num_ranks) {
   const auto words = split(description, ' ');
   ARGOSY_ASSERT(words.size() == 3, description);
   SharedRegion opened;
@@ -112,7 +113,7 @@ SharedRegion SharedRegion::open(const std::string& description) {
   if (opened.fd_ < 0) {
     throw SystemError(with_errno(str("[comm.shm] ", path)));
   }
-  opened.region_ = map_region(opened.fd_);
+  opened.region_ = map_region(opened.fd_, Region::bytes(num_ranks));
   opened.close_way_in();
   return opened;
 }

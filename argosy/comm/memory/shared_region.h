@@ -13,13 +13,13 @@ namespace argosy::comm::memory {
 // last process that maps it is gone, however it went.
 class SharedRegion {
  public:
-  // Of this rank. Throws SystemError.
-  static SharedRegion create();
+  // Of this rank, in a group of `num_ranks`. Throws SystemError.
+  static SharedRegion create(int num_ranks);
 
   // Maps the region that `description` tells of, from the text that its owner's
   // description() gave. Throws SystemError when this process cannot see it: the
   // owner is on another host, in another container, or another user's.
-  static SharedRegion open(const std::string& description);
+  static SharedRegion open(const std::string& description, int num_ranks);
 
   SharedRegion(SharedRegion&& other) noexcept;
   SharedRegion& operator=(SharedRegion&&) = delete;

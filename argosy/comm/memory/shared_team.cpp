@@ -5,6 +5,8 @@
 
 #include "argosy/comm/memory/fetch.h"
 #include "argosy/comm/memory/liveness.h"
+#include "argosy/comm/memory/peers.h"
+#include "argosy/comm/memory/pipes.h"
 #include "argosy/comm/memory/shared_region.h"
 #include "argosy/comm/memory/team.h"
 #include "argosy/common/error.h"
@@ -14,7 +16,9 @@ namespace argosy::comm::memory {
 struct SharedTeam::Impl {
   std::vector<SharedRegion> regions; // of all ranks
   std::optional<Liveness> liveness;
+  std::optional<Peers> peers;
   std::optional<Team> team;
+  std::optional<Pipes> pipes;
 };
 
 namespace {
@@ -32,7 +36,8 @@ std::string map_all(
       continue;
     }
     try {
-      regions.push_back(SharedRegion::open(descriptions[peer]));
+      regions.push_back(SharedRegion::open(
+          descriptions[peer], static_cast<int>(descriptions.size())));
     } catch (const SystemError& error) {
       return str(
           "rank ",
@@ -68,7 +73,7 @@ std::vector<pid_t> watched_processes(const std::vector<SharedRegion>& regions) {
 SharedTeam::SharedTeam(
     std::string name, int rank, int size, const GatherTexts& gather_texts)
     : impl_(new Impl) {
-  SharedRegion own = SharedRegion::create();
+  SharedRegion own = SharedRegion::create(size);
   const auto descriptions = gather_texts(own.description());
   ARGOSY_ASSERT(static_cast<int>(descriptions.size()) == size);
   const std::string problem =
@@ -87,7 +92,7 @@ SharedTeam::SharedTeam(
   }
   impl_->regions[static_cast<std::size_t>(rank)].close_way_in();
   impl_->liveness.emplace(watched_processes(impl_->regions));
-  TeamSetup setup;
+  PeersSetup setup;
   setup.name = std::move(name);
   setup.rank = rank;
   setup.one_address_space = std::all_of(
@@ -100,14 +105,22 @@ SharedTeam::SharedTeam(
       setup.processes.push_back(region.owner());
     }
   }
-  setup.dead_ranks = [this] { return impl_->liveness->dead_ranks(); };
-  impl_->team.emplace(std::move(setup));
+  setup.is_dead = [this](int peer) { return impl_->liveness->is_dead(peer); };
+  impl_->peers.emplace(std::move(setup));
+  impl_->team.emplace(*impl_->peers);
+  impl_->pipes.emplace(*impl_->peers);
 }
 
 SharedTeam::~SharedTeam() = default;
 
+Peers& SharedTeam::peers() const {
+  return *impl_->peers;
+}
 Team& SharedTeam::team() const {
   return *impl_->team;
+}
+Pipes& SharedTeam::pipes() const {
+  return *impl_->pipes;
 }
 
 } // namespace argosy::comm::memory

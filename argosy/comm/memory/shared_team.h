@@ -7,6 +7,8 @@
 
 namespace argosy::comm::memory {
 
+class Peers;
+class Pipes;
 class Team;
 
 // A team together with the memory it works on.
@@ -21,7 +23,9 @@ class SharedTeam {
   SharedTeam(const SharedTeam&) = delete;
   SharedTeam& operator=(const SharedTeam&) = delete;
 
+  Peers& peers() const;
   Team& team() const;
+  Pipes& pipes() const;
 
  private:
   struct Impl;

@@ -42,66 +42,83 @@ WaitPolicy WaitPolicy::for_ranks(int num_ranks) {
   return {.spins = 100, .yields = 200};
 }
 
-bool wait_for(
-    std::atomic<std::uint32_t>& word,
-    std::atomic<std::uint32_t>& sleepers,
+namespace {
+
+bool there(const Signal& signal, std::uint32_t target) {
+  return reached(signal.value.load(std::memory_order_seq_cst), target);
+}
+
+WaitResult sleep_for(
+    Signal& signal,
     std::uint32_t target,
     const WaitPolicy& policy,
+    const std::function<bool()>& hopeless,
+    Deadline deadline) {
+  for (;;) {
+    const std::uint32_t seen = signal.value.load(std::memory_order_seq_cst);
+    if (reached(seen, target)) {
+      return WaitResult::Done;
+    }
+    const bool lost = hopeless();
+    if (lost || deadline.expired()) {
+      // A rank may have raised the signal just before it went away.
+      return there(signal, target) ? WaitResult::Done
+          : lost                   ? WaitResult::Hopeless
+                                   : WaitResult::Expired;
+    }
+    futex_wait(signal.value, seen, deadline.remaining(policy.check_interval));
+  }
+}
+
+void wake_sleepers(Signal& signal) {
+  if (signal.sleepers.load(std::memory_order_seq_cst) != 0) {
+    ::syscall(
+        SYS_futex,
+        reinterpret_cast<std::uint32_t*>(&signal.value),
+        FUTEX_WAKE,
+        INT_MAX,
+        nullptr,
+        nullptr,
+        0);
+  }
+}
+
+} // namespace
+
+WaitResult wait_for(
+    Signal& signal,
+    std::uint32_t target,
+    const WaitPolicy& policy,
+    const std::function<bool()>& hopeless,
     Deadline deadline) {
   for (int i = 0; i < policy.spins; ++i) {
-    if (reached(word.load(std::memory_order_acquire), target)) {
-      return true;
+    if (reached(signal.value.load(std::memory_order_acquire), target)) {
+      return WaitResult::Done;
     }
     _mm_pause();
   }
   for (int i = 0; i < policy.yields; ++i) {
-    if (reached(word.load(std::memory_order_acquire), target)) {
-      return true;
+    if (reached(signal.value.load(std::memory_order_acquire), target)) {
+      return WaitResult::Done;
     }
     ::sched_yield();
   }
   // Told before the last look: the one who publishes reads it after writing.
-  sleepers.fetch_add(1, std::memory_order_seq_cst);
-  bool there = false;
-  for (;;) {
-    const std::uint32_t seen = word.load(std::memory_order_seq_cst);
-    there = reached(seen, target);
-    if (there || deadline.expired()) {
-      break;
-    }
-    if (policy.check) {
-      try {
-        policy.check();
-      } catch (...) {
-        sleepers.fetch_sub(1, std::memory_order_relaxed);
-        throw;
-      }
-    }
-    futex_wait(word, seen, deadline.remaining(policy.check_interval));
-  }
-  sleepers.fetch_sub(1, std::memory_order_relaxed);
-  return there;
+  signal.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const WaitResult result =
+      sleep_for(signal, target, policy, hopeless, deadline);
+  signal.sleepers.fetch_sub(1, std::memory_order_relaxed);
+  return result;
 }
 
-void publish(
-    std::atomic<std::uint32_t>& word,
-    std::atomic<std::uint32_t>& sleepers,
-    std::uint32_t value) {
-  word.store(value, std::memory_order_seq_cst);
-  if (sleepers.load(std::memory_order_seq_cst) != 0) {
-    wake(word);
-  }
+void publish(Signal& signal, std::uint32_t value) {
+  signal.value.store(value, std::memory_order_seq_cst);
+  wake_sleepers(signal);
 }
 
-void wake(std::atomic<std::uint32_t>& word) {
-  ::syscall(
-      SYS_futex,
-      reinterpret_cast<std::uint32_t*>(&word),
-      FUTEX_WAKE,
-      INT_MAX,
-      nullptr,
-      nullptr,
-      0);
+void raise(Signal& signal) {
+  signal.value.fetch_add(1, std::memory_order_seq_cst);
+  wake_sleepers(signal);
 }
 
 } // namespace argosy::comm::memory

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 
@@ -8,8 +8,7 @@
 
 namespace argosy::comm::memory {
 
-struct Counter;
-struct Entry;
+struct Signal;
 
 // How a rank waits for a number in shared memory: it spins for as long as an
 // answer from another core takes, gives way for as long as ranks that share our
@@ -17,29 +16,28 @@ struct Entry;
 struct WaitPolicy {
   int spins = 4000;
   int yields = 0;
-  // Called every `check_interval` of sleep; throws when there is no more hope.
-  std::function<void()> check;
-  std::chrono::milliseconds check_interval{20};
+  std::chrono::milliseconds check_interval{20}; // of sleep
 
   // For `num_ranks` ranks on this machine's cores.
   static WaitPolicy for_ranks(int num_ranks);
 };
 
-// Returns when `word` has come to `target`; false at the deadline.
-bool wait_for(
-    std::atomic<std::uint32_t>& word,
-    std::atomic<std::uint32_t>& sleepers,
+enum class WaitResult { Done, Expired, Hopeless };
+
+// Returns when the signal has come to `target`, at the deadline, or when
+// `hopeless`, which is asked before and while it sleeps, says that it will not
+// come any more.
+WaitResult wait_for(
+    Signal& signal,
     std::uint32_t target,
     const WaitPolicy& policy,
+    const std::function<bool()>& hopeless,
     Deadline deadline);
 
-// Sets the word and wakes whoever sleeps on it.
-void publish(
-    std::atomic<std::uint32_t>& word,
-    std::atomic<std::uint32_t>& sleepers,
-    std::uint32_t value);
+// Sets the signal and wakes whoever sleeps on it.
+void publish(Signal& signal, std::uint32_t value);
 
-// Wakes all, for them to look around.
-void wake(std::atomic<std::uint32_t>& word);
+// Adds one, for signals that several ranks raise.
+void raise(Signal& signal);
 
 } // namespace argosy::comm::memory

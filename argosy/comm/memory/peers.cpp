@@ -1,0 +1,223 @@
+#include "argosy/comm/memory/peers.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "argosy/comm/kernels/dtype.h"
+#include "argosy/comm/kernels/reduce.h"
+#include "argosy/comm/kernels/reduce_op.h"
+#include "argosy/comm/memory/fetch.h"
+#include "argosy/comm/op_kind.h"
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+
+namespace argosy::comm::memory {
+
+namespace {
+
+[[noreturn]] void throw_as(FailureKind kind, const std::string& text) {
+  switch (kind) {
+    case FailureKind::Disagreement:
+      throw InvalidArgument(text);
+    case FailureKind::Timeout:
+      throw TimeoutError(text);
+    default:
+      throw PeerLost(text);
+  }
+}
+
+std::string tag(const OpRecord& doing) {
+  return str("[comm.", to_string(static_cast<OpKind>(doing.kind)), "] ");
+}
+
+std::string describe_in_group(const OpRecord& doing) {
+  return doing.number == 0
+      ? describe(doing)
+      : str("operation ", doing.number, ", ", describe(doing));
+}
+
+} // namespace
+
+std::string describe(const OpRecord& record) {
+  const auto kind = static_cast<OpKind>(record.kind);
+  std::string text = to_string(kind);
+  const bool from_any = is_pairwise(kind) && record.root < 0;
+  if (kind != OpKind::Barrier && !from_any) {
+    text += str(
+        " of ", record.count, " ", to_string(static_cast<DType>(record.dtype)));
+  }
+  if (reduces(kind)) {
+    text += str(", ", to_string(static_cast<ReduceOp>(record.op)));
+  }
+  if (is_pairwise(kind)) {
+    text += str(kind == OpKind::Send ? " to " : " from ");
+    text += from_any ? "any rank" : str("rank ", record.root);
+  } else if (record.root >= 0) {
+    text += str(", root ", record.root);
+  }
+  return text;
+}
+
+Peers::Peers(PeersSetup setup)
+    : setup_(std::move(setup)),
+      policy_(WaitPolicy::for_ranks(static_cast<int>(setup_.regions.size()))) {}
+
+bool Peers::has_failed() const {
+  return failure().state.load(std::memory_order_acquire) == Failure::kSet;
+}
+
+bool Peers::is_lost(int peer) const {
+  if (!setup_.is_dead) {
+    return false;
+  }
+  if (peer >= 0) {
+    return setup_.is_dead(peer);
+  }
+  for (int any = 0; any < size(); ++any) {
+    if (setup_.is_dead(any)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Peers::check_usable() {
+  if (told_.load(std::memory_order_relaxed)) {
+    throw PeerLost(
+        str("[comm] group ",
+            name(),
+            " is of no more use: ",
+            has_failed() ? failure().text : "it has failed"));
+  }
+  if (has_failed()) {
+    throw_failure();
+  }
+}
+
+void Peers::await(
+    Signal& signal,
+    std::uint32_t target,
+    int peer,
+    const OpRecord& doing,
+    Deadline deadline) {
+  auto& waits_for = control(rank()).waits_for;
+  bool slept = false;
+  const auto hopeless = [&] {
+    slept = true;
+    waits_for.store(peer, std::memory_order_relaxed);
+    return has_failed() || is_lost(peer);
+  };
+  const WaitResult result =
+      wait_for(signal, target, policy_, std::ref(hopeless), deadline);
+  if (result == WaitResult::Expired) {
+    fail(
+        FailureKind::Timeout,
+        str(tag(doing),
+            peer < 0 ? "no rank" : str("rank ", culprit(peer)),
+            " of group ",
+            name(),
+            peer < 0 ? " came to " : " did not come to ",
+            describe_in_group(doing),
+            " within ",
+            deadline.limit_text()));
+  }
+  if (slept) {
+    waits_for.store(-1, std::memory_order_relaxed);
+  }
+  if (result == WaitResult::Hopeless) {
+    throw_lost(peer, doing);
+  }
+}
+
+// Who holds up `peer`, and so us: a rank that waits is not to blame.
+int Peers::culprit(int peer) const {
+  int blamed = peer;
+  for (int step = 0; step < size(); ++step) {
+    const int next = control(blamed).waits_for.load(std::memory_order_relaxed);
+    if (next < 0) {
+      return blamed;
+    }
+    blamed = next;
+  }
+  return peer; // they wait in a circle
+}
+
+void Peers::throw_lost(int peer, const OpRecord& doing) {
+  if (has_failed()) {
+    throw_failure();
+  }
+  std::vector<int> dead;
+  for (int any = 0; any < size(); ++any) {
+    if (any == peer || is_lost(any)) {
+      dead.push_back(any);
+    }
+  }
+  fail(
+      FailureKind::Loss,
+      str(tag(doing),
+          "rank ",
+          ranges_text(dead),
+          " of group ",
+          name(),
+          " died during ",
+          describe_in_group(doing)));
+}
+
+void Peers::fetch(
+    int peer, void* to, Place from, std::size_t bytes, const OpRecord& doing) {
+  if (one_address_space()) {
+    copy(to, reinterpret_cast<const void*>(from), bytes, true);
+    return;
+  }
+  const pid_t process = setup_.processes[static_cast<std::size_t>(peer)];
+  if (fetch_from(process, to, from, bytes)) {
+    return;
+  }
+  // A process that ends loses its memory first.
+  const bool gone = errno == ESRCH;
+  const std::string reason =
+      with_errno(str("memory of rank ", peer, " cannot be read"));
+  if (gone || has_failed() || is_lost(peer)) {
+    throw_lost(peer, doing);
+  }
+  fail(FailureKind::Loss, str(tag(doing), "in group ", name(), ", ", reason));
+}
+
+// False when the group has failed before.
+bool Peers::tell(FailureKind kind, const std::string& text) {
+  std::uint32_t state = Failure::kNone;
+  if (!failure().state.compare_exchange_strong(state, Failure::kWriting)) {
+    return false;
+  }
+  failure().kind = kind;
+  std::strncpy(failure().text, text.c_str(), sizeof(Failure::text) - 1);
+  failure().state.store(Failure::kSet, std::memory_order_release);
+  return true;
+}
+
+void Peers::fail(FailureKind kind, const std::string& text) {
+  if (!tell(kind, text) && has_failed()) {
+    throw_failure();
+  }
+  told_.store(true, std::memory_order_relaxed);
+  throw_as(kind, text);
+}
+
+void Peers::throw_failure() {
+  told_.store(true, std::memory_order_relaxed);
+  throw_as(failure().kind, failure().text);
+}
+
+void Peers::abort(const std::string& reason) {
+  tell(
+      FailureKind::Loss,
+      str("[comm] group ",
+          name(),
+          " was aborted by rank ",
+          rank(),
+          ": ",
+          reason));
+}
+
+} // namespace argosy::comm::memory

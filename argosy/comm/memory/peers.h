@@ -1,0 +1,89 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "argosy/comm/memory/layout.h"
+#include "argosy/comm/memory/wait.h"
+#include "argosy/common/deadline.h"
+
+namespace argosy::comm::memory {
+
+struct PeersSetup {
+  std::string name; // of the group, for messages
+  int rank = 0;
+  std::vector<Region*> regions; // of all ranks, as this rank sees them
+  // Whether the addresses of one rank mean the same to the others: threads.
+  bool one_address_space = false;
+  // The process of each rank, when all can fetch from all; else empty.
+  std::vector<pid_t> processes;
+  // Whether a rank is known to be dead; asked while waiting.
+  std::function<bool(int rank)> is_dead;
+};
+
+// The ranks of a group that share memory, seen from one of them: waiting for
+// one another, and failing together. Thread-safe.
+//
+// The first failure of any rank becomes the group's: whoever waits throws the
+// same, class and text, and so does what each rank tries next. All further
+// operations throw PeerLost.
+class Peers {
+ public:
+  explicit Peers(PeersSetup setup);
+
+  int rank() const { return setup_.rank; }
+  int size() const { return static_cast<int>(setup_.regions.size()); }
+  const std::string& name() const { return setup_.name; }
+  Region& region(int rank) const {
+    return *setup_.regions[static_cast<std::size_t>(rank)];
+  }
+  Control& control(int rank) const { return region(rank).control; }
+  bool one_address_space() const { return setup_.one_address_space; }
+
+  // Whether fetch() works between all ranks.
+  bool can_fetch() const {
+    return one_address_space() || !setup_.processes.empty();
+  }
+
+  // At the begin of any operation. Throws when the group has failed.
+  void check_usable();
+
+  // Waits for `peer` to bring a signal of its region to `target`; peer -1 is
+  // any. `doing` is for messages.
+  void await(
+      Signal& signal,
+      std::uint32_t target,
+      int peer,
+      const OpRecord& doing,
+      Deadline deadline);
+
+  // Copies from where `peer` said its data is.
+  void fetch(
+      int peer, void* to, Place from, std::size_t bytes, const OpRecord& doing);
+
+  // Ends the operations of all ranks.
+  [[noreturn]] void fail(FailureKind kind, const std::string& text);
+  void abort(const std::string& reason);
+
+ private:
+  Failure& failure() const { return control(0).failure; }
+  bool has_failed() const;
+  bool is_lost(int peer) const;
+  bool tell(FailureKind kind, const std::string& text);
+  int culprit(int peer) const;
+  [[noreturn]] void throw_failure();
+  [[noreturn]] void throw_lost(int peer, const OpRecord& doing);
+
+  const PeersSetup setup_;
+  const WaitPolicy policy_;
+  std::atomic<bool> told_{false}; // this rank has thrown the group's failure
+};
+
+// "all_reduce of 1024 float32, sum"
+std::string describe(const OpRecord& record);
+
+} // namespace argosy::comm::memory

@@ -1,0 +1,165 @@
+#include "argosy/comm/memory/pipes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "argosy/comm/memory/peers.h"
+#include "argosy/comm/memory/record.h"
+#include "argosy/common/error.h"
+
+namespace argosy::comm::memory {
+
+namespace {
+
+// Only the side that writes a counter asks, so it is its own latest value.
+std::uint32_t own(const Counter& counter) {
+  return counter.value.load(std::memory_order_relaxed);
+}
+
+std::size_t chunk(std::size_t bytes, std::size_t done) {
+  return std::min(kSlotBytes, bytes - done);
+}
+
+const std::byte* at(const void* data, std::size_t offset) {
+  return static_cast<const std::byte*>(data) + offset;
+}
+
+std::byte* at(void* data, std::size_t offset) {
+  return static_cast<std::byte*>(data) + offset;
+}
+
+} // namespace
+
+Pipe& Pipes::pipe(int from, int to) const {
+  return peers_.region(from).pipe(to);
+}
+
+Slot& Pipes::await_free(int peer, const OpRecord& doing, Deadline deadline) {
+  Pipe& to = pipe(peers_.rank(), peer);
+  const std::uint32_t index = own(to.posted);
+  peers_.await(to.taken, index + 1 - kSlots, peer, doing, deadline);
+  return to.slots[index % kSlots];
+}
+
+Slot& Pipes::await_filled(int peer, const OpRecord& doing, Deadline deadline) {
+  Pipe& from = pipe(peer, peers_.rank());
+  const std::uint32_t index = own(from.taken);
+  peers_.await(from.posted, index + 1, peer, doing, deadline);
+  return from.slots[index % kSlots];
+}
+
+void Pipes::post(int peer) {
+  Counter& posted = pipe(peers_.rank(), peer).posted;
+  publish(posted, own(posted) + 1);
+}
+
+void Pipes::take(int peer) {
+  Counter& taken = pipe(peer, peers_.rank()).taken;
+  publish(taken, own(taken) + 1);
+}
+
+void Pipes::send(
+    const void* data,
+    std::size_t count,
+    DType dtype,
+    int peer,
+    Deadline deadline) {
+  peers_.check_usable();
+  const OpRecord doing = record(OpKind::Send, count, dtype, peer);
+  const std::size_t bytes = count * size_of(dtype);
+  const bool by_place = bytes > kSlotBytes && peers_.can_fetch();
+  for (std::size_t done = 0; done < bytes || done == 0; done += kSlotBytes) {
+    Slot& slot = await_free(peer, doing, deadline);
+    if (done == 0) {
+      slot.header = {
+          count,
+          static_cast<std::uint8_t>(dtype),
+          by_place,
+          reinterpret_cast<Place>(data)};
+    }
+    if (!by_place && bytes > 0) {
+      std::memcpy(slot.data, at(data, done), chunk(bytes, done));
+    }
+    post(peer);
+    if (done == 0) {
+      raise(peers_.control(peer).arrivals);
+    }
+    if (by_place) {
+      Pipe& to = pipe(peers_.rank(), peer);
+      peers_.await(to.taken, own(to.posted), peer, doing, deadline);
+      return;
+    }
+  }
+}
+
+void Pipes::check_header(
+    const MessageHeader& header, int peer, const OpRecord& expected) {
+  if (header.count == expected.count && header.dtype == expected.dtype) {
+    return;
+  }
+  OpRecord sent = expected;
+  sent.kind = static_cast<std::uint8_t>(OpKind::Send);
+  sent.count = header.count;
+  sent.dtype = header.dtype;
+  sent.root = peers_.rank();
+  peers_.fail(
+      FailureKind::Disagreement,
+      str("[comm.recv] ranks of group ",
+          peers_.name(),
+          " disagree about a message: rank ",
+          peer,
+          " calls ",
+          describe(sent),
+          ", rank ",
+          peers_.rank(),
+          " calls ",
+          describe(expected)));
+}
+
+void Pipes::receive(
+    void* data, std::size_t count, DType dtype, int peer, Deadline deadline) {
+  peers_.check_usable();
+  const OpRecord doing = record(OpKind::Recv, count, dtype, peer);
+  const std::size_t bytes = count * size_of(dtype);
+  for (std::size_t done = 0; done < bytes || done == 0; done += kSlotBytes) {
+    const Slot& slot = await_filled(peer, doing, deadline);
+    if (done == 0) {
+      check_header(slot.header, peer, doing);
+    }
+    if (done == 0 && slot.header.by_place) {
+      peers_.fetch(peer, data, slot.header.place, bytes, doing);
+      take(peer);
+      return;
+    }
+    if (bytes > 0) {
+      std::memcpy(at(data, done), slot.data, chunk(bytes, done));
+    }
+    take(peer);
+  }
+}
+
+int Pipes::find_message() const {
+  for (int peer = 0; peer < peers_.size(); ++peer) {
+    const Pipe& from = pipe(peer, peers_.rank());
+    if (from.posted.value.load(std::memory_order_acquire) != own(from.taken)) {
+      return peer;
+    }
+  }
+  return -1;
+}
+
+int Pipes::await_any(Deadline deadline) {
+  peers_.check_usable();
+  const OpRecord doing = record(OpKind::Recv, 0, DType::UInt8);
+  Counter& arrivals = peers_.control(peers_.rank()).arrivals;
+  for (;;) {
+    const std::uint32_t seen = arrivals.value.load();
+    const int peer = find_message();
+    if (peer >= 0) {
+      return peer;
+    }
+    peers_.await(arrivals, seen + 1, -1, doing, deadline);
+  }
+}
+
+} // namespace argosy::comm::memory
