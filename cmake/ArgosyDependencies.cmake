@@ -2,6 +2,7 @@
 # Debian's 1.13.1 calls itself 1.13.0, so ask for 1.13 and no more.
 find_package(Threads REQUIRED)
 find_package(Torch 1.13 REQUIRED)
+find_package(Gloo REQUIRED)
 find_package(CURL REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -9,6 +9,7 @@
 
 #include "argosy/comm/backend.h"
 #include "argosy/comm/c10d/c10d_backend.h"
+#include "argosy/comm/gloo/gloo_backend.h"
 #include "argosy/comm/memory/memory_backend.h"
 #include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
@@ -40,13 +41,12 @@ BackendPtr connect_threads(const Members& members) {
   return backend;
 }
 
-BackendPtr connect_c10d(const Members& members, bool one_host) {
+BackendPtr connect_c10d(const Members& members) {
   return make_c10d_gloo_backend(
       members.group,
       c10::make_intrusive<c10d::PrefixStore>("c10d", members.store),
       members.rank,
       members.size(),
-      one_host,
       members.deadline);
 }
 
@@ -57,7 +57,7 @@ BackendPtr connect_best(const Members& members) {
     return connect_memory(members);
   } catch (const SystemError& error) {
     log::info("[comm.connect] group ", members.group, ": ", error.what());
-    return connect_c10d(members, false);
+    return gloo::make_gloo_backend(members);
   }
 }
 
@@ -69,8 +69,8 @@ class Registry {
         {"auto", connect_best},
         {"inproc", connect_threads},
         {"shm", connect_memory},
-        {"c10d",
-         [](const Members& members) { return connect_c10d(members, true); }}};
+        {"gloo", gloo::make_gloo_backend},
+        {"c10d", connect_c10d}};
   }
 
   void add(const std::string& name, MakeBackend make_backend) {

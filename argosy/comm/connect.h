@@ -40,8 +40,8 @@ using MakeBackend =
 void register_backend(
     World& world, const std::string& name, MakeBackend make_backend);
 
-// The backends of a world: "auto", "inproc", "shm", "c10d", and those that were
-// registered.
+// The backends of a world: "auto", "inproc", "shm", "gloo", "c10d", and those
+// that were registered.
 std::vector<std::string> backend_names(World& world);
 
 // The way to connect by that name. Throws InvalidArgument when there is none.

@@ -14,21 +14,22 @@ class Store;
 
 namespace argosy::comm {
 
-// A backend over any c10d process group: the way to hosts that share no memory,
-// and to what LibTorch was built with. The group only moves bytes; reductions
-// are done here, in rank order, so they work for every type and give the same
-// bits as the other backends.
+// A backend over any c10d process group that can send and receive: the way to
+// what LibTorch was built with. The group only moves bytes; the rest is that of
+// message/, so it works for every type and gives the same bits as the others.
+// Members learn of each other's failures through `store`, if they have one.
 std::unique_ptr<Backend> make_c10d_backend(
-    std::string group_name, c10::intrusive_ptr<c10d::ProcessGroup> group);
+    std::string group_name,
+    c10::intrusive_ptr<c10d::ProcessGroup> group,
+    const c10::intrusive_ptr<c10d::Store>& store = {});
 
 // c10d's Gloo group over TCP, for a store that all members share. Each rank
-// listens on the address of the interface that it reaches the others by.
+// listens on the address by which the others reach it.
 std::unique_ptr<Backend> make_c10d_gloo_backend(
     std::string group_name,
     const c10::intrusive_ptr<c10d::Store>& store,
     int rank,
     int size,
-    bool one_host,
     Deadline deadline);
 
 } // namespace argosy::comm

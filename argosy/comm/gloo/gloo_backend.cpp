@@ -1,0 +1,29 @@
+#include "argosy/comm/gloo/gloo_backend.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "argosy/comm/gloo/gloo_messenger.h"
+#include "argosy/comm/message/listen_address.h"
+#include "argosy/comm/message/message_backend.h"
+#include "argosy/comm/message/store_board.h"
+#include "argosy/comm/store_texts.h"
+
+namespace argosy::comm::gloo {
+
+std::unique_ptr<Backend> make_gloo_backend(const Members& members) {
+  const auto store =
+      c10::make_intrusive<::c10d::PrefixStore>("gloo", members.store);
+  return message::make_message_backend(
+      members.group,
+      make_gloo_messenger(
+          store,
+          members.rank,
+          members.size(),
+          message::listen_address(
+              gather_through(store, "address", members.rank, members.size())),
+          members.deadline),
+      message::make_store_board(store));
+}
+
+} // namespace argosy::comm::gloo

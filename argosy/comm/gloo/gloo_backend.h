@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+
+#include "argosy/comm/backend.h"
+#include "argosy/comm/connect.h"
+
+namespace argosy::comm::gloo {
+
+// The Gloo library over TCP: the way to other hosts. Each rank listens on the
+// address by which the others reach it.
+std::unique_ptr<Backend> make_gloo_backend(const Members& members);
+
+} // namespace argosy::comm::gloo

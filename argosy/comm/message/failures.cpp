@@ -1,0 +1,268 @@
+#include "argosy/comm/message/failures.h"
+
+#include <array>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "argosy/comm/message/flight.h"
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/common/rank_label.h"
+#include "argosy/common/text.h"
+
+namespace argosy::comm::message {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr char kVerdict[] = "verdict";
+constexpr char kRoll[] = "roll";
+// How long a break may precede the word of who made it.
+constexpr auto kWordLimit = 250ms;
+// How long members may take to answer the roll.
+constexpr auto kRollLimit = 1000ms;
+constexpr auto kPause = 2ms;
+
+std::string present_key(int rank) {
+  return str("present/", rank);
+}
+
+constexpr std::array kKinds = {
+    Verdict::Kind::InvalidArgument,
+    Verdict::Kind::TimeoutError,
+    Verdict::Kind::PeerLost};
+
+// Without this rank's label, which every Error adds: others throw it too.
+std::string plain_text(const std::exception& error) {
+  std::string text = error.what();
+  const std::string label = str("; rank ", rank_label());
+  while (text.ends_with(label)) {
+    text.resize(text.size() - label.size());
+  }
+  return text;
+}
+
+} // namespace
+
+void Verdict::raise() const {
+  switch (kind) {
+    case Kind::InvalidArgument:
+      throw InvalidArgument(message);
+    case Kind::TimeoutError:
+      throw TimeoutError(message);
+    case Kind::PeerLost:
+      break;
+  }
+  throw PeerLost(message);
+}
+
+std::string to_text(const Verdict& verdict) {
+  return str(static_cast<int>(verdict.kind), " ", verdict.message);
+}
+
+Verdict parse_verdict(const std::string& text) {
+  for (const Verdict::Kind kind : kKinds) {
+    const std::string begin = str(static_cast<int>(kind), " ");
+    if (text.starts_with(begin)) {
+      return {kind, text.substr(begin.size())};
+    }
+  }
+  return {Verdict::Kind::PeerLost, text};
+}
+
+Failures::Failures(Setup setup) : setup_(std::move(setup)) {}
+
+void Failures::check() {
+  const std::lock_guard lock(mutex_);
+  if (verdict_) {
+    verdict_->raise();
+  }
+}
+
+void Failures::keep(const Verdict& verdict) {
+  const std::lock_guard lock(mutex_);
+  if (!verdict_) {
+    verdict_ = verdict;
+  }
+}
+
+// A board that is gone has nothing to say: what this rank saw must do.
+std::optional<std::string> Failures::read(const std::string& key) {
+  if (!setup_.board) {
+    return std::nullopt;
+  }
+  try {
+    return setup_.board->get(key);
+  } catch (const std::exception& error) {
+    log::debug("[comm] group ", setup_.group, ": ", error.what());
+    return std::nullopt;
+  }
+}
+
+std::optional<Verdict> Failures::posted() {
+  const auto text = read(kVerdict);
+  return text ? std::optional(parse_verdict(*text)) : std::nullopt;
+}
+
+std::optional<Verdict> Failures::await_posted(Deadline deadline) {
+  for (;;) {
+    auto found = posted();
+    if (found || deadline.expired()) {
+      return found;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Verdict Failures::post(Verdict verdict) {
+  if (setup_.board) {
+    try {
+      verdict = parse_verdict(setup_.board->claim(kVerdict, to_text(verdict)));
+    } catch (const std::exception& error) {
+      log::debug("[comm] group ", setup_.group, ": ", error.what());
+    }
+  }
+  return verdict;
+}
+
+void Failures::answer_roll() {
+  try {
+    setup_.board->set(present_key(setup_.rank), "here");
+  } catch (const std::exception& error) {
+    log::debug("[comm] group ", setup_.group, ": ", error.what());
+  }
+}
+
+Verdict Failures::call_roll(const Occasion& occasion, Deadline deadline) {
+  const std::string begin = str("[comm.", occasion.op, "] ");
+  const std::string end =
+      str(" of group ",
+          setup_.group,
+          " did not come to ",
+          occasion.description,
+          " within ",
+          deadline.limit_text());
+  if (!setup_.board) {
+    return {Verdict::Kind::TimeoutError, str(begin, "one of the ranks", end)};
+  }
+  answer_roll();
+  try {
+    setup_.board->claim(kRoll, "called");
+  } catch (const std::exception& error) {
+    log::debug("[comm] group ", setup_.group, ": ", error.what());
+  }
+  setup_.cut("its time is up");
+  std::vector<int> missing;
+  const Deadline limit = Deadline::after(kRollLimit);
+  do {
+    if (auto theirs = posted()) {
+      return *theirs;
+    }
+    missing.clear();
+    for (int rank = 0; rank < setup_.size; ++rank) {
+      if (!read(present_key(rank))) {
+        missing.push_back(rank);
+      }
+    }
+    std::this_thread::sleep_for(kPause);
+  } while (!missing.empty() && !limit.expired());
+  if (missing.empty()) {
+    return {
+        Verdict::Kind::TimeoutError,
+        str(begin,
+            "all ranks of group ",
+            setup_.group,
+            " came to ",
+            occasion.description,
+            ", but did not end it within ",
+            deadline.limit_text())};
+  }
+  return {
+      Verdict::Kind::TimeoutError,
+      str(begin, "rank ", ranges_text(missing), end)};
+}
+
+Verdict Failures::lost(
+    const std::exception_ptr& error, const Occasion& occasion) {
+  // Whoever cut the connection has said why, unless it died.
+  const Deadline limit = Deadline::after(kWordLimit);
+  while (setup_.board && !limit.expired()) {
+    if (auto theirs = posted()) {
+      return *theirs;
+    }
+    if (read(kRoll)) {
+      answer_roll();
+      setup_.cut("the roll is called");
+      if (auto theirs = await_posted(Deadline::after(2 * kRollLimit))) {
+        return *theirs;
+      }
+      break;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  int who = setup_.rank;
+  std::string why;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Broken& broken) {
+    who = broken.peer();
+    why = plain_text(broken);
+  } catch (const std::exception& own) {
+    why = plain_text(own);
+  }
+  return {
+      Verdict::Kind::PeerLost,
+      str("[comm.",
+          occasion.op,
+          "] rank ",
+          who,
+          " of group ",
+          setup_.group,
+          " is gone in ",
+          occasion.description,
+          ": ",
+          why)};
+}
+
+void Failures::settle(
+    const std::exception_ptr& error,
+    const Occasion& occasion,
+    Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (verdict_) {
+      verdict_->raise();
+    }
+  }
+  Verdict verdict;
+  try {
+    std::rethrow_exception(error);
+  } catch (const InvalidArgument& disagreement) {
+    verdict = {Verdict::Kind::InvalidArgument, plain_text(disagreement)};
+  } catch (const TimeoutError&) {
+    verdict = call_roll(occasion, deadline);
+  } catch (...) {
+    verdict = lost(error, occasion);
+  }
+  verdict = post(std::move(verdict));
+  keep(verdict);
+  setup_.cut(verdict.message);
+  verdict.raise();
+}
+
+void Failures::abort(const std::string& reason) {
+  const Verdict verdict = post(
+      {Verdict::Kind::PeerLost,
+       str("[comm] group ",
+           setup_.group,
+           " was aborted by rank ",
+           setup_.rank,
+           ": ",
+           reason)});
+  keep(verdict);
+  setup_.cut(reason);
+}
+
+} // namespace argosy::comm::message

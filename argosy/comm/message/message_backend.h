@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "argosy/comm/backend.h"
+#include "argosy/comm/message/board.h"
+#include "argosy/comm/message/messenger.h"
+
+namespace argosy::comm::message {
+
+// All collectives and messages over a messenger. `board` is how members learn
+// of failures that messages do not tell any more; null: each sees its own. All
+// members must make one.
+std::unique_ptr<Backend> make_message_backend(
+    std::string group_name,
+    std::unique_ptr<Messenger> messenger,
+    std::shared_ptr<Board> board);
+
+} // namespace argosy::comm::message
