@@ -49,8 +49,11 @@ std::function<void()> our_call(
   auto* out = buffers.out.data_ptr<float>();
   const auto deadline = Deadline::after(std::chrono::minutes(10));
   const comm::Reduction sum{DType::Float32, ReduceOp::SUM};
-  const std::vector<std::size_t> parts(
-      static_cast<std::size_t>(team.size()), part);
+  const auto blocks = [&](float* data) {
+    return comm::packed_blocks(data, team.size(), part, sizeof(float));
+  };
+  const comm::Blocks ins = blocks(in);
+  const comm::Blocks outs = blocks(out);
   const std::map<std::string, std::function<void()>> calls = {
       {"all_reduce",
        [=, &team] { all_reduce(team, in, in, count, sum, deadline); }},
@@ -58,14 +61,12 @@ std::function<void()> our_call(
        [=, &team] { broadcast(team, in, count, DType::Float32, 0, deadline); }},
       {"all_gather",
        [=, &team] {
-         all_gather(team, in, out, part, DType::Float32, deadline);
+         all_gather(team, in, outs, part, DType::Float32, deadline);
        }},
       {"reduce_scatter",
-       [=, &team] { reduce_scatter(team, in, out, part, sum, deadline); }},
+       [=, &team] { reduce_scatter(team, ins, out, part, sum, deadline); }},
       {"all_to_all",
-       [=, &team] {
-         all_to_all(team, in, parts, out, parts, DType::Float32, deadline);
-       }},
+       [=, &team] { all_to_all(team, ins, outs, DType::Float32, deadline); }},
   };
   return calls.at(c.op);
 }
