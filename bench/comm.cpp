@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "argosy/argosy.h"
+#include "bench/comm_flags.h"
 #include "bench/comm_timing.h"
 #include "bench/harness.h"
 
@@ -77,34 +78,51 @@ std::string size_text(std::size_t bytes) {
 
 using Sizes = std::vector<std::size_t>;
 
-std::string cases_for(const Sizes& sizes) {
+const std::vector<std::string> kOps = {
+    "all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"};
+
+// What was asked for; else all_reduce in all sizes, the others in one.
+std::string cases_for(const CommFlags& flags, const Sizes& usual_sizes) {
+  const Sizes sizes = flags.sizes.empty() ? usual_sizes : flags.sizes;
+  const bool chosen = !flags.sizes.empty() || !flags.ops.empty();
   std::string text;
-  for (const std::size_t bytes : sizes) {
-    text += str("all_reduce:", bytes, ",");
+  for (const std::string& op : flags.ops.empty() ? kOps : flags.ops) {
+    const bool all = chosen || op == "all_reduce";
+    for (const std::size_t bytes : all ? sizes : Sizes{16u << 20}) {
+      text += str(text.empty() ? "" : ",", op, ":", bytes);
+    }
   }
-  for (const char* op :
-       {"broadcast", "all_gather", "reduce_scatter", "all_to_all"}) {
-    text += str(op, ":", std::size_t{16} << 20, ",");
-  }
-  text.pop_back();
   return text;
 }
 
 void race_ranks(
-    Report& report, int ranks, int rounds, const std::string& cases) {
+    Report& report,
+    const CommFlags& flags,
+    int ranks,
+    int rounds,
+    const std::string& cases) {
   Times times;
   for (int round = 0; round < rounds; ++round) {
     run_command(
-        str(ARGOSY_COMMAND, " run -n ", ranks, " ", COMM_RANK, " ", cases),
-        times);
-    run_command(
-        str("mpirun.openmpi --allow-run-as-root --oversubscribe -n ",
+        str(flags.argosy,
+            " run -n ",
             ranks,
             " ",
-            COMM_MPI,
+            beside_this("comm_rank"),
             " ",
             cases),
         times);
+    if (!flags.mpirun.empty()) {
+      run_command(
+          str(flags.mpirun,
+              " --allow-run-as-root --oversubscribe -n ",
+              ranks,
+              " ",
+              beside_this("comm_mpi"),
+              " ",
+              cases),
+          times);
+    }
   }
   for (const CommCase& c : parse_cases(cases)) {
     const auto& best = times.best.at(str(c.op, " ", c.bytes));
@@ -128,35 +146,29 @@ void race_ranks(
         {"bytes", c.bytes},
         {"memory", "private"},
         {"time_us", best.at("ours") * 1e6},
+        {"memory_gb_per_s", times.memory * 1e-9},
         {"roofline_share", traffic / times.memory / best.at("ours")}};
     report.add(std::move(row));
   }
 }
 
-void run(const Flags& flags) {
-  Report report("comm", flags);
+void run(const CommFlags& flags) {
+  Report report("comm", flags.common);
+  const bool quick = flags.common.quick;
   const std::size_t kb = 1u << 10;
   const std::size_t mb = 1u << 20;
-  race_ranks(
-      report,
-      2,
-      flags.quick ? 1 : 3,
-      cases_for(
-          flags.quick ? Sizes{kb, 64 * kb, mb, 16 * mb, 64 * mb}
-                      : Sizes{
-                            kb,
-                            8 * kb,
-                            64 * kb,
-                            256 * kb,
-                            mb,
-                            4 * mb,
-                            16 * mb,
-                            64 * mb,
-                            256 * mb}));
-  if (!flags.quick) {
-    const std::string cases = cases_for({kb, 64 * kb, mb, 16 * mb, 64 * mb});
-    race_ranks(report, 4, 2, cases);
-    race_ranks(report, 8, 2, cases);
+  const Sizes few = {kb, 64 * kb, mb, 16 * mb, 64 * mb};
+  const Sizes many = {
+      kb, 8 * kb, 64 * kb, 256 * kb, mb, 4 * mb, 16 * mb, 64 * mb, 256 * mb};
+  const std::vector<int> usual = quick ? std::vector{2} : std::vector{2, 4, 8};
+  for (const int ranks : flags.ranks.empty() ? usual : flags.ranks) {
+    const int rounds = ranks == 2 ? 3 : 2;
+    race_ranks(
+        report,
+        flags,
+        ranks,
+        quick ? 1 : rounds,
+        cases_for(flags, ranks == 2 && !quick ? many : few));
   }
   report.finish();
 }
@@ -165,6 +177,5 @@ void run(const Flags& flags) {
 } // namespace argosy::bench
 
 int main(int argc, char** argv) {
-  return argosy::record(
-      [&] { argosy::bench::run(argosy::bench::parse_flags(argc, argv)); });
+  return argosy::bench::with_comm_flags(argc, argv, argosy::bench::run);
 }

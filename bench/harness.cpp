@@ -69,6 +69,12 @@ void Report::add(Row row) {
           row.unit.c_str(),
           row.ratio(peer));
     }
+    if (row.extra.contains("roofline_share")) {
+      std::printf(
+          "    %-48s %10.0f %%\n",
+          "of what the memory can give",
+          100 * row.extra["roofline_share"].get<double>());
+    }
     std::fflush(stdout);
   }
   rows_.push_back(std::move(row));

@@ -7,7 +7,9 @@
 // the words after the subcommand and returns the exit code.
 namespace argosy::cli {
 
+int bench(const std::vector<std::string>& arguments);
 int env(const std::vector<std::string>& arguments);
 int run(const std::vector<std::string>& arguments);
+int trace(const std::vector<std::string>& arguments);
 
 } // namespace argosy::cli

@@ -1,6 +1,7 @@
 // The `argosy` command: picks the subcommand, prints what it throws.
 
 #include <exception>
+#include <iomanip>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -22,13 +23,16 @@ constexpr Command kCommands[] = {
     {"env",
      "say which launch environment would be adopted, and why",
      argosy::cli::env},
+    {"trace", "say which rank the others wait for", argosy::cli::trace},
+    {"bench", "measure, beside Gloo and Open MPI", argosy::cli::bench},
 };
 
 void print_help() {
   std::cout << "Argosy: distributed training for LibTorch.\n\n"
                "Usage: argosy COMMAND [ARGUMENTS]\n\nCommands:\n";
   for (const Command& command : kCommands) {
-    std::cout << "  " << command.name << "  " << command.summary << "\n";
+    std::cout << "  " << std::left << std::setw(7) << command.name
+              << command.summary << "\n";
   }
   std::cout << "\n`argosy COMMAND --help` says more.\n";
 }

@@ -12,6 +12,7 @@
 #include "argosy/comm/call_timeout.h"
 #include "argosy/comm/collector.h"
 #include "argosy/comm/connect.h"
+#include "argosy/comm/flight/world_flight.h"
 #include "argosy/comm/op.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/comm/work.h"
@@ -92,6 +93,8 @@ struct Group::Impl {
   const StorePtr store;
   const int global_rank;
   const comm::MakeBackend make;
+  const std::shared_ptr<comm::flight::BlackBox> flight;
+  const std::shared_ptr<comm::flight::GroupLog> log;
 
   comm::TrafficMeter traffic;
   Lane collectives;
@@ -102,6 +105,8 @@ struct Group::Impl {
       : store(world.store()),
         global_rank(world.rank()),
         make(comm::find_backend(world, setup.backend)),
+        flight(comm::flight::black_box_of(world)),
+        log(flight->add_group(setup.id, setup.ranks)),
         collectives(link(setup, str(setup.id), rank, setup.ranks)) {}
 
   std::shared_ptr<Link> link(
@@ -179,6 +184,8 @@ int Group::get_group_rank(int global_rank) const {
 
 std::function<void()> Group::Impl::runner(
     const Setup& setup, int rank, Lane& lane, std::vector<Op> ops) {
+  const auto ticket =
+      flight->issue(*log, comm::flight::call_of(ops, setup.ranks));
   std::size_t bytes = 0;
   for (Op& op : ops) {
     bytes += bytes_of(op);
@@ -188,9 +195,11 @@ std::function<void()> Group::Impl::runner(
   }
   traffic.count(ops.front().kind, bytes);
   const auto limit = CallTimeout::current().value_or(setup.timeout);
-  return [rank, &lane, limit, ops = std::move(ops)] {
-    const Deadline deadline = Deadline::after(limit);
-    comm::execute(ops, rank, lane.link->get(deadline), deadline);
+  return [this, rank, &lane, ticket, limit, ops = std::move(ops)] {
+    flight->run(*log, ticket, [&] {
+      const Deadline deadline = Deadline::after(limit);
+      comm::execute(ops, rank, lane.link->get(deadline), deadline);
+    });
   };
 }
 

@@ -13,6 +13,10 @@ constexpr EnvVariable kTable[] = {
      "by launch environment",
      "how ranks under an MPI launcher learn rank 0's address when nothing "
      "names one: file, pmi or pmix"},
+    {"ARGOSY_FLIGHT_DIR",
+     "none; set by argosy run",
+     "folder where ranks leave their flight records when an operation fails, "
+     "for `argosy trace hang`"},
     {"ARGOSY_ISA",
      "highest of the machine",
      "lowers the instruction set of the reduction kernels: baseline, avx2 or "

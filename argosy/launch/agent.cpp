@@ -72,6 +72,7 @@ class Agent {
   int exit_code_of_failure(
       const Attempt& attempt, const std::optional<Failure>& cause);
   void say_about_logs() const;
+  void say_about_flight_records(int attempt);
 
   const RunOptions& options_;
   const std::vector<std::string>& argv_;
@@ -171,8 +172,19 @@ int Agent::exit_code_of_failure(
     failures.insert(failures.begin(), *cause);
   }
   std::cerr << summary_text(options_.program[0], failures) << std::flush;
+  say_about_flight_records(attempt.plan.assignment.attempt);
   const int code = cause ? cause->status.shell_code() : 1;
   return code == 0 ? 1 : code;
+}
+
+void Agent::say_about_flight_records(int attempt) {
+  const std::string dir = attempt_dir(run_dir_.path(), attempt);
+  if (has_flight_records(dir)) {
+    run_dir_.keep();
+    std::cerr << "argosy run: which rank the others waited for, says: "
+                 "argosy trace hang "
+              << shell_join({dir}) << std::endl;
+  }
 }
 
 void Agent::say_about_logs() const {

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "argosy/common/error.h"
+#include "argosy/common/flight_file.h"
 #include "argosy/common/text.h"
 
 namespace argosy::launch {
@@ -59,9 +60,23 @@ std::ostream& operator<<(std::ostream& out, const StreamPlan& plan) {
   return out << plan.file << (plan.console ? " and console" : "");
 }
 
+std::string attempt_dir(std::string_view run_dir, int attempt) {
+  return str(run_dir, "/attempt_", attempt);
+}
+
+bool has_flight_records(const std::string& dir) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, ignored)) {
+    if (is_flight_record(entry.path())) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string worker_log_dir(
     std::string_view run_dir, int attempt, std::string_view name) {
-  return str(run_dir, "/attempt_", attempt, "/", name);
+  return str(attempt_dir(run_dir, attempt), "/", name);
 }
 
 namespace {

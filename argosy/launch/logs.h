@@ -37,6 +37,13 @@ struct StreamPlan {
 
 std::ostream& operator<<(std::ostream& out, const StreamPlan& plan);
 
+// The folder of one attempt: <run>/attempt_<n>. Workers leave their flight
+// records there.
+std::string attempt_dir(std::string_view run_dir, int attempt);
+
+// Whether it holds any.
+bool has_flight_records(const std::string& dir);
+
 // The folder of one worker: <run>/attempt_<n>/<name>.
 std::string worker_log_dir(
     std::string_view run_dir, int attempt, std::string_view name);

@@ -55,6 +55,9 @@ Variables plan_variables(
     variables.erase("RANK");
     variables.erase("WORLD_SIZE");
   }
+  if (!inherited.has("ARGOSY_FLIGHT_DIR")) {
+    variables["ARGOSY_FLIGHT_DIR"] = attempt_dir(run_dir, assignment.attempt);
+  }
   for (const auto& [name, value] : options.env) {
     variables[name] = value;
   }

@@ -48,3 +48,14 @@ printed=$("$work/prefix/bin/argosy" run -n 4 ./readme-hello 2>/dev/null)
   exit 1
 }
 echo "the program of the README works"
+
+# The programs of `argosy bench` came along, and find each other.
+"$work/prefix/bin/argosy" bench comm --quick --json \
+  --ranks 2 --ops all_reduce --sizes 64K >bench.json
+python3 - bench.json <<'EOF'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+assert [(r["op"], r["ranks"], r["bytes"]) for r in rows] == [("all_reduce", 2, 65536)], rows
+assert all(rows[0][key] > 0 for key in ("ours", "gloo", "openmpi", "roofline_share")), rows
+EOF
+echo "argosy bench works"

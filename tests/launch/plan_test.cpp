@@ -67,6 +67,7 @@ TEST(JobPlan, GivesTorchrunsVariables) {
       {"TORCHELASTIC_RUN_ID", "job"},
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCHELASTIC_ERROR_FILE", "/l/attempt_1/2/error.json"},
+      {"ARGOSY_FLIGHT_DIR", "/l/attempt_1"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"OMP_NUM_THREADS", "1"}};
@@ -101,11 +102,14 @@ TEST(JobPlan, LeavesAUsersOwnValuesAlone) {
   RunOptions options;
   options.env = {{"MASTER_ADDR", "mine"}};
   const Environment inherited(
-      {{"OMP_NUM_THREADS", "3"}, {"NCCL_ASYNC_ERROR_HANDLING", "0"}});
+      {{"OMP_NUM_THREADS", "3"},
+       {"NCCL_ASYNC_ERROR_HANDLING", "0"},
+       {"ARGOSY_FLIGHT_DIR", "own"}});
   const Variables variables =
       plan_of(options, two_nodes(0), inherited).workers[0].variables;
   EXPECT_EQ(variables.count("OMP_NUM_THREADS"), 0u);
   EXPECT_EQ(variables.count("NCCL_ASYNC_ERROR_HANDLING"), 0u);
+  EXPECT_EQ(variables.count("ARGOSY_FLIGHT_DIR"), 0u);
   EXPECT_EQ(variables.at("MASTER_ADDR"), "mine");
 }
 

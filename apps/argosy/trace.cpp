@@ -1,0 +1,86 @@
+// `argosy trace hang`: which rank the others wait for.
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "apps/argosy/commands.h"
+#include "argosy/comm/flight/hang.h"
+#include "argosy/comm/flight/record_files.h"
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+
+namespace argosy::cli {
+
+namespace {
+
+namespace flight = comm::flight;
+
+struct HangOptions {
+  std::vector<std::filesystem::path> folders;
+  bool fresh = false;
+  bool json = false;
+};
+
+void add_hang(CLI::App& app, HangOptions& options) {
+  CLI::App* hang = app.add_subcommand(
+      "hang",
+      "Says which rank the others wait for, from the flight records that "
+      "ranks leave\nin a folder when an operation fails (docs/tools.md).\n"
+      "Ends with 0 when nothing hangs or somebody is named, with 1 when "
+      "something hangs\nand nobody can be named, with 2 when there are no "
+      "records.");
+  hang->add_option(
+          "DIR",
+          options.folders,
+          "Folders with flight_rank_*.json (ARGOSY_FLIGHT_DIR), or of runs "
+          "of\n`argosy run`; several when the hosts of a job share none")
+      ->required();
+  hang->add_flag(
+      "--fresh",
+      options.fresh,
+      "First ask the ranks, which still run on this host, to write their "
+      "records");
+  hang->add_flag("--json", options.json, "Print JSON");
+}
+
+int hang(const HangOptions& options) {
+  if (options.fresh) {
+    flight::renew_records(
+        options.folders, Deadline::after(std::chrono::seconds(5)));
+  }
+  const auto records = flight::read_records(options.folders);
+  std::vector<std::string> names;
+  for (const auto& folder : options.folders) {
+    names.push_back(folder.string());
+  }
+  ARGOSY_CHECK(
+      !records.empty(),
+      "[trace.hang] no flight_rank_*.json in ",
+      join(names, ", "),
+      ": no operation failed, or ARGOSY_FLIGHT_DIR was another folder");
+  const flight::HangReport report = flight::find_hang(records);
+  if (options.json) {
+    std::cout << flight::to_json(report);
+  } else {
+    std::cout << report;
+  }
+  return report.stalls.empty() || !report.culprits.empty() ? 0 : 1;
+}
+
+} // namespace
+
+int trace(const std::vector<std::string>& arguments) {
+  CLI::App app("Reads what ranks recorded.", "argosy trace");
+  app.require_subcommand(1);
+  HangOptions options;
+  add_hang(app, options);
+  try {
+    // CLI11 wants the words in reverse.
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return hang(options);
+}
+
+} // namespace argosy::cli

@@ -1,0 +1,256 @@
+// How a HangReport reads.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "argosy/comm/flight/hang.h"
+#include "argosy/common/deadline.h"
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+
+namespace argosy::comm::flight {
+
+using nlohmann::json;
+
+namespace {
+
+// "14:03:07.250"
+std::string time_text(std::int64_t time_us) {
+  const std::time_t seconds = time_us / 1'000'000;
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  std::array<char, 16> clock{};
+  std::strftime(clock.data(), clock.size(), "%H:%M:%S", &local);
+  const std::string ms = std::to_string(time_us / 1000 % 1000 + 1000);
+  return str(clock.data(), ".", ms.substr(1));
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  return str(ranks.size() == 1 ? "rank " : "ranks ", ranges_text(ranks));
+}
+
+// "collective 3 of group 0", "message 2 from rank 0 to rank 1 in group 0"
+std::string place_text(const Operation& operation) {
+  const char* what =
+      is_pairwise(operation.call.kind) ? "message " : "collective ";
+  return str(
+      to_string(operation.call),
+      " (",
+      what,
+      operation.sequence,
+      " of group ",
+      operation.group,
+      ")");
+}
+
+std::string state_text(const Operation& operation) {
+  switch (operation.state) {
+    case State::Issued:
+      return str(
+          "issued at ", time_text(operation.issued_us), ", not begun yet");
+    case State::Started:
+      return str("waits since ", time_text(operation.started_us));
+    case State::Completed:
+      return str("completed at ", time_text(operation.ended_us));
+    case State::Failed:
+      return str(
+          "waited from ",
+          time_text(operation.started_us),
+          " to ",
+          time_text(operation.ended_us),
+          ", then failed: ",
+          operation.error);
+  }
+  return "";
+}
+
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+void print_callers(
+    std::ostream& out,
+    const Stall& stall,
+    const std::vector<Stall::Caller>& callers) {
+  for (const Stall::Caller& caller : callers) {
+    out << "  rank " << caller.rank << " "
+        << (contains(stall.differ, caller.rank) ? "CALLED SOMETHING ELSE, "
+                                                : "called ")
+        << to_string(caller.operation.call) << ": "
+        << state_text(caller.operation) << "\n";
+  }
+}
+
+void print_absentee(std::ostream& out, const Stall::Absentee& absentee) {
+  out << "  rank " << absentee.rank << " NEVER CALLED IT; ";
+  if (absentee.last) {
+    out << "its last one here is " << absentee.last->sequence << ", "
+        << to_string(absentee.last->call) << ", " << state_text(*absentee.last);
+  } else if (absentee.num_issued == 0) {
+    out << "it called nothing here";
+  } else {
+    out << "it called " << absentee.num_issued << " here, long ago";
+  }
+  out << "\n";
+  if (absentee.waits_in) {
+    out << "      it is in " << place_text(*absentee.waits_in) << ": "
+        << state_text(*absentee.waits_in) << "\n";
+  }
+  if (!absentee.reason.empty()) {
+    out << "      its record: " << absentee.reason << "\n";
+  }
+}
+
+const Operation& any_operation(const Stall& stall) {
+  for (const Stall::Caller& caller : stall.waiting) {
+    if (!contains(stall.differ, caller.rank)) {
+      return caller.operation;
+    }
+  }
+  return stall.waiting.front().operation;
+}
+
+void print_stall(std::ostream& out, const Stall& stall) {
+  if (stall.is_message) {
+    out << "Message " << stall.sequence << " from rank " << stall.ranks[0]
+        << " to rank " << stall.ranks[1] << " in group " << stall.group;
+  } else {
+    out << "Group " << stall.group << " (" << ranks_text(stall.ranks)
+        << "), collective " << stall.sequence;
+  }
+  out << ": " << to_string(any_operation(stall).call) << "\n";
+  print_callers(out, stall, stall.waiting);
+  print_callers(out, stall, stall.passed);
+  for (const int rank : stall.forgot) {
+    out << "  rank " << rank << " passed it long ago\n";
+  }
+  for (const Stall::Absentee& absentee : stall.absent) {
+    print_absentee(out, absentee);
+  }
+  for (const int rank : stall.unknown) {
+    out << "  rank " << rank
+        << " LEFT NO RECORD: it ended, was killed, or runs elsewhere\n";
+  }
+}
+
+void print_verdict(std::ostream& out, const HangReport& report) {
+  if (report.stalls.empty()) {
+    out << "Nothing hangs: every operation that was issued completed.\n";
+  } else if (report.culprits.empty()) {
+    out << "All ranks called what does not end, and alike: look at the errors "
+           "above.\n";
+  } else if (report.circle) {
+    out << "They wait for each other in a circle: "
+        << ranks_text(report.culprits) << ".\n";
+  } else {
+    out << "The others wait for " << ranks_text(report.culprits) << ".\n";
+  }
+}
+
+json operation_json(const Operation& operation) {
+  json object = {
+      {"call", to_string(operation.call)},
+      {"group", operation.group},
+      {"sequence", operation.sequence},
+      {"state", to_string(operation.state)},
+      {"issued_us", operation.issued_us},
+      {"started_us", operation.started_us},
+      {"ended_us", operation.ended_us}};
+  if (!operation.error.empty()) {
+    object["error"] = operation.error;
+  }
+  return object;
+}
+
+json callers_json(const std::vector<Stall::Caller>& callers) {
+  json list = json::array();
+  for (const Stall::Caller& caller : callers) {
+    json object = operation_json(caller.operation);
+    object["rank"] = caller.rank;
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+json absent_json(const std::vector<Stall::Absentee>& absent) {
+  json list = json::array();
+  for (const Stall::Absentee& absentee : absent) {
+    json object = {
+        {"rank", absentee.rank},
+        {"num_issued", absentee.num_issued},
+        {"reason", absentee.reason}};
+    if (absentee.last) {
+      object["last"] = operation_json(*absentee.last);
+    }
+    if (absentee.waits_in) {
+      object["waits_in"] = operation_json(*absentee.waits_in);
+    }
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+json stall_json(const Stall& stall) {
+  return {
+      {"kind", stall.is_message ? "message" : "collective"},
+      {"group", stall.group},
+      {"ranks", stall.ranks},
+      {"sequence", stall.sequence},
+      {"call", to_string(any_operation(stall).call)},
+      {"waiting", callers_json(stall.waiting)},
+      {"passed", callers_json(stall.passed)},
+      {"forgot", stall.forgot},
+      {"absent", absent_json(stall.absent)},
+      {"unrecorded", stall.unknown},
+      {"differ", stall.differ},
+      {"blamed", stall.blamed()}};
+}
+
+} // namespace
+
+std::ostream& operator<<(std::ostream& out, const HangReport& report) {
+  for (const Stall& stall : report.stalls) {
+    print_stall(out, stall);
+    out << "\n";
+  }
+  for (const Unreceived& sent : report.unreceived) {
+    out << "Rank " << sent.from << " sent " << sent.count << " message"
+        << (sent.count == 1 ? "" : "s") << " (from " << sent.first
+        << " on) in group " << sent.group << " that rank " << sent.to
+        << " never called recv for.\n";
+  }
+  if (!report.unrecorded.empty()) {
+    out << "Of " << report.world_size << " ranks there is no record of "
+        << ranks_text(report.unrecorded) << ".\n";
+  }
+  print_verdict(out, report);
+  return out;
+}
+
+std::string to_json(const HangReport& report) {
+  json document = {
+      {"world_size", report.world_size},
+      {"unrecorded", report.unrecorded},
+      {"stalls", json::array()},
+      {"unreceived", json::array()},
+      {"culprits", report.culprits},
+      {"circle", report.circle}};
+  for (const Stall& stall : report.stalls) {
+    document["stalls"].push_back(stall_json(stall));
+  }
+  for (const Unreceived& sent : report.unreceived) {
+    document["unreceived"].push_back(
+        {{"group", sent.group},
+         {"from", sent.from},
+         {"to", sent.to},
+         {"first", sent.first},
+         {"count", sent.count}});
+  }
+  return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+} // namespace argosy::comm::flight

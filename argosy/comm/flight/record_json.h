@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "argosy/comm/flight/operation.h"
+
+namespace argosy::comm::flight {
+
+std::string to_json(const Record& record);
+
+// Throws InvalidArgument that starts with `what`, such as the file's name.
+Record parse_record(std::string_view json, std::string_view what);
+
+} // namespace argosy::comm::flight

@@ -1,0 +1,156 @@
+#include "argosy/comm/flight/recorder.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace argosy::comm::flight {
+
+GroupLog::GroupLog(int id, std::vector<int> ranks)
+    : id_(id), ranks_(std::move(ranks)), messages_(ranks_.size()) {}
+
+std::uint64_t GroupLog::next(const Call& call) {
+  if (!is_pairwise(call.kind)) {
+    return collectives_.fetch_add(1, std::memory_order_relaxed);
+  }
+  const auto peer = std::lower_bound(ranks_.begin(), ranks_.end(), call.root);
+  Messages& messages =
+      messages_[static_cast<std::size_t>(peer - ranks_.begin())];
+  return (call.kind == OpKind::Send ? messages.sent : messages.received)
+      .fetch_add(1, std::memory_order_relaxed);
+}
+
+GroupCounts GroupLog::counts() const {
+  GroupCounts counts{
+      .id = id_, .ranks = ranks_, .collectives = collectives_.load()};
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const std::uint64_t sent = messages_[i].sent;
+    const std::uint64_t received = messages_[i].received;
+    if (sent + received > 0) {
+      counts.messages.push_back(
+          {.peer = ranks_[i], .sent = sent, .received = received});
+    }
+  }
+  return counts;
+}
+
+std::shared_ptr<GroupLog> Recorder::add_group(int id, std::vector<int> ranks) {
+  auto log = std::make_shared<GroupLog>(id, std::move(ranks));
+  const std::lock_guard lock(mutex_);
+  if (groups_.size() >= kMostGroups) {
+    // Programs may make groups forever; those that nobody holds can go.
+    std::erase_if(
+        groups_, [](const auto& group) { return group.use_count() == 1; });
+  }
+  groups_.push_back(log);
+  return log;
+}
+
+Recorder::Ticket Recorder::issue(GroupLog& group, const Call& call) {
+  const std::uint64_t sequence = group.next(call);
+  for (std::size_t tries = 0; tries < kMostTries; ++tries) {
+    const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+    Slot& slot = slots_[number % kCapacity];
+    if (slot.held.exchange(true, std::memory_order_acquire)) {
+      continue;
+    }
+    if (slot.under_way.load(std::memory_order_acquire)) {
+      slot.held.store(false, std::memory_order_release);
+      continue;
+    }
+    slot.used = true;
+    slot.number = number;
+    slot.group = group.id();
+    slot.sequence = sequence;
+    slot.call = call;
+    slot.issued = clock_.now();
+    slot.started.store(0, std::memory_order_relaxed);
+    slot.ended.store(0, std::memory_order_relaxed);
+    slot.state.store(State::Issued, std::memory_order_relaxed);
+    slot.under_way.store(true, std::memory_order_relaxed);
+    slot.held.store(false, std::memory_order_release);
+    return {number % kCapacity};
+  }
+  return {};
+}
+
+void Recorder::start(Ticket ticket) {
+  if (ticket.slot < kCapacity) {
+    Slot& slot = slots_[ticket.slot];
+    slot.started.store(clock_.now(), std::memory_order_relaxed);
+    slot.state.store(State::Started, std::memory_order_release);
+  }
+}
+
+void Recorder::end(Slot& slot, State state) {
+  slot.ended.store(clock_.now(), std::memory_order_relaxed);
+  slot.state.store(state, std::memory_order_release);
+  slot.under_way.store(false, std::memory_order_release);
+}
+
+void Recorder::complete(Ticket ticket) {
+  if (ticket.slot < kCapacity) {
+    end(slots_[ticket.slot], State::Completed);
+  }
+}
+
+void Recorder::fail(Ticket ticket, const std::string& error) {
+  if (ticket.slot < kCapacity) {
+    Slot& slot = slots_[ticket.slot];
+    slot.error = error;
+    end(slot, State::Failed);
+  }
+}
+
+Operation Recorder::operation_in(
+    const Slot& slot, const TickClock::Reading& at) const {
+  const auto time = [&](std::uint64_t ticks) {
+    return ticks == 0 ? 0 : clock_.wall_us(ticks, at);
+  };
+  Operation operation{
+      .number = slot.number,
+      .group = slot.group,
+      .sequence = slot.sequence,
+      .call = slot.call,
+      .state = slot.state.load(std::memory_order_acquire),
+      .issued_us = time(slot.issued)};
+  if (operation.state != State::Issued) {
+    operation.started_us = time(slot.started.load(std::memory_order_relaxed));
+  }
+  if (operation.state >= State::Completed) {
+    operation.ended_us = time(slot.ended.load(std::memory_order_relaxed));
+  }
+  if (operation.state == State::Failed) {
+    operation.error = slot.error;
+  }
+  return operation;
+}
+
+Record Recorder::snapshot() const {
+  Record record;
+  const TickClock::Reading now = clock_.read();
+  record.time_us = clock_.wall_us(now.ticks, now);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& group : groups_) {
+      record.groups.push_back(group->counts());
+    }
+  }
+  for (Slot& slot : slots_) {
+    while (slot.held.exchange(true, std::memory_order_acquire)) {
+      std::this_thread::yield();
+    }
+    if (slot.used) {
+      record.operations.push_back(operation_in(slot, now));
+    }
+    slot.held.store(false, std::memory_order_release);
+  }
+  std::sort(
+      record.operations.begin(),
+      record.operations.end(),
+      [](const Operation& a, const Operation& b) {
+        return a.number < b.number;
+      });
+  return record;
+}
+
+} // namespace argosy::comm::flight
