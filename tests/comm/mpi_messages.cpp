@@ -3,16 +3,15 @@
 #include <signal.h>
 
 #include <atomic>
-#include <cstdio>
-#include <functional>
-#include <iostream>
 
 #include "argosy/comm/mpi/messenger.h"
+#include "tests/comm/mpi_cases.h"
 
 namespace {
 
 using namespace argosy;
 using namespace argosy::comm::mpi;
+using argosy::testing::expect_error;
 using namespace std::chrono_literals;
 
 using Bytes = std::vector<std::byte>;
@@ -45,18 +44,6 @@ Bytes text_of(int from, int to, std::uint64_t number, std::size_t bytes) {
     byte = static_cast<std::byte>(value += 13);
   }
   return text;
-}
-
-template <typename Thrown>
-void expect_error(const std::string& text, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Thrown& error) {
-    const std::string what = error.what();
-    ARGOSY_CHECK(what.find(text) != what.npos, what, " lacks ", text);
-    return;
-  }
-  throw Error(str("no error, expected one with ", text));
 }
 
 // Many in flight, of many sizes, received in the opposite order. The tags agree
@@ -190,21 +177,34 @@ void case_timeout(const Ranks& ranks) {
   ARGOSY_CHECK(std::chrono::steady_clock::now() - began < 3s, "took long");
 }
 
+// Rank 1 sends and aborts: what it sent arrives, what it did not ends, and the
+// others go on.
 void case_abort(const Ranks& ranks) {
   const auto messenger = ranks.messenger(3);
   const auto other = ranks.messenger(4);
+  Bytes data(1000000);
   char byte = 0;
-  const auto pending = messenger->receive(0, 1, &byte, 1);
-  const std::string who =
-      ranks.rank == 1 ? "group g3: aborted: why" : "rank 1 aborted: why";
-  std::thread aborts;
   if (ranks.rank == 1) {
-    aborts = std::thread([&] { messenger->abort("why"); });
-  }
-  expect_error<PeerLost>(who, [&] { pending->wait(soon()); });
-  expect_error<PeerLost>(who, [&] { messenger->send(0, 2, &byte, 1); });
-  if (ranks.rank == 1) {
+    const auto pending = messenger->receive(0, 1, &byte, 1);
+    const auto first = messenger->send(0, 7, data.data(), data.size());
+    const auto second = messenger->send(2, 7, data.data(), data.size());
+    first->wait(soon());
+    second->wait(soon());
+    std::thread aborts([&] { messenger->abort("why"); });
+    expect_error<PeerLost>(
+        "group g3 has ended: why", [&] { pending->wait(soon()); });
+    expect_error<PeerLost>(
+        "group g3 has ended: why", [&] { messenger->send(0, 2, &byte, 1); });
     aborts.join();
+  } else {
+    messenger->receive(1, 7, data.data(), data.size())->wait(soon());
+    expect_error<PeerLost>("rank 1 has left group g3: why", [&] {
+      messenger->receive(1, 1, &byte, 1)->wait(soon());
+    });
+    const int peer = 2 - ranks.rank;
+    const auto sent = messenger->send(peer, 1, "x", 1);
+    messenger->receive(peer, 1, &byte, 1)->wait(soon());
+    sent->wait(soon());
   }
   exchange(*other);
 }
@@ -231,42 +231,29 @@ void case_killed(const Ranks& ranks) {
   messenger->receive(1, 1, &byte, 1)->wait(Deadline::after(50s));
 }
 
-const std::map<std::string, std::function<void(const Ranks&)>> kCases = {
-    {"values", case_values},
-    {"threads", case_threads},
-    {"long", case_long},
-    {"longer_than_int", case_longer_than_int},
-    {"too_long", case_too_long},
-    {"timeout", case_timeout},
-    {"abort", case_abort},
-    {"finalize", case_finalize},
-    {"killed", case_killed}};
-
-void run(const std::string& name) {
-  Ranks ranks;
-  ranks.endpoint = std::make_shared<Endpoint>(MPI_COMM_WORLD);
-  ranks.rank = ranks.endpoint->rank();
-  ranks.size = ranks.endpoint->size();
-  kCases.at(name)(ranks);
+std::function<void()> with_ranks(void (*run)(const Ranks&)) {
+  return [run] {
+    Ranks ranks;
+    ranks.endpoint = std::make_shared<Endpoint>(MPI_COMM_WORLD);
+    ranks.rank = ranks.endpoint->rank();
+    ranks.size = ranks.endpoint->size();
+    run(ranks);
+  };
 }
 
 } // namespace
 
-// mpi_messages CASE THREAD_LEVEL
 int main(int argc, char** argv) {
-  const std::map<std::string, int> levels = {
-      {"funneled", MPI_THREAD_FUNNELED},
-      {"serialized", MPI_THREAD_SERIALIZED},
-      {"multiple", MPI_THREAD_MULTIPLE}};
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, levels.at(argv[2]), &provided);
-  try {
-    run(argv[1]);
-  } catch (const std::exception& error) {
-    std::cerr << str("FAILED: ", error.what(), "\n");
-    return 1;
-  }
-  int ended = 0;
-  MPI_Finalized(&ended);
-  return ended != 0 ? 0 : MPI_Finalize();
+  return argosy::testing::run_mpi_case(
+      argc,
+      argv,
+      {{"values", with_ranks(case_values)},
+       {"threads", with_ranks(case_threads)},
+       {"long", with_ranks(case_long)},
+       {"longer_than_int", with_ranks(case_longer_than_int)},
+       {"too_long", with_ranks(case_too_long)},
+       {"timeout", with_ranks(case_timeout)},
+       {"abort", with_ranks(case_abort)},
+       {"finalize", with_ranks(case_finalize)},
+       {"killed", with_ranks(case_killed)}});
 }

@@ -49,7 +49,7 @@ class Endpoint {
     auto& channel = channels_[id];
     if (!channel) {
       channel = std::make_shared<Channel>();
-      channel->lost = closed_ ? kFinalized : "";
+      channel->ended = closed_ ? kFinalized : "";
     }
     return channel;
   }
@@ -144,11 +144,10 @@ class Endpoint {
     const auto to = channel(header.channel);
     if (header.kind == Kind::Message) {
       to->deliver(comm_, peer, slot.letter.data(), bytes);
-    } else if (to->lost.empty()) {
+    } else {
       const auto* text =
           reinterpret_cast<const char*>(slot.letter.data() + sizeof(Header));
-      to->lost =
-          str("rank ", peer, " aborted: ", std::string(text, header.bytes));
+      to->end_peer(peer, std::string(text, header.bytes));
     }
   }
 
@@ -169,8 +168,8 @@ class Endpoint {
     const std::lock_guard lock(calls_mutex());
     closed_ = true;
     for (const auto& [id, channel] : channels_) {
-      if (channel->lost.empty()) {
-        channel->lost = kFinalized;
+      if (channel->ended.empty()) {
+        channel->ended = kFinalized;
       }
     }
     for (Slot& slot : slots_) {

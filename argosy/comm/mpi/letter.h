@@ -8,7 +8,7 @@
 
 namespace argosy::comm::mpi {
 
-enum class Kind : std::uint32_t { Message, Abort };
+enum class Kind : std::uint32_t { Message, End };
 
 // The beginning of every message. MPI's tags have 15 to 31 bits, ours have 64
 // and a channel: so letters all have one tag of MPI's, and say here whose they

@@ -17,11 +17,11 @@ class Backoff {
             Deadline::Clock::now() + std::chrono::milliseconds(1) +
             std::chrono::nanoseconds(kNanosecondsPerByte * bytes)) {}
 
-  void pause(bool is_moving) {
+  void pause() {
     if (++looks_ < kSpins) {
       return;
     }
-    if (is_moving || Deadline::Clock::now() < busy_until_) {
+    if (Deadline::Clock::now() < busy_until_) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -31,7 +31,7 @@ class Backoff {
  private:
   static constexpr int kSpins = 100;
   static constexpr std::size_t kNanosecondsPerByte = 2;
-  const Deadline::Clock::time_point busy_until_;
+  Deadline::Clock::time_point busy_until_;
   int looks_ = 0;
 };
 
@@ -45,10 +45,9 @@ struct Route {
 
   int rank_of(int peer) const { return ranks[static_cast<std::size_t>(peer)]; }
 
-  void check_alive() const {
-    if (!channel->lost.empty()) {
-      throw PeerLost(str("[comm.mpi] group ", group, ": ", channel->lost));
-    }
+  // Throws PeerLost when there is no hope for a transfer.
+  void check(int peer, bool begun) const {
+    channel->check(group, rank_of(peer), begun);
   }
 };
 
@@ -60,6 +59,7 @@ class MpiTransfer : public message::Transfer {
 
   void wait(Deadline deadline) override {
     Backoff backoff(bytes_);
+    bool moves = false;
     while (!look()) {
       if (deadline.expired()) {
         throw TimeoutError(
@@ -72,17 +72,18 @@ class MpiTransfer : public message::Transfer {
                 " not done within ",
                 deadline.limit_text()));
       }
-      backoff.pause(is_moving());
+      if (has_begun_ && !std::exchange(moves, true)) {
+        backoff = Backoff(bytes_);
+      }
+      backoff.pause();
     }
   }
 
  protected:
   // Under calls_mutex().
   virtual bool done() = 0;
+  virtual bool has_begun() const = 0; // is on its way
   virtual const char* verb() const = 0;
-
-  // Whether the peer surely is at it.
-  virtual bool is_moving() const = 0;
 
   Route& route() { return *route_; }
   int peer() const { return peer_; } // rank in the group
@@ -90,17 +91,19 @@ class MpiTransfer : public message::Transfer {
  private:
   bool look() {
     const std::lock_guard lock(calls_mutex());
+    route_->endpoint->progress();
     if (!route_->endpoint->closed() && done()) {
       return true;
     }
-    route_->check_alive();
-    route_->endpoint->progress();
-    return done();
+    has_begun_ = has_begun();
+    route_->check(peer_, has_begun_);
+    return false;
   }
 
   const std::shared_ptr<Route> route_;
   const int peer_;
   const std::size_t bytes_;
+  bool has_begun_ = false;
 };
 
 // Lets MPI finish what it has begun with a buffer that is about to go: soon if
@@ -131,7 +134,7 @@ class MpiSending : public MpiTransfer {
       std::size_t bytes)
       : MpiTransfer(std::move(its_route), to, bytes) {
     const std::lock_guard lock(calls_mutex());
-    route().check_alive();
+    route().check(to, false);
     Endpoint& endpoint = *route().endpoint;
     const int rank = route().rank_of(to);
     const bool is_short = bytes <= kShortBytes;
@@ -152,7 +155,7 @@ class MpiSending : public MpiTransfer {
  protected:
   bool done() override { return requests_.test("MPI_Isend", peer()); }
   const char* verb() const override { return "send to"; }
-  bool is_moving() const override { return false; }
+  bool has_begun() const override { return true; }
 
  private:
   Letter letter_;
@@ -167,9 +170,9 @@ class MpiReceiving : public MpiTransfer {
       std::uint64_t tag,
       void* data,
       std::size_t bytes)
-      : MpiTransfer(std::move(its_route), from, 0) {
+      : MpiTransfer(std::move(its_route), from, bytes) {
     const std::lock_guard lock(calls_mutex());
-    route().check_alive();
+    route().check(from, true);
     receipt_.peer = route().rank_of(from);
     receipt_.tag = tag;
     receipt_.data = data;
@@ -199,13 +202,14 @@ class MpiReceiving : public MpiTransfer {
     return receipt_.begun && receipt_.payload.test("MPI_Irecv", peer());
   }
   const char* verb() const override { return "receive from"; }
-  bool is_moving() const override { return receipt_.begun; }
+  bool has_begun() const override { return receipt_.begun; }
 
  private:
   Receipt receipt_;
 };
 
-// Messages over MPI. An abort is told to all members.
+// Messages over MPI. All members are told of an abort, which to them is the end
+// of this rank.
 class MpiMessenger : public message::Messenger {
  public:
   // `ranks` are those of the members in the endpoint's communicator, ours is
@@ -251,15 +255,13 @@ class MpiMessenger : public message::Messenger {
 
   void abort(const std::string& reason) override {
     const std::lock_guard lock(calls_mutex());
-    if (!route_->channel->lost.empty()) {
+    if (!route_->channel->ended.empty()) {
       return; // everybody knows
     }
-    route_->channel->lost = str("aborted: ", reason);
+    route_->channel->ended = reason;
     const std::string text = reason.substr(0, kShortBytes);
     const Header header{
-        .channel = route_->channel_id,
-        .bytes = text.size(),
-        .kind = Kind::Abort};
+        .channel = route_->channel_id, .bytes = text.size(), .kind = Kind::End};
     for (const int rank : route_->ranks) {
       if (rank != route_->endpoint->rank()) {
         tell(rank, letter_of(header, text.data(), text.size()));

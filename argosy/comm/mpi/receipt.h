@@ -6,6 +6,7 @@
 
 #include "argosy/comm/mpi/calls.h"
 #include "argosy/comm/mpi/letter.h"
+#include "argosy/common/deadline.h"
 
 namespace argosy::comm::mpi {
 
@@ -63,8 +64,33 @@ struct Receipt {
 // One group's messages to this rank. To be used under calls_mutex().
 class Channel {
  public:
-  // Why there are no more messages; empty while there are.
-  std::string lost;
+  // Why there are no more messages at all; empty while there are.
+  std::string ended;
+
+  // That a peer has ended comes after all that it sent.
+  void end_peer(int peer, const std::string& reason) {
+    ended_peers_.try_emplace(peer, End{reason, Deadline::after(kGrace)});
+  }
+
+  // Throws PeerLost when nothing comes of a transfer with `peer` any more. What
+  // has `begun` may still be on its way.
+  void check(const std::string& group, int peer, bool begun) const {
+    if (!ended.empty()) {
+      throw PeerLost(str("[comm.mpi] group ", group, " has ended: ", ended));
+    }
+    const auto found = ended_peers_.find(peer);
+    if (found == ended_peers_.end() ||
+        (begun && !found->second.grace.expired())) {
+      return;
+    }
+    throw PeerLost(
+        str("[comm.mpi] rank ",
+            peer,
+            " has left group ",
+            group,
+            ": ",
+            found->second.reason));
+  }
 
   void expect(MPI_Comm comm, Receipt& receipt) {
     Inbox& inbox = inboxes_[{receipt.peer, receipt.tag}];
@@ -115,7 +141,15 @@ class Channel {
     }
   }
 
+  struct End {
+    std::string reason;
+    Deadline grace;
+  };
+
+  static constexpr std::chrono::seconds kGrace{1};
+
   std::map<std::pair<int, std::uint64_t>, Inbox> inboxes_;
+  std::map<int, End> ended_peers_;
 };
 
 } // namespace argosy::comm::mpi
