@@ -125,7 +125,7 @@ inline int broadcast_number(MPI_Comm comm, World& world) {
 inline void register_backend(World& world, MPI_Comm comm) {
   comm::mpi::check_running();
   detail::check_same_ranks(world, comm);
-  auto endpoint = std::make_shared<comm::mpi::Endpoint>(comm);
+  auto endpoint = comm::mpi::Endpoint::make(comm);
   comm::register_backend(
       world,
       "mpi",

@@ -234,7 +234,7 @@ void case_killed(const Ranks& ranks) {
 std::function<void()> with_ranks(void (*run)(const Ranks&)) {
   return [run] {
     Ranks ranks;
-    ranks.endpoint = std::make_shared<Endpoint>(MPI_COMM_WORLD);
+    ranks.endpoint = Endpoint::make(MPI_COMM_WORLD);
     ranks.rank = ranks.endpoint->rank();
     ranks.size = ranks.endpoint->size();
     run(ranks);

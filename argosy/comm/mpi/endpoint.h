@@ -9,31 +9,15 @@ namespace argosy::comm::mpi {
 
 // A communicator of our own, over which all groups of a world send letters.
 // There is one for all of them, as making one for each group would wait without
-// a deadline, and MPIs have few. To be used under calls_mutex().
+// a deadline, and MPIs have few. It is there until MPI_Finalize, so that what
+// others still send has a receiver. To be used under calls_mutex().
 class Endpoint {
  public:
   // Collective over `comm`, which stays the caller's.
-  explicit Endpoint(MPI_Comm comm) {
-    check_threads(comm);
-    MPI_Comm_dup(comm, &comm_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(comm_, &rank_);
-    MPI_Comm_size(comm_, &size_);
-    void* bound = nullptr;
-    int found = 0;
-    MPI_Comm_get_attr(comm_, MPI_TAG_UB, static_cast<void*>(&bound), &found);
-    last_tag_ = found != 0 ? *static_cast<int*>(bound) : kLeastTagBound;
-    for (Slot& slot : slots_) {
-      listen(slot);
-    }
-    close_before_finalize();
-  }
-
-  ~Endpoint() {
-    const std::lock_guard lock(calls_mutex());
-    if (!closed_) {
-      MPI_Comm_delete_attr(MPI_COMM_SELF, keyval_); // closes
-    }
+  static std::shared_ptr<Endpoint> make(MPI_Comm comm) {
+    std::shared_ptr<Endpoint> endpoint(new Endpoint(comm));
+    close_before_finalize(endpoint);
+    return endpoint;
   }
 
   Endpoint(const Endpoint&) = delete;
@@ -112,6 +96,22 @@ class Endpoint {
   static constexpr int kLeastTagBound = 32767;
   static constexpr int kMostAtOnce = 64;
   static constexpr char kFinalized[] = "MPI was finalized";
+  static constexpr std::chrono::seconds kFarewell{1};
+
+  explicit Endpoint(MPI_Comm comm) {
+    check_threads(comm);
+    MPI_Comm_dup(comm, &comm_);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+    void* bound = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(comm_, MPI_TAG_UB, static_cast<void*>(&bound), &found);
+    last_tag_ = found != 0 ? *static_cast<int*>(bound) : kLeastTagBound;
+    for (Slot& slot : slots_) {
+      listen(slot);
+    }
+  }
 
   MPI_Request post(int peer, const void* data, int bytes, int tag) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -152,19 +152,25 @@ class Endpoint {
   }
 
   // MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else.
-  void close_before_finalize() {
+  static void close_before_finalize(const std::shared_ptr<Endpoint>& endpoint) {
+    int keyval = MPI_KEYVAL_INVALID;
     MPI_Comm_create_keyval(
         MPI_COMM_NULL_COPY_FN,
-        [](MPI_Comm, int, void* endpoint, void*) {
-          static_cast<Endpoint*>(endpoint)->close();
+        [](MPI_Comm, int, void* attribute, void*) {
+          const std::unique_ptr<std::shared_ptr<Endpoint>> kept(
+              static_cast<std::shared_ptr<Endpoint>*>(attribute));
+          (*kept)->close();
           return MPI_SUCCESS;
         },
-        &keyval_,
+        &keyval,
         nullptr);
-    MPI_Comm_set_attr(MPI_COMM_SELF, keyval_, this);
+    MPI_Comm_set_attr(
+        MPI_COMM_SELF, keyval, new std::shared_ptr<Endpoint>(endpoint));
+    MPI_Comm_free_keyval(&keyval);
   }
 
   void close() {
+    hear_the_last();
     const std::lock_guard lock(calls_mutex());
     closed_ = true;
     for (const auto& [id, channel] : channels_) {
@@ -176,8 +182,23 @@ class Endpoint {
       MPI_Cancel(&slot.request);
       MPI_Wait(&slot.request, MPI_STATUS_IGNORE);
     }
-    MPI_Comm_free_keyval(&keyval_);
     MPI_Comm_free(&comm_);
+  }
+
+  // Takes letters in until all ranks finalize MPI, as they must.
+  void hear_the_last() {
+    const Deadline deadline = Deadline::after(kFarewell);
+    MPI_Request all_here = MPI_REQUEST_NULL;
+    MPI_Ibarrier(comm_, &all_here);
+    for (int done = 0; done == 0 && !deadline.expired();) {
+      const std::lock_guard lock(calls_mutex());
+      try {
+        progress();
+      } catch (const PeerLost&) {
+        return;
+      }
+      MPI_Test(&all_here, &done, MPI_STATUS_IGNORE);
+    }
   }
 
   MPI_Comm comm_ = MPI_COMM_NULL;
@@ -185,7 +206,6 @@ class Endpoint {
   int size_ = 0;
   int last_tag_ = kLeastTagBound;
   int payload_tag_ = 0;
-  int keyval_ = MPI_KEYVAL_INVALID;
   bool closed_ = false;
   // Letters of one sender are matched in the order of the slots.
   std::array<Slot, 8> slots_;
