@@ -1,0 +1,190 @@
+#pragma once
+
+// Argosy in programs that use MPI: the backend "mpi", and groups of the ranks
+// of a communicator. Needs MPI where it is included; libargosy.so links none.
+//
+//   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+//   argosy::mpi::init_parallel_env(MPI_COMM_WORLD);
+//   auto group = argosy::mpi::new_group(solver_communicator);
+//   argosy::all_reduce(tensor, argosy::ReduceOp::AVG, group);
+//   argosy::destroy_process_group();
+//   MPI_Finalize();
+//
+// MPI must have been started with MPI_THREAD_MULTIPLE; or with
+// MPI_THREAD_SERIALIZED, when the program calls MPI only while no operation of
+// Argosy is under way, or under calls_mutex(). Communicators stay the caller's:
+// messages go over one of our own.
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "argosy/comm/backend.h"
+#include "argosy/comm/connect.h"
+#include "argosy/comm/group.h"
+#include "argosy/comm/mpi/channel.h"
+#include "argosy/comm/mpi/messenger.h"
+#include "argosy/world/mpi.h"
+#include "argosy/world/world.h"
+
+namespace argosy::mpi {
+
+using comm::mpi::calls_mutex;
+
+namespace detail {
+
+// The endpoint of a world.
+struct Attachment {
+  std::shared_ptr<comm::mpi::Endpoint> endpoint;
+};
+
+inline std::shared_ptr<Attachment> attachment_of(World& world) {
+  return world.attached<Attachment>(
+      [] { return std::make_shared<Attachment>(); });
+}
+
+// Collective: all ranks of `comm` throw when one of them has another rank.
+inline void check_same_ranks(const World& world, MPI_Comm comm) {
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  int same = rank == world.rank() && size == world.size() ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_MIN, comm);
+  ARGOSY_CHECK(
+      same == 1,
+      "[mpi.register_backend] rank ",
+      world.rank(),
+      " of ",
+      world.size(),
+      " is rank ",
+      rank,
+      " of ",
+      size,
+      " in the communicator, expected the ranks of the world: make the world "
+      "with argosy::mpi::init_parallel_env(communicator)");
+}
+
+// The ranks of `comm` in the endpoint's communicator.
+inline std::vector<int> translate_ranks(
+    MPI_Comm comm, const comm::mpi::Endpoint& endpoint) {
+  MPI_Group theirs;
+  MPI_Group ours;
+  MPI_Comm_group(comm, &theirs);
+  MPI_Comm_group(endpoint.comm(), &ours);
+  int size = 0;
+  MPI_Group_size(theirs, &size);
+  std::vector<int> from(static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    from[static_cast<std::size_t>(rank)] = rank;
+  }
+  std::vector<int> to(from.size());
+  MPI_Group_translate_ranks(theirs, size, from.data(), ours, to.data());
+  MPI_Group_free(&theirs);
+  MPI_Group_free(&ours);
+  return to;
+}
+
+// A group has the order of the world.
+inline void check_order(const std::vector<int>& ranks) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    ARGOSY_CHECK(
+        ranks[i] != MPI_UNDEFINED,
+        "[mpi.new_group] rank ",
+        i,
+        " of the communicator is not in the world");
+    ARGOSY_CHECK(
+        i == 0 || ranks[i - 1] < ranks[i],
+        "[mpi.new_group] ranks ",
+        i - 1,
+        " and ",
+        i,
+        " of the communicator are ranks ",
+        ranks[i - 1],
+        " and ",
+        ranks[i],
+        " of the world, expected the order of the world: split with its rank "
+        "as key");
+  }
+}
+
+inline int broadcast_number(MPI_Comm comm, World& world) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  const int own =
+      rank == 0 ? static_cast<int>(comm::mpi::take_number(*world.store())) : 0;
+  return argosy::detail::broadcast_size(comm, own);
+}
+
+} // namespace detail
+
+// Makes the backend "mpi" known to the groups of a world, whose ranks must be
+// those of `comm`. Collective over `comm`. Throws InvalidArgument, on all of
+// them, for other ranks or an MPI without threads.
+inline void register_backend(World& world, MPI_Comm comm) {
+  comm::mpi::check_running();
+  detail::check_same_ranks(world, comm);
+  auto endpoint = comm::mpi::Endpoint::make(comm);
+  comm::register_backend(
+      world,
+      "mpi",
+      [endpoint, store = world.store()](const comm::Members& members) {
+        return comm::mpi::make_mpi_backend(
+            members,
+            std::make_unique<comm::mpi::MpiMessenger>(
+                endpoint,
+                comm::mpi::agree_on_channel(*store, members),
+                members.group,
+                members.global_ranks));
+      });
+  detail::attachment_of(world)->endpoint = std::move(endpoint);
+}
+
+// Makes the ranks of `comm` a world with the same ranks, whose groups may have
+// the backend "mpi". Collective over `comm`.
+inline std::shared_ptr<World> init_parallel_env(
+    MPI_Comm comm, const InitOptions& options = {}) {
+  comm::mpi::check_running();
+  auto world = init_from_mpi(comm, options);
+  if (!detail::attachment_of(*world)->endpoint) {
+    register_backend(*world, comm);
+  }
+  return world;
+}
+
+// A group of the ranks of `comm` in the calling thread's world, by the backend
+// "mpi". Collective over `comm` alone, unlike argosy::new_group(); the caller
+// holds it, and no other function finds it. Null for MPI_COMM_NULL. Throws
+// InvalidArgument, on all of them, when the order of ranks is not the world's.
+inline std::shared_ptr<Group> new_group(
+    MPI_Comm comm,
+    std::optional<std::chrono::milliseconds> timeout = std::nullopt) {
+  if (comm == MPI_COMM_NULL) {
+    return nullptr;
+  }
+  constexpr int kFirstId = 1000000; // apart from those of argosy::new_group()
+  const auto world = require_world("mpi.new_group");
+  const auto endpoint = detail::attachment_of(*world)->endpoint;
+  ARGOSY_CHECK(
+      endpoint != nullptr,
+      "[mpi.new_group] the world has no MPI: make it with "
+      "argosy::mpi::init_parallel_env(communicator)");
+  auto ranks = detail::translate_ranks(comm, *endpoint);
+  detail::check_order(ranks);
+  auto group = std::make_shared<Group>(
+      *world,
+      Group::Setup{
+          .id = kFirstId + detail::broadcast_number(comm, *world),
+          .ranks = std::move(ranks),
+          .backend = "mpi",
+          .timeout = timeout.value_or(world->timeout())});
+  world->on_abort([weak = std::weak_ptr(group)](const std::string& reason) {
+    if (const auto alive = weak.lock()) {
+      alive->abort(reason);
+    }
+  });
+  return group;
+}
+
+} // namespace argosy::mpi

@@ -1,0 +1,132 @@
+#pragma once
+
+// What all calls of MPI share. Like the rest of this folder in headers only, so
+// that libargosy.so links no MPI and works with all.
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "argosy/common/error.h"
+
+namespace argosy::comm::mpi {
+
+// Held around every call, never while waiting: MPI may have been told that its
+// calls do not overlap. One for the process, as MPI is.
+inline std::recursive_mutex& calls_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+inline std::string error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+// Throws PeerLost when a call that concerns `peer` failed; -1 is any.
+inline void check(int code, const char* call, int peer) {
+  if (code != MPI_SUCCESS) {
+    const std::string whom = peer < 0 ? "" : str(", rank ", peer);
+    throw PeerLost(str("[comm.mpi] ", call, whom, ": ", error_text(code)));
+  }
+}
+
+inline const char* level_text(int level) {
+  return level == MPI_THREAD_SINGLE    ? "MPI_THREAD_SINGLE"
+      : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
+      : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
+                                       : "MPI_THREAD_MULTIPLE";
+}
+
+inline void check_running() {
+  int started = 0;
+  int ended = 0;
+  MPI_Initialized(&started);
+  MPI_Finalized(&ended);
+  ARGOSY_CHECK(
+      started != 0 && ended == 0,
+      "[comm.mpi] MPI is ",
+      started != 0 ? "finalized" : "not initialised",
+      ", expected a program between MPI_Init_thread and MPI_Finalize");
+}
+
+// Asynchronous operations call MPI from threads of ours. Collective: all ranks
+// of `comm` come to the same answer.
+inline void check_threads(MPI_Comm comm) {
+  int own = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&own);
+  int lowest = own;
+  MPI_Allreduce(&own, &lowest, 1, MPI_INT, MPI_MIN, comm);
+  ARGOSY_CHECK(
+      lowest == MPI_THREAD_MULTIPLE || lowest == MPI_THREAD_SERIALIZED,
+      "[comm.mpi] MPI runs with ",
+      level_text(lowest),
+      ", expected at least MPI_THREAD_SERIALIZED: start it with "
+      "MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided)");
+}
+
+// Calls `issue(offset, count)` for parts that MPI can count.
+template <typename Issue>
+void for_parts(std::size_t bytes, const Issue& issue) {
+  constexpr std::size_t kPart = 1u << 30;
+  static_assert(kPart <= INT_MAX);
+  for (std::size_t at = 0; at < bytes; at += kPart) {
+    issue(at, static_cast<int>(std::min(kPart, bytes - at)));
+  }
+}
+
+// Requests that end together. To be used under calls_mutex().
+class Requests {
+ public:
+  void add(MPI_Request request) { pending_.push_back(request); }
+
+  // Whether all have ended.
+  bool test(const char* call, int peer) {
+    while (!pending_.empty()) {
+      int done = 0;
+      check(MPI_Test(&pending_.back(), &done, MPI_STATUS_IGNORE), call, peer);
+      if (done == 0) {
+        return false;
+      }
+      pending_.pop_back();
+    }
+    return true;
+  }
+
+  // The same; what failed has ended.
+  bool try_end() {
+    try {
+      return test("MPI_Test", -1);
+    } catch (const PeerLost&) {
+      return true;
+    }
+  }
+
+  // Gives receives up where that is still possible.
+  void cancel() {
+    for (MPI_Request& request : pending_) {
+      MPI_Cancel(&request);
+    }
+  }
+
+  // MPI ends them whenever it can; their buffers must outlive that.
+  void forget() {
+    for (MPI_Request& request : pending_) {
+      MPI_Request_free(&request);
+    }
+    pending_.clear();
+  }
+
+ private:
+  std::vector<MPI_Request> pending_;
+};
+
+} // namespace argosy::comm::mpi
