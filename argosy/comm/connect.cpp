@@ -108,6 +108,10 @@ std::shared_ptr<Registry> registry_of(World& world) {
 
 } // namespace
 
+BackendPtr connect_auto(const Members& members) {
+  return connect_best(members);
+}
+
 void register_backend(
     World& world, const std::string& name, MakeBackend make_backend) {
   registry_of(world)->add(name, std::move(make_backend));

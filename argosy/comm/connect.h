@@ -35,6 +35,11 @@ struct Members {
 using MakeBackend =
     std::function<std::unique_ptr<Backend>(const Members& members)>;
 
+// What "auto" stands for: shared memory where the members can really see each
+// other's, else the network. All members must call it; they come to the same
+// answer.
+std::unique_ptr<Backend> connect_auto(const Members& members);
+
 // Makes a backend known under a name, for groups of this world. All ranks that
 // are to use it must do so before.
 void register_backend(

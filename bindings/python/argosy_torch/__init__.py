@@ -1,0 +1,35 @@
+"""Argosy as a backend of torch.distributed.
+
+    import argosy_torch
+    torch.distributed.init_process_group("argosy")
+
+Ranks of one host communicate through their memory, others through the network;
+see docs/python.md."""
+import torch  # loads the libraries that the extension needs
+import torch.distributed as dist
+
+from . import _C
+
+__all__ = ["register"]
+
+
+def _create(options, pg_options):
+    if pg_options is not None:
+        raise RuntimeError("[comm.init] the backend argosy takes no pg_options")
+    return _C.make_process_group(
+        store=options.store,
+        rank=options.group_rank,
+        size=options.group_size,
+        timeout=options.timeout,
+        name=options.group_id,
+        global_ranks=options.global_ranks_in_group,
+    )
+
+
+def register():
+    """Makes the backend known. Importing the module does it."""
+    if not hasattr(dist.Backend, "ARGOSY"):
+        dist.Backend.register_backend("argosy", _create, extended_api=True)
+
+
+register()
