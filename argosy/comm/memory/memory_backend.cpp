@@ -5,6 +5,7 @@
 #include "argosy/comm/memory/collectives.h"
 #include "argosy/comm/memory/peers.h"
 #include "argosy/comm/memory/pipes.h"
+#include "argosy/comm/memory/team.h"
 
 namespace argosy::comm::memory {
 
@@ -121,6 +122,11 @@ class MemoryBackend final : public Backend {
 
   int await_any_message(Deadline deadline) override {
     return shared_.pipes().await_any(deadline);
+  }
+
+  std::shared_ptr<std::byte> symmetric_memory(
+      std::size_t bytes, Deadline deadline) override {
+    return team().segments().allocate(team(), bytes, deadline);
   }
 
   void abort(const std::string& reason) override {
