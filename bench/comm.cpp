@@ -1,5 +1,6 @@
-// Collectives of process ranks on one host, beside Gloo and Open MPI, and the
-// share of what the memory can give.
+// Collectives of ranks on one host, as processes on private and on symmetric
+// memory and as threads, beside Gloo and Open MPI; the share of what the memory
+// can give; and what a collective in the background costs a computation.
 
 #include <array>
 #include <cstdio>
@@ -16,7 +17,8 @@ namespace {
 struct Times {
   // Best seconds by "op bytes" and contestant.
   std::map<std::string, std::map<std::string, double>> best;
-  double memory = 0; // bytes per second
+  double memory = 0;                     // bytes per second
+  std::map<std::string, double> overlap; // seconds of the computation
 
   void read(const std::string& line) {
     std::istringstream in(line);
@@ -26,6 +28,11 @@ struct Times {
       double value = 0;
       in >> value;
       memory = std::max(memory, value);
+    } else if (word == "overlap") {
+      double seconds = 0;
+      in >> word >> seconds;
+      const auto [slot, first] = overlap.emplace(word, seconds);
+      slot->second = std::min(slot->second, seconds);
     } else if (word == "time") {
       std::string who;
       std::string op;
@@ -90,6 +97,44 @@ std::string cases_for(const Sizes& sizes) {
   return text;
 }
 
+// Ours, on one kind of memory, beside the peers.
+Row row_of(
+    const CommCase& c,
+    int ranks,
+    const Times& times,
+    const std::string& who,
+    const std::string& memory) {
+  const auto& best = times.best.at(str(c.op, " ", c.bytes));
+  const double bytes = static_cast<double>(c.bytes);
+  const double factor = bus_factor(c.op, ranks) * bytes * 1e-9;
+  Row row{
+      .what =
+          str(c.op,
+              ", ",
+              ranks,
+              who == "threads" ? " threads, " : " ranks, ",
+              size_text(c.bytes),
+              memory == "symmetric" ? ", symmetric" : ""),
+      .unit = "GB/s",
+      .better = Better::Higher,
+      .ours = factor / best.at(who)};
+  for (const char* peer : {"gloo", "openmpi"}) {
+    if (best.count(peer) != 0) {
+      row.peers[peer] = factor / best.at(peer);
+    }
+  }
+  row.extra = {
+      {"op", c.op},
+      {"ranks", ranks},
+      {"kind", who == "threads" ? "thread" : "process"},
+      {"bytes", c.bytes},
+      {"memory", memory},
+      {"time_us", best.at(who) * 1e6},
+      {"roofline_share",
+       least_traffic(c.op, ranks) * bytes / times.memory / best.at(who)}};
+  return row;
+}
+
 void race_ranks(
     Report& report, int ranks, int rounds, const std::string& cases) {
   Times times;
@@ -97,6 +142,7 @@ void race_ranks(
     run_command(
         str(ARGOSY_COMMAND, " run -n ", ranks, " ", COMM_RANK, " ", cases),
         times);
+    run_command(str(COMM_RANK, " threads ", ranks, " ", cases), times);
     run_command(
         str("mpirun.openmpi --allow-run-as-root --oversubscribe -n ",
             ranks,
@@ -107,30 +153,29 @@ void race_ranks(
         times);
   }
   for (const CommCase& c : parse_cases(cases)) {
-    const auto& best = times.best.at(str(c.op, " ", c.bytes));
-    const double factor =
-        bus_factor(c.op, ranks) * static_cast<double>(c.bytes) * 1e-9;
-    Row row{
-        .what = str(c.op, ", ", ranks, " ranks, ", size_text(c.bytes)),
-        .unit = "GB/s",
-        .better = Better::Higher};
-    row.ours = factor / best.at("ours");
-    for (const auto& [who, seconds] : best) {
-      if (who != "ours") {
-        row.peers[who] = factor / seconds;
-      }
-    }
-    const double traffic =
-        least_traffic(c.op, ranks) * static_cast<double>(c.bytes);
-    row.extra = {
-        {"op", c.op},
-        {"ranks", ranks},
-        {"bytes", c.bytes},
-        {"memory", "private"},
-        {"time_us", best.at("ours") * 1e6},
-        {"roofline_share", traffic / times.memory / best.at("ours")}};
-    report.add(std::move(row));
+    report.add(row_of(c, ranks, times, "ours", "private"));
+    report.add(row_of(c, ranks, times, "symmetric", "symmetric"));
+    report.add(row_of(c, ranks, times, "threads", "private"));
   }
+}
+
+// How much of its speed a computation keeps beside an all_reduce, and beside
+// copies that move as many bytes: the memory is shared by all, and no more than
+// that is to be lost.
+void race_overlap(Report& report, int rounds) {
+  Times times;
+  for (int round = 0; round < rounds; ++round) {
+    run_command(
+        str(ARGOSY_COMMAND, " run -n 2 ", COMM_RANK, " overlap"), times);
+  }
+  const double alone = times.overlap.at("alone");
+  report.add(
+      {.what = "matmul beside all_reduce, 2 ranks, 64 MB",
+       .unit = "of its speed alone",
+       .better = Better::Higher,
+       .ours = alone / times.overlap.at("all_reduce"),
+       .peers = {{"copies", alone / times.overlap.at("copies")}},
+       .extra = {{"op", "overlap"}, {"ranks", 2}}});
 }
 
 void run(const Flags& flags) {
@@ -158,6 +203,7 @@ void run(const Flags& flags) {
     race_ranks(report, 4, 2, cases);
     race_ranks(report, 8, 2, cases);
   }
+  race_overlap(report, flags.quick ? 1 : 3);
   report.finish();
 }
 

@@ -1,17 +1,22 @@
 // The ranks of bench/comm: time our collectives and Gloo's in turn, and the
 // memory itself. As processes, on private and on symmetric memory; with
-// "threads" and a number before the cases, as threads.
+// "threads" and a number before the cases, as threads; with "overlap", a
+// computation beside an all_reduce.
 
 // In this order: clang 14 wants IValue complete before tensors.
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "argosy/argosy.h"
 #include "argosy/comm/backend.h"
@@ -188,12 +193,59 @@ void run_processes(const std::string& cases) {
   destroy_process_group();
 }
 
+// Time of one matmul while `beside` runs again and again on another thread.
+double time_matmul(const std::function<void()>& beside) {
+  const at::Tensor a = at::ones({512, 512});
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (beside && !stop) {
+      beside();
+    }
+  });
+  const double seconds = time_calls(
+      std::size_t{4} << 20, [&] { at::mm(a, a); }, [] {});
+  stop = true;
+  other.join();
+  return seconds;
+}
+
+// The all_reduces are as many on all ranks, and last longer than the matmuls.
+void run_overlap() {
+  at::set_num_threads(1);
+  const auto world = init_parallel_env();
+  const at::Tensor data = at::ones({(std::int64_t{64} << 20) / 4});
+  const std::vector<char> from(std::size_t{64} << 20, 1);
+  std::vector<char> to(from.size());
+  const auto print = [&](const char* what, double seconds) {
+    if (world->rank() == 0) {
+      std::printf("overlap %s %.9f\n", what, seconds);
+    }
+  };
+  print("alone", time_matmul(nullptr));
+  barrier();
+  std::vector<WorkPtr> works;
+  for (int i = 0; i < 100; ++i) {
+    works.push_back(all_reduce(data, ReduceOp::MAX, nullptr, false));
+  }
+  print("all_reduce", time_matmul(nullptr));
+  for (const WorkPtr& work : works) {
+    work->wait();
+  }
+  barrier();
+  print("copies", time_matmul([&] {
+          std::memcpy(to.data(), from.data(), from.size());
+        }));
+  destroy_process_group();
+}
+
 } // namespace
 } // namespace argosy::bench
 
 int main(int argc, char** argv) {
   return argosy::record([&] {
-    if (argc > 3) {
+    if (std::strcmp(argv[1], "overlap") == 0) {
+      argosy::bench::run_overlap();
+    } else if (argc > 3) {
       argosy::bench::run_threads(std::stoi(argv[2]), argv[3]);
     } else {
       argosy::bench::run_processes(argv[1]);
