@@ -133,9 +133,7 @@ class Exchange {
     if (to.count > 0 && from.data == to.data) {
       return Reach::Hidden; // it is overwritten while others read it
     }
-    const Reach reach = team_.reach_of(from.data);
-    const bool is_short = given_bytes() < kFetchBytes;
-    return reach == Reach::Fetched && is_short ? Reach::Hidden : reach;
+    return team_.reach_of(from.data);
   }
 
   void put_small(std::byte* place) const {

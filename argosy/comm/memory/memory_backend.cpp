@@ -17,8 +17,9 @@ class MemoryBackend final : public Backend {
       std::string group_name,
       int rank,
       int size,
-      const GatherTexts& gather_texts)
-      : shared_(std::move(group_name), rank, size, gather_texts) {}
+      const GatherTexts& gather_texts,
+      bool may_fetch)
+      : shared_(std::move(group_name), rank, size, gather_texts, may_fetch) {}
 
   std::string name() const override {
     return shared_.peers().one_address_space() ? "inproc" : "shm";
@@ -145,9 +146,10 @@ std::unique_ptr<Backend> make_memory_backend(
     std::string group_name,
     int rank,
     int size,
-    const GatherTexts& gather_texts) {
+    const GatherTexts& gather_texts,
+    bool may_fetch) {
   return std::make_unique<MemoryBackend>(
-      std::move(group_name), rank, size, gather_texts);
+      std::move(group_name), rank, size, gather_texts, may_fetch);
 }
 
 } // namespace argosy::comm::memory

@@ -43,7 +43,9 @@ std::string describe(const OpRecord& record) {
   const auto kind = static_cast<OpKind>(record.kind);
   std::string text = to_string(kind);
   const bool from_any = is_pairwise(kind) && record.root < 0;
-  if (kind != OpKind::Barrier && !from_any) {
+  if (kind == OpKind::AllToAll) { // whose counts differ by rank
+    text += str(" of ", to_string(static_cast<DType>(record.dtype)));
+  } else if (kind != OpKind::Barrier && !from_any) {
     text += str(
         " of ", record.count, " ", to_string(static_cast<DType>(record.dtype)));
   }

@@ -35,9 +35,6 @@ constexpr bool is_small(std::size_t bytes) {
   return bytes <= kSmallBytes;
 }
 
-// From here on the kernel's way to another process's memory is worth its call.
-constexpr std::size_t kFetchBytes = std::size_t{128} << 10;
-
 // Of what is used at once, and stays in a cache until then.
 constexpr std::size_t kFetchPiece = std::size_t{256} << 10;
 constexpr std::size_t kSeenPiece = std::size_t{16} << 10;

@@ -122,13 +122,6 @@ class SliceSum {
   const std::size_t piece_; // elements
 };
 
-// Whether the ranks come to each other's buffers, and it is worth it.
-bool reaches(const Team& team, std::size_t bytes) {
-  const Reach reach = team.least_reach();
-  return reach == Reach::Seen ||
-      (reach == Reach::Fetched && bytes >= kFetchBytes);
-}
-
 // This rank's slice in all_reduce and reduce, whose ranks told where their
 // buffers begin. The sum belongs to `root`; -1: to all.
 void sum_slice(
@@ -161,7 +154,8 @@ void sum_slice(
 // ---- Through windows
 // ---------------------------------------------------------
 
-void all_reduce_small(
+// All inputs are in small windows. The sum belongs to `root`; -1: to all.
+void sum_small(
     Team& team,
     const OpRecord& mine,
     const void* in,
@@ -169,8 +163,11 @@ void all_reduce_small(
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
-  std::memcpy(team.next_small_window(), in, count * size_of(reduction.dtype));
+  copy(team.next_small_window(), in, count * size_of(reduction.dtype), false);
   team.enter(mine, deadline);
+  if (mine.root >= 0 && mine.root != team.rank()) {
+    return;
+  }
   add_up(
       inputs_of(team, [&](int rank) { return team.small_window(rank); }),
       out,
@@ -286,12 +283,12 @@ void all_reduce(
       record(OpKind::AllReduce, count, reduction.dtype, -1, reduction.op);
   const std::size_t bytes = count * size_of(reduction.dtype);
   if (is_small(bytes)) {
-    all_reduce_small(team, mine, in, out, count, reduction, deadline);
+    sum_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
   offer(team, mine, in, out);
   team.enter(mine, deadline);
-  if (reaches(team, bytes)) {
+  if (team.least_reach() != Reach::Hidden) {
     sum_slice(team, in, out, count, reduction, -1, deadline);
     return;
   }
@@ -310,9 +307,13 @@ void reduce(
   const bool is_root = team.rank() == root;
   OpRecord mine =
       record(OpKind::Reduce, count, reduction.dtype, root, reduction.op);
+  if (is_small(count * element)) {
+    sum_small(team, mine, in, out, count, reduction, deadline);
+    return;
+  }
   offer(team, mine, in, is_root ? out : in);
   team.enter(mine, deadline);
-  if (reaches(team, count * element)) {
+  if (team.least_reach() != Reach::Hidden) {
     sum_slice(team, in, out, count, reduction, root, deadline);
     return;
   }
@@ -463,7 +464,7 @@ void reduce_scatter(
   }
   tell_places(team, mine, in);
   team.enter(mine, deadline);
-  if (reaches(team, all)) {
+  if (team.least_reach() != Reach::Hidden) {
     sum_blocks(team, in, out, count, reduction, deadline);
     return;
   }

@@ -84,7 +84,11 @@ std::vector<pid_t> watched_processes(const std::vector<SharedMemory>& regions) {
 } // namespace
 
 SharedTeam::SharedTeam(
-    std::string name, int rank, int size, const GatherTexts& gather_texts)
+    std::string name,
+    int rank,
+    int size,
+    const GatherTexts& gather_texts,
+    bool may_fetch)
     : impl_(new Impl) {
   SharedMemory own = create_region(size);
   const auto descriptions = gather_texts(own.description());
@@ -94,7 +98,9 @@ SharedTeam::SharedTeam(
   // All must have mapped our region before its way in closes; and what one
   // cannot do, all must know.
   const std::string ability =
-      problem.empty() && can_fetch_from_all(impl_->regions) ? kCanFetch : "";
+      problem.empty() && may_fetch && can_fetch_from_all(impl_->regions)
+      ? kCanFetch
+      : "";
   bool all_fetch = true;
   for (const std::string& theirs :
        gather_texts(problem.empty() ? ability : problem)) {
