@@ -1,5 +1,6 @@
-// Collectives of process ranks on one host, beside Gloo and Open MPI, and the
-// share of what the memory can give.
+// Collectives of ranks on one host, as processes on private and on symmetric
+// memory and as threads, beside Gloo and Open MPI; the share of what the memory
+// can give; and what a collective in the background costs a computation.
 
 #include <array>
 #include <cstdio>
@@ -17,7 +18,8 @@ namespace {
 struct Times {
   // Best seconds by "op bytes" and contestant.
   std::map<std::string, std::map<std::string, double>> best;
-  double memory = 0; // bytes per second
+  double memory = 0;                     // bytes per second
+  std::map<std::string, double> overlap; // seconds of the computation
 
   void read(const std::string& line) {
     std::istringstream in(line);
@@ -27,6 +29,11 @@ struct Times {
       double value = 0;
       in >> value;
       memory = std::max(memory, value);
+    } else if (word == "overlap") {
+      double seconds = 0;
+      in >> word >> seconds;
+      const auto [slot, first] = overlap.emplace(word, seconds);
+      slot->second = std::min(slot->second, seconds);
     } else if (word == "time") {
       std::string who;
       std::string op;
@@ -95,6 +102,44 @@ std::string cases_for(const CommFlags& flags, const Sizes& usual_sizes) {
   return text;
 }
 
+// Ours, on one kind of memory, beside the peers.
+Row row_of(
+    const CommCase& c,
+    int ranks,
+    const Times& times,
+    const std::string& who,
+    const std::string& memory) {
+  const auto& best = times.best.at(str(c.op, " ", c.bytes));
+  const double bytes = static_cast<double>(c.bytes);
+  const double factor = bus_factor(c.op, ranks) * bytes * 1e-9;
+  Row row{
+      .what =
+          str(c.op,
+              ", ",
+              ranks,
+              who == "threads" ? " threads, " : " ranks, ",
+              size_text(c.bytes),
+              memory == "symmetric" ? ", symmetric" : ""),
+      .unit = "GB/s",
+      .better = Better::Higher,
+      .ours = factor / best.at(who)};
+  for (const char* peer : {"gloo", "openmpi"}) {
+    if (best.count(peer) != 0) {
+      row.peers[peer] = factor / best.at(peer);
+    }
+  }
+  row.extra = {
+      {"op", c.op},
+      {"ranks", ranks},
+      {"kind", who == "threads" ? "thread" : "process"},
+      {"bytes", c.bytes},
+      {"memory", memory},
+      {"time_us", best.at(who) * 1e6},
+      {"roofline_share",
+       least_traffic(c.op, ranks) * bytes / times.memory / best.at(who)}};
+  return row;
+}
+
 void race_ranks(
     Report& report,
     const CommFlags& flags,
@@ -112,6 +157,8 @@ void race_ranks(
             " ",
             cases),
         times);
+    run_command(
+        str(beside_this("comm_rank"), " threads ", ranks, " ", cases), times);
     if (!flags.mpirun.empty()) {
       run_command(
           str(flags.mpirun,
@@ -125,31 +172,30 @@ void race_ranks(
     }
   }
   for (const CommCase& c : parse_cases(cases)) {
-    const auto& best = times.best.at(str(c.op, " ", c.bytes));
-    const double factor =
-        bus_factor(c.op, ranks) * static_cast<double>(c.bytes) * 1e-9;
-    Row row{
-        .what = str(c.op, ", ", ranks, " ranks, ", size_text(c.bytes)),
-        .unit = "GB/s",
-        .better = Better::Higher};
-    row.ours = factor / best.at("ours");
-    for (const auto& [who, seconds] : best) {
-      if (who != "ours") {
-        row.peers[who] = factor / seconds;
-      }
-    }
-    const double traffic =
-        least_traffic(c.op, ranks) * static_cast<double>(c.bytes);
-    row.extra = {
-        {"op", c.op},
-        {"ranks", ranks},
-        {"bytes", c.bytes},
-        {"memory", "private"},
-        {"time_us", best.at("ours") * 1e6},
-        {"memory_gb_per_s", times.memory * 1e-9},
-        {"roofline_share", traffic / times.memory / best.at("ours")}};
-    report.add(std::move(row));
+    report.add(row_of(c, ranks, times, "ours", "private"));
+    report.add(row_of(c, ranks, times, "symmetric", "symmetric"));
+    report.add(row_of(c, ranks, times, "threads", "private"));
   }
+}
+
+// How much of its speed a computation keeps beside an all_reduce, and beside
+// copies that move as many bytes: the memory is shared by all, and no more than
+// that is to be lost.
+void race_overlap(Report& report, const CommFlags& flags, int rounds) {
+  Times times;
+  for (int round = 0; round < rounds; ++round) {
+    run_command(
+        str(flags.argosy, " run -n 2 ", beside_this("comm_rank"), " overlap"),
+        times);
+  }
+  const double alone = times.overlap.at("alone");
+  report.add(
+      {.what = "matmul beside all_reduce, 2 ranks, 64 MB",
+       .unit = "of its speed alone",
+       .better = Better::Higher,
+       .ours = alone / times.overlap.at("all_reduce"),
+       .peers = {{"copies", alone / times.overlap.at("copies")}},
+       .extra = {{"op", "overlap"}, {"ranks", 2}}});
 }
 
 void run(const CommFlags& flags) {
@@ -169,6 +215,9 @@ void run(const CommFlags& flags) {
         ranks,
         quick ? 1 : rounds,
         cases_for(flags, ranks == 2 && !quick ? many : few));
+  }
+  if (flags.ranks.empty()) {
+    race_overlap(report, flags, quick ? 1 : 3);
   }
   report.finish();
 }

@@ -1,40 +1,69 @@
-// A rank of bench/comm: times our collectives and Gloo's in turn, on private
-// memory, and the memory itself.
+// The ranks of bench/comm: time our collectives and Gloo's in turn, and the
+// memory itself. As processes, on private and on symmetric memory; with
+// "threads" and a number before the cases, as threads; with "overlap", a
+// computation beside an all_reduce.
 
 // In this order: clang 14 wants IValue complete before tensors.
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <ATen/Parallel.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "argosy/argosy.h"
-#include "argosy/comm/memory/collectives.h"
-#include "argosy/comm/memory/shared_team.h"
-#include "argosy/comm/memory/team.h"
+#include "argosy/comm/backend.h"
+#include "argosy/comm/memory/memory_backend.h"
 #include "argosy/comm/store_texts.h"
 #include "bench/comm_timing.h"
 
 namespace argosy::bench {
 namespace {
 
+using comm::Backend;
+using comm::Blocks;
 using comm::DType;
 using comm::ReduceOp;
-namespace memory = comm::memory;
+
+Deadline later() {
+  return Deadline::after(std::chrono::minutes(10));
+}
 
 struct Buffers {
-  explicit Buffers(std::size_t bytes)
-      : in(at::ones({static_cast<long>(bytes / 4)})),
-        out(at::ones({static_cast<long>(bytes / 4)})) {}
   at::Tensor in;
   at::Tensor out;
 };
 
-memory::SharedTeam make_team(World& world) {
-  return memory::SharedTeam(
+Buffers private_buffers(std::size_t bytes) {
+  const auto count = static_cast<long>(bytes / sizeof(float));
+  return {at::ones({count}), at::ones({count})};
+}
+
+Buffers symmetric_buffers(Backend& backend, std::size_t bytes) {
+  const auto tensor = [&] {
+    auto memory = backend.symmetric_memory(bytes, later());
+    void* data = memory.get();
+    return at::from_blob(
+        data,
+        {static_cast<long>(bytes / sizeof(float))},
+        [memory = std::move(memory)](void*) {},
+        at::TensorOptions().dtype(at::kFloat));
+  };
+  Buffers buffers{tensor(), tensor()};
+  buffers.in.fill_(1);
+  buffers.out.fill_(1);
+  return buffers;
+}
+
+std::unique_ptr<Backend> connect(World& world) {
+  return comm::memory::make_memory_backend(
       "bench",
       world.rank(),
       world.size(),
@@ -42,36 +71,34 @@ memory::SharedTeam make_team(World& world) {
 }
 
 std::function<void()> our_call(
-    memory::Team& team, const CommCase& c, Buffers& buffers) {
+    Backend& backend, int size, const CommCase& c, const Buffers& buffers) {
   const std::size_t count = c.bytes / sizeof(float);
-  const std::size_t part = count / static_cast<std::size_t>(team.size());
+  const std::size_t part = count / static_cast<std::size_t>(size);
   auto* in = buffers.in.data_ptr<float>();
   auto* out = buffers.out.data_ptr<float>();
-  const auto deadline = Deadline::after(std::chrono::minutes(10));
+  const Blocks from = comm::packed_blocks(in, size, part, sizeof(float));
+  const Blocks to = comm::packed_blocks(out, size, part, sizeof(float));
   const comm::Reduction sum{DType::Float32, ReduceOp::SUM};
-  const auto blocks = [&](float* data) {
-    return comm::packed_blocks(data, team.size(), part, sizeof(float));
-  };
-  const comm::Blocks ins = blocks(in);
-  const comm::Blocks outs = blocks(out);
+  const DType type = DType::Float32;
   const std::map<std::string, std::function<void()>> calls = {
       {"all_reduce",
-       [=, &team] { all_reduce(team, in, in, count, sum, deadline); }},
+       [=, &backend] { backend.all_reduce(in, in, count, sum, later()); }},
       {"broadcast",
-       [=, &team] { broadcast(team, in, count, DType::Float32, 0, deadline); }},
+       [=, &backend] { backend.broadcast(in, count, type, 0, later()); }},
       {"all_gather",
-       [=, &team] {
-         all_gather(team, in, outs, part, DType::Float32, deadline);
-       }},
+       [=, &backend] { backend.all_gather(in, to, part, type, later()); }},
       {"reduce_scatter",
-       [=, &team] { reduce_scatter(team, ins, out, part, sum, deadline); }},
+       [=, &backend] {
+         backend.reduce_scatter(from, out, part, sum, later());
+       }},
       {"all_to_all",
-       [=, &team] { all_to_all(team, ins, outs, DType::Float32, deadline); }},
+       [=, &backend] { backend.all_to_all(from, to, type, later()); }},
   };
   return calls.at(c.op);
 }
 
-void run_gloo(c10d::ProcessGroupGloo& group, const CommCase& c, Buffers& b) {
+void run_gloo(
+    c10d::ProcessGroupGloo& group, const CommCase& c, const Buffers& b) {
   std::vector<at::Tensor> tensors = {b.in};
   if (c.op == "all_reduce") {
     group.allreduce(tensors)->wait();
@@ -85,58 +112,143 @@ bool gloo_has(const CommCase& c) {
 }
 
 // Bytes per second that all ranks together read and write, copying at once.
-double memory_bandwidth(memory::Team& team) {
+double memory_bandwidth(Backend& backend, int size) {
   const std::size_t bytes = std::size_t{128} << 20;
   std::vector<char> from(bytes, 1);
   std::vector<char> to(bytes, 2);
-  const auto deadline = Deadline::after(std::chrono::minutes(10));
   // Each call ends when all ranks are done: ranks may share cores.
   const auto copy_together = [&] {
     std::memcpy(to.data(), from.data(), bytes);
-    barrier(team, deadline);
+    backend.barrier(later());
   };
   const double seconds = time_calls(bytes, copy_together, copy_together);
-  return 2.0 * static_cast<double>(bytes) * team.size() / seconds;
+  return 2.0 * static_cast<double>(bytes) * size / seconds;
 }
 
-void run(const std::string& cases) {
+// Times one contestant, and prints it on the first rank.
+void time_and_print(
+    World& world,
+    Backend& backend,
+    const std::string& who,
+    const CommCase& c,
+    const std::function<void()>& call,
+    std::size_t most_calls = 2000) {
+  const double seconds = time_calls(
+      c.bytes, call, [&] { backend.barrier(later()); }, most_calls);
+  if (world.rank() == 0) {
+    print_time(who, c, seconds);
+  }
+}
+
+void run_threads(int size, const std::string& cases) {
+  SpawnOptions options;
+  options.ranks = RankKind::Thread;
+  spawn(
+      [&] {
+        const auto world = init_parallel_env();
+        const auto backend = connect(*world);
+        for (const CommCase& c : parse_cases(cases)) {
+          const Buffers buffers = private_buffers(c.bytes + 256);
+          time_and_print(
+              *world,
+              *backend,
+              "threads",
+              c,
+              our_call(*backend, size, c, buffers));
+        }
+      },
+      size,
+      options);
+}
+
+void run_processes(const std::string& cases) {
   const auto world = init_parallel_env();
-  memory::SharedTeam shared = make_team(*world);
+  const auto backend = connect(*world);
   auto options = c10d::ProcessGroupGloo::Options::create();
   options->devices.push_back(
       c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
   c10d::ProcessGroupGloo gloo(
       world->store(), world->rank(), world->size(), options);
-  const auto align = [&] {
-    barrier(shared.team(), Deadline::after(std::chrono::minutes(10)));
-  };
-  const bool speaker = world->rank() == 0;
-  const double bandwidth = memory_bandwidth(shared.team());
-  if (speaker) {
+  const double bandwidth = memory_bandwidth(*backend, world->size());
+  if (world->rank() == 0) {
     std::printf("memory %.0f\n", bandwidth);
   }
+  const auto time = [&](const std::string& who,
+                        const CommCase& c,
+                        const std::function<void()>& call,
+                        std::size_t most_calls) {
+    time_and_print(*world, *backend, who, c, call, most_calls);
+  };
   for (const CommCase& c : parse_cases(cases)) {
-    Buffers buffers(c.bytes + 256);
-    const double ours =
-        time_calls(c.bytes, our_call(shared.team(), c, buffers), align);
-    if (speaker) {
-      print_time("ours", c, ours);
-    }
+    const Buffers plain = private_buffers(c.bytes + 256);
+    time("ours", c, our_call(*backend, world->size(), c, plain), 2000);
     if (gloo_has(c)) {
       // Gloo's small messages take a hundred times as long as ours.
-      const double theirs = time_calls(
-          c.bytes, [&] { run_gloo(gloo, c, buffers); }, align, 100);
-      if (speaker) {
-        print_time("gloo", c, theirs);
-      }
+      time(
+          "gloo", c, [&] { run_gloo(gloo, c, plain); }, 100);
     }
+    const Buffers shared = symmetric_buffers(*backend, c.bytes + 256);
+    time("symmetric", c, our_call(*backend, world->size(), c, shared), 2000);
   }
+  destroy_process_group();
+}
+
+// Time of one matmul while `beside` runs again and again on another thread.
+double time_matmul(const std::function<void()>& beside) {
+  const at::Tensor a = at::ones({512, 512});
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (beside && !stop) {
+      beside();
+    }
+  });
+  const double seconds = time_calls(
+      std::size_t{4} << 20, [&] { at::mm(a, a); }, [] {});
+  stop = true;
+  other.join();
+  return seconds;
+}
+
+// The all_reduces are as many on all ranks, and last longer than the matmuls.
+void run_overlap() {
+  at::set_num_threads(1);
+  const auto world = init_parallel_env();
+  const at::Tensor data = at::ones({(std::int64_t{64} << 20) / 4});
+  const std::vector<char> from(std::size_t{64} << 20, 1);
+  std::vector<char> to(from.size());
+  const auto print = [&](const char* what, double seconds) {
+    if (world->rank() == 0) {
+      std::printf("overlap %s %.9f\n", what, seconds);
+    }
+  };
+  print("alone", time_matmul(nullptr));
+  barrier();
+  std::vector<WorkPtr> works;
+  for (int i = 0; i < 100; ++i) {
+    works.push_back(all_reduce(data, ReduceOp::MAX, nullptr, false));
+  }
+  print("all_reduce", time_matmul(nullptr));
+  for (const WorkPtr& work : works) {
+    work->wait();
+  }
+  barrier();
+  print("copies", time_matmul([&] {
+          std::memcpy(to.data(), from.data(), from.size());
+        }));
   destroy_process_group();
 }
 
 } // namespace
 } // namespace argosy::bench
 
-int main(int, char** argv) {
-  return argosy::record([&] { argosy::bench::run(argv[1]); });
+int main(int argc, char** argv) {
+  return argosy::record([&] {
+    if (std::strcmp(argv[1], "overlap") == 0) {
+      argosy::bench::run_overlap();
+    } else if (argc > 3) {
+      argosy::bench::run_threads(std::stoi(argv[2]), argv[3]);
+    } else {
+      argosy::bench::run_processes(argv[1]);
+    }
+  });
 }

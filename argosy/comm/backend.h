@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "argosy/comm/blocks.h"
 #include "argosy/comm/kernels/dtype.h"
 #include "argosy/comm/kernels/reduce_op.h"
 #include "argosy/common/deadline.h"
+#include "argosy/common/error.h"
 
 namespace argosy::comm {
 
@@ -101,6 +103,15 @@ class Backend {
       Deadline deadline) = 0;
   // A peer of whom the beginning of a message has come and is not yet received.
   virtual int await_any_message(Deadline deadline) = 0;
+
+  // Memory of this rank that all members can use directly: operations on it
+  // move no byte more than they must. A collective; all ask for the same size.
+  // It may outlive the backend. Throws InvalidArgument where there is none.
+  virtual std::shared_ptr<std::byte> symmetric_memory(
+      std::size_t /*bytes*/, Deadline /*deadline*/) {
+    throw InvalidArgument(
+        "[comm.symmetric_empty] backend " + name() + " shares no memory");
+  }
 
   // Ends all operations of all members, now and later, with PeerLost. May be
   // called by any thread at any time.

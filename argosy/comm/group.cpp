@@ -253,12 +253,28 @@ void Group::drain() {
   impl_->collectives.worker.run_now([] {});
 }
 
-std::string Group::backend_name() {
-  ARGOSY_CHECK(is_member(), "[comm.get_backend] not a member of group ", id());
-  std::string name;
+void Group::run(
+    const std::string& name,
+    const std::function<void(Backend&, Deadline)>& collective) {
+  ARGOSY_CHECK(
+      is_member(),
+      "[comm.",
+      name,
+      "] rank ",
+      impl_->global_rank,
+      " is no member of group ",
+      id());
   Lane& lane = impl_->collectives;
-  lane.worker.run_now(
-      [&] { name = lane.link->get(Deadline::after(setup_.timeout)).name(); });
+  lane.worker.run_now([&] {
+    const Deadline deadline = Deadline::after(setup_.timeout);
+    collective(lane.link->get(deadline), deadline);
+  });
+}
+
+std::string Group::backend_name() {
+  std::string name;
+  run("get_backend",
+      [&](Backend& backend, Deadline) { name = backend.name(); });
   return name;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,12 @@ class Group {
 
   // Issues operations that are carried out as one; returns at once.
   std::shared_ptr<Work> issue(comm::Batch batch);
+
+  // Runs a collective that is no Op, in its turn, and waits for it. Throws what
+  // it throws, and InvalidArgument when this rank is no member.
+  void run(
+      const std::string& name,
+      const std::function<void(comm::Backend&, Deadline)>& collective);
 
   // Returns when all collectives that were issued have ended, well or not.
   void drain();

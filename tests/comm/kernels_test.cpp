@@ -412,11 +412,11 @@ TEST(Kernels, BFloat16AccumulatesInFloat) {
 // ---- Copy, choices, errors --------------------------------------------------
 
 TEST(Kernels, CopyAtAnyAlignment) {
-  Bytes from(600000);
+  Bytes from(1200000);
   std::mt19937 random(1);
   std::generate(from.begin(), from.end(), std::ref(random));
   for (std::size_t shift : {0, 1, 33, 63}) {
-    for (std::size_t size : {0, 1, 40, 64, 1000, 500001}) {
+    for (std::size_t size : {0, 1, 40, 64, 1000, 1100001}) {
       for (Isa isa : available_isas()) {
         Bytes to(from.size(), 0xa5);
         stream_copy_on(isa, to.data() + shift, from.data() + 5, size);

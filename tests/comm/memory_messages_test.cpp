@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <numeric>
+#include <cstdlib>
 #include <thread>
 
 #include "tests/comm/memory_ranks.h"
@@ -67,8 +67,10 @@ TEST_P(MemoryMessages, AllPairsBesideCollectives) {
 }
 
 TEST(MemoryMessagesProcesses, AllPairsBesideCollectives) {
-  argosy::testing::run_process_ranks(
-      3, [](World& world) { check_all_pairs(*make_backend(world), world); });
+  argosy::testing::run_process_ranks(3, [](World& world) {
+    check_all_pairs(*make_backend(world), world);
+    check_all_pairs(*make_backend(world, "windows", false), world);
+  });
 }
 
 TEST(MemoryMessages, ShortOnesDoNotWaitForTheReceiver) {
@@ -114,6 +116,37 @@ TEST(MemoryMessages, ComeFromAnyone) {
         message_of<TimeoutError>(
             [&] { backend->await_any_message(Deadline::after(50ms)); }),
         AllOf(HasSubstr("recv from any rank"), HasSubstr("50 ms")));
+  });
+}
+
+// More elements than 31 bits count. The sender's pages are the zero page, so
+// only the receiver's take memory.
+TEST(MemoryMessages, HugeOnesAndBroadcasts) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const auto backend = make_backend(world);
+    const std::size_t count = (std::size_t{1} << 31) + 7;
+    const std::unique_ptr<char, void (*)(void*)> data(
+        static_cast<char*>(std::calloc(count, 1)), std::free);
+    const std::size_t places[] = {0, count / 2, count - 8, count - 1};
+    const auto expect = [&](int value) {
+      for (const std::size_t place : places) {
+        EXPECT_EQ(data.get()[place], value) << place;
+      }
+    };
+    for (const std::size_t place : places) {
+      data.get()[place] = world.rank() == 0 ? 3 : 0;
+    }
+    backend->broadcast(data.get(), count, DType::Int8, 0, soon());
+    expect(3);
+    if (world.rank() == 0) {
+      for (const std::size_t place : places) {
+        data.get()[place] = 5;
+      }
+      backend->send(data.get(), count, DType::Int8, 1, soon());
+    } else {
+      backend->receive(data.get(), count, DType::Int8, 0, soon());
+    }
+    expect(5);
   });
 }
 

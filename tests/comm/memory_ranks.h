@@ -29,12 +29,13 @@ inline Deadline soon() {
 
 // Among all ranks of a world, set up through its store.
 inline std::unique_ptr<Backend> make_backend(
-    World& world, const std::string& name = "test") {
+    World& world, const std::string& name = "test", bool may_fetch = true) {
   return make_memory_backend(
       name,
       world.rank(),
       world.size(),
-      gather_through(world.store(), name, world.rank(), world.size()));
+      gather_through(world.store(), name, world.rank(), world.size()),
+      may_fetch);
 }
 
 // Small integers that differ by rank and place: their sums are exact in all

@@ -164,9 +164,15 @@ TEST_P(MemoryThreads, AllCollectives) {
   });
 }
 
-TEST(MemoryProcesses, AllCollectives) {
+class MemoryProcesses : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(
+    Ways, MemoryProcesses, ::testing::Bool(), [](const auto& test) {
+      return test.param ? "Fetched" : "Windows";
+    });
+
+TEST_P(MemoryProcesses, AllCollectives) {
   argosy::testing::run_process_ranks(3, [](World& world) {
-    const auto backend = make_backend(world);
+    const auto backend = make_backend(world, "test", GetParam());
     EXPECT_EQ(backend->name(), "shm");
     for (const std::size_t count : kCounts) {
       check_all(*backend, world, count);

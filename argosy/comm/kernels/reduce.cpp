@@ -20,8 +20,8 @@ using Byte = unsigned char;
 // first; it stays in the innermost cache.
 constexpr std::size_t kStreamBlock = 8192;
 
-// Shorter copies are faster through the caches.
-constexpr std::size_t kLeastStream = std::size_t{256} << 10;
+// Shorter copies are faster through the caches: they fit the second level.
+constexpr std::size_t kLeastStream = std::size_t{1} << 20;
 
 const KernelTable& kernels_of(Isa isa) {
   switch (isa) {

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/collectives.h"
 #include "argosy/comm/memory/record.h"
 #include "argosy/comm/memory/rounds.h"
@@ -24,6 +25,11 @@ bool same_for_all(OpKind kind) {
   return kind != OpKind::Scatter && kind != OpKind::AllToAll;
 }
 
+// Whether there is one rank that gives, and has nothing to take.
+bool root_gives(OpKind kind) {
+  return kind == OpKind::Broadcast || kind == OpKind::Scatter;
+}
+
 // What a rank tells of its blocks for and from one peer, in its small window.
 struct BlockOffer {
   Place place = 0;
@@ -40,6 +46,7 @@ class Exchange {
       : team_(team),
         mine_(mine),
         same_(same_for_all(static_cast<OpKind>(mine.kind))),
+        root_gives_(root_gives(static_cast<OpKind>(mine.kind))),
         element_(size_of(static_cast<DType>(mine.dtype))),
         give_(std::move(give)),
         take_(std::move(take)) {
@@ -57,13 +64,14 @@ class Exchange {
       check_counts();
     }
     const int self = team_.rank();
-    copy_bytes(take_[self].data, give_[self].data, bytes(take_[self]));
+    copy(take_[self].data, give_[self].data, bytes(take_[self]), true);
     if (needs_rounds()) {
       run_staged(deadline);
       return;
     }
     for (const int peer : others_first_neighbour(team_)) {
       take_from(peer);
+      push_to(peer);
     }
     if (!all_in_windows()) {
       leave_together(team_, deadline);
@@ -94,37 +102,38 @@ class Exchange {
     std::byte* window = team_.next_small_window();
     ARGOSY_ASSERT(offers_bytes() + kSmallBytes <= kWindowBytes);
     mine_.reach = Reach::Seen;
-    const std::size_t total = given_bytes();
-    mine_.in_window = is_small(total) ? 1 : 0;
-    for (int peer = 0; peer < team_.size(); ++peer) {
-      const Block& block = give_[static_cast<std::size_t>(peer)];
-      const Offer place = offer(team_, block.data);
-      if (peer != team_.rank() && block.count > 0) {
-        mine_.in = place.place;
-        mine_.reach = std::min(mine_.reach, reach_of(peer, place.reach));
-      }
-      if (!same_) {
-        reinterpret_cast<BlockOffer*>(window)[peer] = {
-            place.place,
-            block.count,
-            take_[static_cast<std::size_t>(peer)].count};
-      }
-    }
+    mine_.in_window = is_small(given_bytes()) ? 1 : 0;
     if (mine_.in_window != 0) {
       put_small(window + offers_bytes());
+    } else {
+      for (const int peer : others_first_neighbour(team_)) {
+        mine_.reach = std::min(mine_.reach, reach_of(peer));
+      }
+    }
+    if (root_gives_ && team_.rank() != mine_.root) {
+      const void* out = take_[static_cast<std::size_t>(mine_.root)].data;
+      mine_.reach = team_.reach_of(out);
+      mine_.out = team_.place_of(out, mine_.reach);
+    }
+    mine_.in = team_.place_of(shared_.data, mine_.reach);
+    for (std::size_t peer = 0; !same_ && peer < give_.size(); ++peer) {
+      reinterpret_cast<BlockOffer*>(window)[peer] = {
+          team_.place_of(give_[peer].data, mine_.reach),
+          give_[peer].count,
+          take_[peer].count};
     }
   }
 
-  Reach reach_of(int peer, Reach reach) const {
+  Reach reach_of(int peer) const {
+    const Block& from = given_to(peer);
     const Block& to = take_[static_cast<std::size_t>(peer)];
-    if (to.count > 0 && given_to(peer).data == to.data) {
+    if (from.count == 0) {
+      return Reach::Seen;
+    }
+    if (to.count > 0 && from.data == to.data) {
       return Reach::Hidden; // it is overwritten while others read it
     }
-    // Between processes, windows keep both the root's core and the others'
-    // busy; fetching would use the latter alone.
-    const bool worth_fetching = given_bytes() >= kFetchBytes &&
-        static_cast<OpKind>(mine_.kind) != OpKind::Broadcast;
-    return reach == Reach::Fetched && !worth_fetching ? Reach::Hidden : reach;
+    return team_.reach_of(from.data);
   }
 
   void put_small(std::byte* place) const {
@@ -188,7 +197,34 @@ class Exchange {
       return;
     }
     const Place place = same_ ? theirs.in : offers_of(peer)[team_.rank()].place;
-    team_.fetch(peer, to.data, place, bytes(to));
+    const std::size_t pulled = bytes(to) - pushed(team_.rank(), bytes(to));
+    team_.fetch(peer, to.data, place, pulled);
+  }
+
+  // A root has nothing to take: it brings each of the others a part.
+  void push_to(int peer) {
+    const Block& from = given_to(peer);
+    if (mine_.in_window != 0 || from.count == 0) {
+      return;
+    }
+    const std::size_t now = pushed(peer, bytes(from));
+    if (now == 0) {
+      return;
+    }
+    const std::size_t begin = bytes(from) - now;
+    team_.store(
+        peer,
+        team_.record_of(peer).out + begin,
+        static_cast<const std::byte*>(from.data) + begin,
+        now);
+  }
+
+  // How many of the bytes for `taker`, the last ones, the giver brings.
+  std::size_t pushed(int taker, std::size_t bytes) const {
+    if (!root_gives_ || team_.record_of(taker).reach == Reach::Hidden) {
+      return 0;
+    }
+    return bytes / static_cast<std::size_t>(team_.size()) / kLine * kLine;
   }
 
   const std::byte* in_small_window(int peer) const {
@@ -256,6 +292,7 @@ class Exchange {
   Team& team_;
   OpRecord mine_;
   const bool same_;
+  const bool root_gives_;
   const std::size_t element_;
   const Blocks give_; // to each rank
   const Blocks take_; // from each rank

@@ -6,21 +6,48 @@
 
 namespace argosy::comm::memory {
 
-bool fetch_from(
-    pid_t process, void* to, std::uint64_t from, std::size_t bytes) {
-  auto* place = static_cast<std::byte*>(to);
+namespace {
+
+using Transfer = ssize_t (*)(
+    pid_t,
+    const iovec*,
+    unsigned long,
+    const iovec*,
+    unsigned long,
+    unsigned long);
+
+bool transfer(
+    Transfer call,
+    pid_t process,
+    void* here,
+    std::uint64_t there,
+    std::size_t bytes) {
+  auto* place = static_cast<std::byte*>(here);
   while (bytes > 0) {
     const iovec local{place, bytes};
-    const iovec remote{reinterpret_cast<void*>(from), bytes};
-    const ssize_t got = ::process_vm_readv(process, &local, 1, &remote, 1, 0);
-    if (got <= 0) {
+    const iovec remote{reinterpret_cast<void*>(there), bytes};
+    const ssize_t moved = call(process, &local, 1, &remote, 1, 0);
+    if (moved <= 0) {
       return false;
     }
-    place += got;
-    from += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::size_t>(got);
+    place += moved;
+    there += static_cast<std::uint64_t>(moved);
+    bytes -= static_cast<std::size_t>(moved);
   }
   return true;
+}
+
+} // namespace
+
+bool fetch_from(
+    pid_t process, void* to, std::uint64_t from, std::size_t bytes) {
+  return transfer(::process_vm_readv, process, to, from, bytes);
+}
+
+bool store_to(
+    pid_t process, std::uint64_t to, const void* from, std::size_t bytes) {
+  return transfer(
+      ::process_vm_writev, process, const_cast<void*>(from), to, bytes);
 }
 
 bool can_fetch(pid_t process, const Control& control) {

@@ -14,6 +14,10 @@ struct Control;
 // this one has no right to read it.
 bool fetch_from(pid_t process, void* to, std::uint64_t from, std::size_t bytes);
 
+// The other way (process_vm_writev).
+bool store_to(
+    pid_t process, std::uint64_t to, const void* from, std::size_t bytes);
+
 // Whether that works for the owner of a region, which both processes map.
 bool can_fetch(pid_t process, const Control& control);
 

@@ -5,6 +5,7 @@
 #include "argosy/comm/memory/collectives.h"
 #include "argosy/comm/memory/peers.h"
 #include "argosy/comm/memory/pipes.h"
+#include "argosy/comm/memory/team.h"
 
 namespace argosy::comm::memory {
 
@@ -16,8 +17,9 @@ class MemoryBackend final : public Backend {
       std::string group_name,
       int rank,
       int size,
-      const GatherTexts& gather_texts)
-      : shared_(std::move(group_name), rank, size, gather_texts) {}
+      const GatherTexts& gather_texts,
+      bool may_fetch)
+      : shared_(std::move(group_name), rank, size, gather_texts, may_fetch) {}
 
   std::string name() const override {
     return shared_.peers().one_address_space() ? "inproc" : "shm";
@@ -123,6 +125,11 @@ class MemoryBackend final : public Backend {
     return shared_.pipes().await_any(deadline);
   }
 
+  std::shared_ptr<std::byte> symmetric_memory(
+      std::size_t bytes, Deadline deadline) override {
+    return team().segments().allocate(team(), bytes, deadline);
+  }
+
   void abort(const std::string& reason) override {
     shared_.peers().abort(reason);
   }
@@ -139,9 +146,10 @@ std::unique_ptr<Backend> make_memory_backend(
     std::string group_name,
     int rank,
     int size,
-    const GatherTexts& gather_texts) {
+    const GatherTexts& gather_texts,
+    bool may_fetch) {
   return std::make_unique<MemoryBackend>(
-      std::move(group_name), rank, size, gather_texts);
+      std::move(group_name), rank, size, gather_texts, may_fetch);
 }
 
 } // namespace argosy::comm::memory

@@ -43,7 +43,9 @@ std::string describe(const OpRecord& record) {
   const auto kind = static_cast<OpKind>(record.kind);
   std::string text = to_string(kind);
   const bool from_any = is_pairwise(kind) && record.root < 0;
-  if (kind != OpKind::Barrier && !from_any) {
+  if (kind == OpKind::AllToAll) { // whose counts differ by rank
+    text += str(" of ", to_string(static_cast<DType>(record.dtype)));
+  } else if (kind != OpKind::Barrier && !from_any) {
     text += str(
         " of ", record.count, " ", to_string(static_cast<DType>(record.dtype)));
   }
@@ -170,14 +172,31 @@ void Peers::fetch(
     copy(to, reinterpret_cast<const void*>(from), bytes, true);
     return;
   }
-  const pid_t process = setup_.processes[static_cast<std::size_t>(peer)];
-  if (fetch_from(process, to, from, bytes)) {
+  if (!fetch_from(process(peer), to, from, bytes)) {
+    throw_unreachable(peer, doing);
+  }
+}
+
+void Peers::store(
+    int peer,
+    Place to,
+    const void* from,
+    std::size_t bytes,
+    const OpRecord& doing) {
+  if (one_address_space()) {
+    std::memcpy(reinterpret_cast<void*>(to), from, bytes);
     return;
   }
+  if (!store_to(process(peer), to, from, bytes)) {
+    throw_unreachable(peer, doing);
+  }
+}
+
+void Peers::throw_unreachable(int peer, const OpRecord& doing) {
   // A process that ends loses its memory first.
   const bool gone = errno == ESRCH;
   const std::string reason =
-      with_errno(str("memory of rank ", peer, " cannot be read"));
+      with_errno(str("memory of rank ", peer, " cannot be reached"));
   if (gone || has_failed() || is_lost(peer)) {
     throw_lost(peer, doing);
   }

@@ -61,9 +61,15 @@ class Peers {
       const OpRecord& doing,
       Deadline deadline);
 
-  // Copies from where `peer` said its data is.
+  // Copy from and to an address of `peer`, which can_fetch() allows.
   void fetch(
       int peer, void* to, Place from, std::size_t bytes, const OpRecord& doing);
+  void store(
+      int peer,
+      Place to,
+      const void* from,
+      std::size_t bytes,
+      const OpRecord& doing);
 
   // Ends the operations of all ranks.
   [[noreturn]] void fail(FailureKind kind, const std::string& text);
@@ -77,6 +83,10 @@ class Peers {
   int culprit(int peer) const;
   [[noreturn]] void throw_failure();
   [[noreturn]] void throw_lost(int peer, const OpRecord& doing);
+  [[noreturn]] void throw_unreachable(int peer, const OpRecord& doing);
+  pid_t process(int peer) const {
+    return setup_.processes[static_cast<std::size_t>(peer)];
+  }
 
   const PeersSetup setup_;
   const WaitPolicy policy_;

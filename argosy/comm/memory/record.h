@@ -35,36 +35,16 @@ constexpr bool is_small(std::size_t bytes) {
   return bytes <= kSmallBytes;
 }
 
-// From here on the kernel's way to another process's memory is worth its call.
-constexpr std::size_t kFetchBytes = std::size_t{128} << 10;
-
-// A buffer of ours as peers come to it.
-struct Offer {
-  Place place = 0;
-  Reach reach = Reach::Hidden;
-};
-
-inline Offer offer(const Team& team, const void* data) {
-  const auto place = reinterpret_cast<Place>(data);
-  if (team.peers().one_address_space()) {
-    return {place, Reach::Seen};
-  }
-  return {place, team.peers().can_fetch() ? Reach::Fetched : Reach::Hidden};
-}
+// Of what is used at once, and stays in a cache until then.
+constexpr std::size_t kFetchPiece = std::size_t{256} << 10;
+constexpr std::size_t kSeenPiece = std::size_t{16} << 10;
 
 // For operations that have one buffer to read and one to write.
 inline void offer(
     const Team& team, OpRecord& mine, const void* in, const void* out) {
-  const Offer input = offer(team, in);
-  const Offer output = offer(team, out);
-  mine.in = input.place;
-  mine.out = output.place;
-  mine.reach = std::min(input.reach, output.reach);
-}
-
-// A buffer of a peer that all can see.
-inline std::byte* seen(const Team& /*team*/, int /*peer*/, Place place) {
-  return reinterpret_cast<std::byte*>(place);
+  mine.reach = std::min(team.reach_of(in), team.reach_of(out));
+  mine.in = team.place_of(in, mine.reach);
+  mine.out = team.place_of(out, mine.reach);
 }
 
 // All ranks but ours, from the next one on, so that not all begin with the

@@ -1,7 +1,8 @@
 // The collectives that add: all_reduce, reduce, reduce_scatter.
 
-#include <array>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/collectives.h"
@@ -35,26 +36,11 @@ std::byte* at(void* base, std::size_t bytes) {
   return static_cast<std::byte*>(base) + bytes;
 }
 
-const std::byte* peer_in(const Team& team, int peer) {
-  return seen(team, peer, team.record_of(peer).in);
-}
-
-std::byte* peer_out(const Team& team, int peer) {
-  return seen(team, peer, team.record_of(peer).out);
-}
-
 // Elements that fill whole cache lines.
 std::size_t grain_of(DType dtype) {
   return kLine / size_of(dtype);
 }
 
-// Elements of one piece that is added up while it lies in the first-level
-// cache, for loops over memory that all can see.
-std::size_t piece_of(DType dtype) {
-  return (std::size_t{16} << 10) / size_of(dtype);
-}
-
-// out = sum over ranks of in_of(rank)[0, count), all in small windows.
 template <typename InputOf>
 Inputs inputs_of(const Team& team, const InputOf& input_of) {
   Inputs inputs(static_cast<std::size_t>(team.size()));
@@ -64,7 +50,112 @@ Inputs inputs_of(const Team& team, const InputOf& input_of) {
   return inputs;
 }
 
-void all_reduce_small(
+// ---- Where ranks come to each other's buffers
+// --------------------------------
+
+// One slice of the buffers: what this rank adds up, and where the sum belongs.
+struct SumPlan {
+  const void* own_in = nullptr;
+  std::vector<Place> inputs; // of all ranks
+  void* own_out = nullptr;   // null: the sum belongs to others only
+  std::vector<std::pair<int, Place>> outputs; // of others
+  std::size_t count = 0;
+};
+
+// Adds up a slice piece by piece. What comes from others is in this core's
+// cache when it is added, and so is the place that the sum goes back to: every
+// buffer is read once and written once, which is the least there is.
+class SliceSum {
+ public:
+  SliceSum(Team& team, Reduction reduction)
+      : team_(team),
+        reduction_(reduction),
+        element_(size_of(reduction.dtype)),
+        piece_(piece_bytes() / element_) {}
+
+  void run(const SumPlan& plan) {
+    for (std::size_t done = 0; done < plan.count; done += piece_) {
+      const std::size_t now = std::min(piece_, plan.count - done);
+      const std::size_t offset = done * element_;
+      void* sum = plan.own_out == nullptr ? scratch(team_.rank())
+                                          : at(plan.own_out, offset);
+      const auto input_of = [&](int rank) -> const void* {
+        return rank == team_.rank()
+            ? at(plan.own_in, offset)
+            : bring(rank, plan.inputs[rank] + offset, now * element_);
+      };
+      add_up(inputs_of(team_, input_of), sum, now, reduction_);
+      for (const auto& [rank, place] : plan.outputs) {
+        team_.store(rank, place + offset, sum, now * element_);
+      }
+    }
+  }
+
+ private:
+  // What is seen goes through the first-level cache; what is fetched, as its
+  // calls have a cost, through the second. Two windows hold all pieces.
+  std::size_t piece_bytes() const {
+    if (team_.least_reach() == Reach::Seen) {
+      return kSeenPiece;
+    }
+    const auto n = static_cast<std::size_t>(team_.size());
+    return std::min(kFetchPiece, 2 * kWindowBytes / n / kLine * kLine);
+  }
+
+  // Not in the small windows, where peers may still read.
+  std::byte* scratch(int rank) const {
+    return team_.window(team_.rank(), 2) +
+        static_cast<std::size_t>(rank) * piece_ * element_;
+  }
+
+  const void* bring(int rank, Place place, std::size_t bytes) {
+    if (team_.record_of(rank).reach == Reach::Seen) {
+      return team_.see(rank, place);
+    }
+    team_.fetch(rank, scratch(rank), place, bytes);
+    return scratch(rank);
+  }
+
+  Team& team_;
+  const Reduction reduction_;
+  const std::size_t element_;
+  const std::size_t piece_; // elements
+};
+
+// This rank's slice in all_reduce and reduce, whose ranks told where their
+// buffers begin. The sum belongs to `root`; -1: to all.
+void sum_slice(
+    Team& team,
+    const void* in,
+    void* out,
+    std::size_t count,
+    Reduction reduction,
+    int root,
+    Deadline deadline) {
+  const Slice slice =
+      slice_of(count, team.size(), team.rank(), grain_of(reduction.dtype));
+  const std::size_t offset = slice.begin * size_of(reduction.dtype);
+  SumPlan plan{.own_in = at(in, offset), .count = slice.count};
+  for (int rank = 0; rank < team.size(); ++rank) {
+    plan.inputs.push_back(team.record_of(rank).in + offset);
+    if (root >= 0 && rank != root) {
+      continue;
+    }
+    if (rank == team.rank()) {
+      plan.own_out = at(out, offset);
+    } else {
+      plan.outputs.emplace_back(rank, team.record_of(rank).out + offset);
+    }
+  }
+  SliceSum(team, reduction).run(plan);
+  leave_together(team, deadline);
+}
+
+// ---- Through windows
+// ---------------------------------------------------------
+
+// All inputs are in small windows. The sum belongs to `root`; -1: to all.
+void sum_small(
     Team& team,
     const OpRecord& mine,
     const void* in,
@@ -72,39 +163,16 @@ void all_reduce_small(
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
-  std::memcpy(team.next_small_window(), in, count * size_of(reduction.dtype));
+  copy(team.next_small_window(), in, count * size_of(reduction.dtype), false);
   team.enter(mine, deadline);
+  if (mine.root >= 0 && mine.root != team.rank()) {
+    return;
+  }
   add_up(
       inputs_of(team, [&](int rank) { return team.small_window(rank); }),
       out,
       count,
       reduction);
-}
-
-// Each rank adds up its slice and writes the sum into everybody's buffer: every
-// buffer is read once and written once, which is the least there is.
-void all_reduce_direct(
-    Team& team, std::size_t count, Reduction reduction, Deadline deadline) {
-  const std::size_t element = size_of(reduction.dtype);
-  const Slice mine =
-      slice_of(count, team.size(), team.rank(), grain_of(reduction.dtype));
-  const std::size_t piece = piece_of(reduction.dtype);
-  for (std::size_t done = 0; done < mine.count; done += piece) {
-    const std::size_t now = std::min(piece, mine.count - done);
-    const std::size_t offset = (mine.begin + done) * element;
-    std::byte* sum = at(peer_out(team, team.rank()), offset);
-    add_up(
-        inputs_of(
-            team, [&](int rank) { return at(peer_in(team, rank), offset); }),
-        sum,
-        now,
-        reduction);
-    for (int step = 1; step < team.size(); ++step) {
-      const int peer = (team.rank() + step) % team.size();
-      std::memcpy(at(peer_out(team, peer), offset), sum, now * element);
-    }
-  }
-  leave_together(team, deadline);
 }
 
 // Rounds of kRoundBytes of the buffer. In each, every rank puts the slices that
@@ -202,85 +270,6 @@ class StagedAllReduce {
   const std::size_t per_round_; // elements
 };
 
-// Each rank fetches its slice of the others piece by piece and adds it up while
-// the pieces lie in its cache; then all fetch each other's sums. Half of the
-// copies of the staged way, for a call into the kernel per piece.
-class FetchedAllReduce {
- public:
-  FetchedAllReduce(
-      Team& team,
-      const void* in,
-      void* out,
-      std::size_t count,
-      Reduction reduction)
-      : team_(team),
-        in_(in),
-        out_(out),
-        count_(count),
-        reduction_(reduction),
-        element_(size_of(reduction.dtype)) {}
-
-  void run(Deadline deadline) {
-    add_own_slice();
-    leave_together(team_, deadline); // all sums are there
-    for (int peer : others_first_neighbour(team_)) {
-      const Slice theirs = slice(peer);
-      const std::size_t offset = theirs.begin * element_;
-      team_.fetch(
-          peer,
-          at(out_, offset),
-          team_.record_of(peer).out + offset,
-          theirs.count * element_);
-    }
-    leave_together(team_, deadline); // nobody reads ours any more
-  }
-
- private:
-  Slice slice(int rank) const {
-    return slice_of(count_, team_.size(), rank, grain_of(reduction_.dtype));
-  }
-
-  // Pieces of all others lie side by side in our own four windows.
-  std::size_t piece() const {
-    const std::size_t most = std::size_t{256} << 10;
-    const auto others = static_cast<std::size_t>(team_.size() - 1);
-    return std::min(most, 4 * kWindowBytes / others / kLine * kLine) / element_;
-  }
-
-  void add_own_slice() {
-    const Slice mine = slice(team_.rank());
-    for (std::size_t done = 0; done < mine.count; done += piece()) {
-      const std::size_t now = std::min(piece(), mine.count - done);
-      const std::size_t offset = (mine.begin + done) * element_;
-      std::byte* scratch = team_.window(team_.rank(), 0);
-      const auto input_of = [&](int rank) -> const void* {
-        if (rank == team_.rank()) {
-          return at(in_, offset);
-        }
-        std::byte* place = scratch;
-        scratch += piece() * element_;
-        team_.fetch(
-            rank, place, team_.record_of(rank).in + offset, now * element_);
-        return place;
-      };
-      add_up(inputs_of(team_, input_of), at(out_, offset), now, reduction_);
-    }
-  }
-
-  Team& team_;
-  const void* in_;
-  void* out_;
-  const std::size_t count_;
-  const Reduction reduction_;
-  const std::size_t element_;
-};
-
-// Where fetching beats the windows: below, its calls cost more; above, what is
-// fetched the second time is no more in anybody's cache.
-constexpr bool worth_fetching(std::size_t bytes) {
-  return bytes >= (std::size_t{4} << 20) && bytes < (std::size_t{32} << 20);
-}
-
 } // namespace
 
 void all_reduce(
@@ -294,18 +283,13 @@ void all_reduce(
       record(OpKind::AllReduce, count, reduction.dtype, -1, reduction.op);
   const std::size_t bytes = count * size_of(reduction.dtype);
   if (is_small(bytes)) {
-    all_reduce_small(team, mine, in, out, count, reduction, deadline);
+    sum_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
   offer(team, mine, in, out);
   team.enter(mine, deadline);
-  const Reach reach = team.least_reach();
-  if (reach == Reach::Seen) {
-    all_reduce_direct(team, count, reduction, deadline);
-    return;
-  }
-  if (reach == Reach::Fetched && worth_fetching(bytes)) {
-    FetchedAllReduce(team, in, out, count, reduction).run(deadline);
+  if (team.least_reach() != Reach::Hidden) {
+    sum_slice(team, in, out, count, reduction, -1, deadline);
     return;
   }
   StagedAllReduce(team, in, out, count, reduction).run(deadline);
@@ -320,22 +304,17 @@ void reduce(
     int root,
     Deadline deadline) {
   const std::size_t element = size_of(reduction.dtype);
+  const bool is_root = team.rank() == root;
   OpRecord mine =
       record(OpKind::Reduce, count, reduction.dtype, root, reduction.op);
-  const bool is_root = team.rank() == root;
+  if (is_small(count * element)) {
+    sum_small(team, mine, in, out, count, reduction, deadline);
+    return;
+  }
   offer(team, mine, in, is_root ? out : in);
   team.enter(mine, deadline);
-  if (team.least_reach() == Reach::Seen) {
-    const Slice slice =
-        slice_of(count, team.size(), team.rank(), grain_of(reduction.dtype));
-    const std::size_t offset = slice.begin * element;
-    add_up(
-        inputs_of(
-            team, [&](int rank) { return at(peer_in(team, rank), offset); }),
-        at(peer_out(team, root), offset),
-        slice.count,
-        reduction);
-    leave_together(team, deadline);
+  if (team.least_reach() != Reach::Hidden) {
+    sum_slice(team, in, out, count, reduction, root, deadline);
     return;
   }
   const std::size_t per_round = kRoundBytes / element;
@@ -365,11 +344,6 @@ void reduce(
 
 namespace {
 
-// Where the blocks of a rank lie, told in its small window.
-const Place* places_of(const Team& team, int rank) {
-  return reinterpret_cast<const Place*>(team.small_window(rank));
-}
-
 void reduce_scatter_small(
     Team& team,
     OpRecord mine,
@@ -394,21 +368,35 @@ void reduce_scatter_small(
       reduction);
 }
 
-void reduce_scatter_direct(
+// Where the blocks of a rank lie, told in its small window.
+const Place* places_of(const Team& team, int rank) {
+  return reinterpret_cast<const Place*>(team.small_window(rank));
+}
+
+void tell_places(Team& team, OpRecord& mine, const Blocks& in) {
+  auto* places = reinterpret_cast<Place*>(team.next_small_window());
+  mine.reach = Reach::Seen;
+  for (const Block& block : in) {
+    mine.reach = std::min(mine.reach, team.reach_of(block.data));
+  }
+  for (const Block& block : in) {
+    *places++ = team.place_of(block.data, mine.reach);
+  }
+}
+
+void sum_blocks(
     Team& team,
+    const Blocks& in,
     void* out,
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
-  add_up(
-      inputs_of(
-          team,
-          [&](int rank) {
-            return seen(team, rank, places_of(team, rank)[team.rank()]);
-          }),
-      out,
-      count,
-      reduction);
+  const auto self = static_cast<std::size_t>(team.rank());
+  SumPlan plan{.own_in = in[self].data, .own_out = out, .count = count};
+  for (int rank = 0; rank < team.size(); ++rank) {
+    plan.inputs.push_back(places_of(team, rank)[self]);
+  }
+  SliceSum(team, reduction).run(plan);
   leave_together(team, deadline);
 }
 
@@ -474,16 +462,10 @@ void reduce_scatter(
     reduce_scatter_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
-  mine.reach = Reach::Seen;
-  auto* places = reinterpret_cast<Place*>(team.next_small_window());
-  for (const Block& block : in) {
-    const Offer offered = offer(team, block.data);
-    *places++ = offered.place;
-    mine.reach = std::min(mine.reach, offered.reach);
-  }
+  tell_places(team, mine, in);
   team.enter(mine, deadline);
-  if (team.least_reach() == Reach::Seen) {
-    reduce_scatter_direct(team, out, count, reduction, deadline);
+  if (team.least_reach() != Reach::Hidden) {
+    sum_blocks(team, in, out, count, reduction, deadline);
     return;
   }
   reduce_scatter_staged(team, in, out, count, reduction, deadline);

@@ -1,20 +1,21 @@
 #include "argosy/comm/memory/shared_team.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "argosy/comm/memory/fetch.h"
 #include "argosy/comm/memory/liveness.h"
 #include "argosy/comm/memory/peers.h"
 #include "argosy/comm/memory/pipes.h"
-#include "argosy/comm/memory/shared_region.h"
+#include "argosy/comm/memory/shared_memory.h"
 #include "argosy/comm/memory/team.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::memory {
 
 struct SharedTeam::Impl {
-  std::vector<SharedRegion> regions; // of all ranks
+  std::vector<SharedMemory> regions; // of all ranks
   std::optional<Liveness> liveness;
   std::optional<Peers> peers;
   std::optional<Team> team;
@@ -23,12 +24,23 @@ struct SharedTeam::Impl {
 
 namespace {
 
+Region& region_in(const SharedMemory& memory) {
+  return *reinterpret_cast<Region*>(memory.get());
+}
+
+SharedMemory create_region(int num_ranks) {
+  SharedMemory memory = SharedMemory::create(Region::bytes(num_ranks));
+  auto* control = new (&region_in(memory).control) Control();
+  control->self = reinterpret_cast<std::uint64_t>(control);
+  return memory;
+}
+
 // Maps the regions of all ranks. Returns why it cannot, or an empty text.
 std::string map_all(
-    SharedRegion own,
+    SharedMemory own,
     int rank,
     const std::vector<std::string>& descriptions,
-    std::vector<SharedRegion>& regions) {
+    std::vector<SharedMemory>& regions) {
   for (std::size_t peer = 0; peer < descriptions.size(); ++peer) {
     if (static_cast<int>(peer) == rank) {
       // Once: one of the ranks is ours.
@@ -36,8 +48,9 @@ std::string map_all(
       continue;
     }
     try {
-      regions.push_back(SharedRegion::open(
-          descriptions[peer], static_cast<int>(descriptions.size())));
+      const int num_ranks = static_cast<int>(descriptions.size());
+      regions.push_back(
+          SharedMemory::open(descriptions[peer], Region::bytes(num_ranks)));
     } catch (const SystemError& error) {
       return str(
           "rank ",
@@ -53,16 +66,16 @@ std::string map_all(
 
 constexpr char kCanFetch[] = "can fetch";
 
-bool can_fetch_from_all(const std::vector<SharedRegion>& regions) {
+bool can_fetch_from_all(const std::vector<SharedMemory>& regions) {
   return std::all_of(
-      regions.begin(), regions.end(), [](const SharedRegion& region) {
-        return can_fetch(region.owner(), region.get()->control);
+      regions.begin(), regions.end(), [](const SharedMemory& region) {
+        return can_fetch(region.owner(), region_in(region).control);
       });
 }
 
-std::vector<pid_t> watched_processes(const std::vector<SharedRegion>& regions) {
+std::vector<pid_t> watched_processes(const std::vector<SharedMemory>& regions) {
   std::vector<pid_t> processes;
-  for (const SharedRegion& region : regions) {
+  for (const SharedMemory& region : regions) {
     processes.push_back(region.same_process() ? -1 : region.owner());
   }
   return processes;
@@ -71,9 +84,13 @@ std::vector<pid_t> watched_processes(const std::vector<SharedRegion>& regions) {
 } // namespace
 
 SharedTeam::SharedTeam(
-    std::string name, int rank, int size, const GatherTexts& gather_texts)
+    std::string name,
+    int rank,
+    int size,
+    const GatherTexts& gather_texts,
+    bool may_fetch)
     : impl_(new Impl) {
-  SharedRegion own = SharedRegion::create(size);
+  SharedMemory own = create_region(size);
   const auto descriptions = gather_texts(own.description());
   ARGOSY_ASSERT(static_cast<int>(descriptions.size()) == size);
   const std::string problem =
@@ -81,7 +98,9 @@ SharedTeam::SharedTeam(
   // All must have mapped our region before its way in closes; and what one
   // cannot do, all must know.
   const std::string ability =
-      problem.empty() && can_fetch_from_all(impl_->regions) ? kCanFetch : "";
+      problem.empty() && may_fetch && can_fetch_from_all(impl_->regions)
+      ? kCanFetch
+      : "";
   bool all_fetch = true;
   for (const std::string& theirs :
        gather_texts(problem.empty() ? ability : problem)) {
@@ -98,9 +117,9 @@ SharedTeam::SharedTeam(
   setup.one_address_space = std::all_of(
       impl_->regions.begin(),
       impl_->regions.end(),
-      [](const SharedRegion& region) { return region.same_process(); });
-  for (const SharedRegion& region : impl_->regions) {
-    setup.regions.push_back(region.get());
+      [](const SharedMemory& region) { return region.same_process(); });
+  for (const SharedMemory& region : impl_->regions) {
+    setup.regions.push_back(&region_in(region));
     if (all_fetch) {
       setup.processes.push_back(region.owner());
     }

@@ -16,9 +16,14 @@ class SharedTeam {
  public:
   // All ranks must call it; they may be threads of one process, processes of
   // one host, or a mixture. Throws SystemError, on all ranks, when one of them
-  // cannot map the memory of another.
+  // cannot map the memory of another. Processes fetch from each other's buffers
+  // if all of them may and can.
   SharedTeam(
-      std::string name, int rank, int size, const GatherTexts& gather_texts);
+      std::string name,
+      int rank,
+      int size,
+      const GatherTexts& gather_texts,
+      bool may_fetch = true);
   ~SharedTeam();
   SharedTeam(const SharedTeam&) = delete;
   SharedTeam& operator=(const SharedTeam&) = delete;

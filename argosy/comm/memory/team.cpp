@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/op_kind.h"
 #include "argosy/common/error.h"
 
@@ -55,8 +56,39 @@ Reach Team::least_reach() const {
   return least;
 }
 
+Reach Team::reach_of(const void* data) const {
+  if (peers_.one_address_space() || segments_.find(data)) {
+    return Reach::Seen;
+  }
+  return peers_.can_fetch() ? Reach::Fetched : Reach::Hidden;
+}
+
+Place Team::place_of(const void* data, Reach reach) const {
+  if (reach == Reach::Seen && !peers_.one_address_space()) {
+    return segments_.find(data).value_or(0);
+  }
+  return reinterpret_cast<Place>(data);
+}
+
+std::byte* Team::see(int rank, Place place) const {
+  return peers_.one_address_space() ? reinterpret_cast<std::byte*>(place)
+                                    : segments_.see(rank, place);
+}
+
 void Team::fetch(int peer, void* to, Place from, std::size_t bytes) {
+  if (record_of(peer).reach == Reach::Seen) {
+    copy(to, see(peer, from), bytes, true);
+    return;
+  }
   peers_.fetch(peer, to, from, bytes, record_of(rank()));
+}
+
+void Team::store(int peer, Place to, const void* from, std::size_t bytes) {
+  if (record_of(peer).reach == Reach::Seen) {
+    copy(see(peer, to), from, bytes, false);
+    return;
+  }
+  peers_.store(peer, to, from, bytes, record_of(rank()));
 }
 
 std::byte* Team::next_small_window() {

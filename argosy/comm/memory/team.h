@@ -4,6 +4,7 @@
 
 #include "argosy/comm/memory/layout.h"
 #include "argosy/comm/memory/peers.h"
+#include "argosy/comm/memory/segments.h"
 #include "argosy/common/deadline.h"
 
 namespace argosy::comm::memory {
@@ -17,6 +18,7 @@ class Team {
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
   Peers& peers() const { return peers_; }
+  Segments& segments() { return segments_; }
 
   // Begins the next operation: returns when all ranks have begun it, and
   // throws InvalidArgument, on all ranks, when they do not all do the same.
@@ -27,8 +29,15 @@ class Team {
   // How all come to all buffers.
   Reach least_reach() const;
 
-  // Copies from where `peer` said its data is.
+  // How peers come to a buffer of this rank, and where it lies for them.
+  Reach reach_of(const void* data) const;
+  Place place_of(const void* data, Reach reach) const;
+  // The buffer of a rank that all can see.
+  std::byte* see(int rank, Place place) const;
+
+  // Copy from and to where `peer` said its buffer is; not Reach::Hidden.
   void fetch(int peer, void* to, Place from, std::size_t bytes);
+  void store(int peer, Place to, const void* from, std::size_t bytes);
 
   // The window that small operations fill before they enter. Peers read it
   // after, as small_window(their rank).
@@ -57,6 +66,7 @@ class Team {
   void await_round(Member member, std::uint32_t round, Deadline deadline);
 
   Peers& peers_;
+  Segments segments_;
   std::uint32_t sequence_ = 0;      // number of the current operation, from 1
   std::uint32_t rounds_before_ = 0; // of earlier operations
 };

@@ -1,4 +1,4 @@
-#include "argosy/comm/memory/shared_region.h"
+#include "argosy/comm/memory/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -6,7 +6,6 @@
 
 #include <map>
 #include <mutex>
-#include <new>
 #include <random>
 #include <utility>
 
@@ -18,14 +17,16 @@ namespace argosy::comm::memory {
 
 namespace {
 
-std::shared_ptr<Region> map_region(int fd, std::size_t bytes) {
+std::shared_ptr<std::byte> map_memory(int fd, std::size_t bytes) {
   void* memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) {
     throw SystemError(with_errno("[comm.shm] mmap"));
   }
-  return {static_cast<Region*>(memory), [bytes](Region* region) {
-            ::munmap(region, bytes);
+  // Where the administrator lets shared memory have huge pages.
+  ::madvise(memory, bytes, MADV_HUGEPAGE);
+  return {static_cast<std::byte*>(memory), [bytes](std::byte* mapped) {
+            ::munmap(mapped, bytes);
           }};
 }
 
@@ -33,23 +34,24 @@ std::shared_ptr<Region> map_region(int fd, std::size_t bytes) {
 // threads find each other's.
 class OwnMappings {
  public:
-  void add(const std::string& name, const std::shared_ptr<Region>& region) {
+  void add(const std::string& name, const std::shared_ptr<std::byte>& memory) {
     const std::lock_guard lock(mutex_);
-    regions_[name] = region;
+    memories_[name] = memory;
   }
   void remove(const std::string& name) {
     const std::lock_guard lock(mutex_);
-    regions_.erase(name);
+    memories_.erase(name);
   }
-  std::shared_ptr<Region> find(const std::string& name) {
+  std::shared_ptr<std::byte> find(const std::string& name) {
     const std::lock_guard lock(mutex_);
-    const auto found = regions_.find(name);
-    return found == regions_.end() ? nullptr : found->second.lock();
+    const auto found = memories_.find(name);
+    return found == memories_.end() ? nullptr : found->second.lock();
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<Region>> regions_; // guarded by mutex_
+  std::map<std::string, std::weak_ptr<std::byte>>
+      memories_; // guarded by mutex_
 };
 
 OwnMappings& own_mappings() {
@@ -73,35 +75,33 @@ const std::string& own_process() {
   return identity;
 }
 
-SharedRegion SharedRegion::create(int num_ranks) {
-  const std::size_t bytes = Region::bytes(num_ranks);
-  SharedRegion made;
-  made.fd_ = ::memfd_create("argosy-region", MFD_CLOEXEC);
+SharedMemory SharedMemory::create(std::size_t bytes) {
+  SharedMemory made;
+  made.fd_ = ::memfd_create("argosy", MFD_CLOEXEC);
   if (made.fd_ < 0 || ::ftruncate(made.fd_, static_cast<off_t>(bytes)) != 0) {
     throw SystemError(with_errno("[comm.shm] memfd"));
   }
-  made.region_ = map_region(made.fd_, bytes);
-  auto* control = new (&made.region_->control) Control();
-  control->self = reinterpret_cast<std::uint64_t>(control);
+  made.memory_ = map_memory(made.fd_, bytes);
   made.owner_ = ::getpid();
   made.process_ = own_process();
-  own_mappings().add(made.description(), made.region_);
+  own_mappings().add(made.description(), made.memory_);
   return made;
 }
 
-std::string SharedRegion::description() const {
+std::string SharedMemory::description() const {
   return str(owner_, " ", fd_, " ", process_);
 }
 
-SharedRegion SharedRegion::open(const std::string& description, int num_ranks) {
+SharedMemory SharedMemory::open(
+    const std::string& description, std::size_t bytes) {
   const auto words = split(description, ' ');
   ARGOSY_ASSERT(words.size() == 3, description);
-  SharedRegion opened;
+  SharedMemory opened;
   opened.owner_ = static_cast<pid_t>(parse_int(words[0]).value_or(-1));
   opened.process_ = words[2];
   if (opened.same_process()) {
-    opened.region_ = own_mappings().find(description);
-    ARGOSY_ASSERT(opened.region_ != nullptr, description);
+    opened.memory_ = own_mappings().find(description);
+    ARGOSY_ASSERT(opened.memory_ != nullptr, description);
     return opened;
   }
   const std::string boot = split(words[2], '/')[0];
@@ -113,29 +113,29 @@ SharedRegion SharedRegion::open(const std::string& description, int num_ranks) {
   if (opened.fd_ < 0) {
     throw SystemError(with_errno(str("[comm.shm] ", path)));
   }
-  opened.region_ = map_region(opened.fd_, Region::bytes(num_ranks));
+  opened.memory_ = map_memory(opened.fd_, bytes);
   opened.close_way_in();
   return opened;
 }
 
-SharedRegion::SharedRegion(SharedRegion&& other) noexcept
-    : region_(std::move(other.region_)),
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : memory_(std::move(other.memory_)),
       fd_(std::exchange(other.fd_, -1)),
       owner_(other.owner_),
       process_(std::move(other.process_)) {}
 
-SharedRegion::~SharedRegion() {
+SharedMemory::~SharedMemory() {
   close_way_in();
 }
 
-void SharedRegion::close_way_in() {
+void SharedMemory::close_way_in() {
   if (fd_ >= 0) {
     own_mappings().remove(description());
     ::close(std::exchange(fd_, -1));
   }
 }
 
-bool SharedRegion::same_process() const {
+bool SharedMemory::same_process() const {
   return process_ == own_process();
 }
 

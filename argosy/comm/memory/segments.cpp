@@ -1,0 +1,188 @@
+#include "argosy/comm/memory/segments.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "argosy/comm/memory/collectives.h"
+#include "argosy/comm/memory/team.h"
+#include "argosy/common/error.h"
+
+namespace argosy::comm::memory {
+
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr int kOffsetBits = 48; // of a place; the segment's number is above
+
+// Behind the data of a part. A rank that lets go of its part still maps those
+// of the others, which may be in use, until all have let go.
+struct Trailer {
+  std::atomic<std::uint32_t> released{0};
+};
+
+std::size_t data_bytes(std::size_t bytes) {
+  return (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+}
+
+Trailer& trailer(std::byte* part, std::size_t bytes) {
+  return *reinterpret_cast<Trailer*>(part + data_bytes(bytes));
+}
+
+// What the ranks tell each other. No text: all is well.
+struct Notice {
+  std::uint64_t bytes = 0;
+  char text[248] = {};
+
+  void say(const std::string& what) {
+    std::strncpy(text, what.c_str(), sizeof(text) - 1);
+  }
+};
+
+std::vector<Notice> exchange(Team& team, Notice mine, Deadline deadline) {
+  std::vector<Notice> all(static_cast<std::size_t>(team.size()));
+  all_gather(
+      team,
+      &mine,
+      packed_blocks(all.data(), team.size(), sizeof(Notice), 1),
+      sizeof(Notice),
+      DType::UInt8,
+      deadline);
+  return all;
+}
+
+// Memory that is not there shows here, not as a signal at its first use.
+void populate([[maybe_unused]] std::byte* data, std::size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(data, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+    throw SystemError(with_errno("[comm.shm] populate"));
+  }
+#else
+  (void)bytes;
+#endif
+}
+
+SharedMemory create_part(std::size_t bytes) {
+  SharedMemory part = SharedMemory::create(data_bytes(bytes) + kPage);
+  populate(part.get(), data_bytes(bytes) + kPage);
+  new (&trailer(part.get(), bytes)) Trailer();
+  return part;
+}
+
+// The parts of all ranks, or why one cannot be had.
+std::string map_parts(
+    const Team& team,
+    const std::vector<Notice>& notices,
+    std::optional<SharedMemory> own,
+    std::vector<SharedMemory>& parts) {
+  try {
+    for (int rank = 0; rank < team.size(); ++rank) {
+      const Notice& notice = notices[static_cast<std::size_t>(rank)];
+      if (rank == team.rank()) {
+        parts.push_back(std::move(*own));
+      } else {
+        parts.push_back(
+            SharedMemory::open(notice.text, data_bytes(notice.bytes) + kPage));
+      }
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void check_bytes(Team& team, const std::vector<Notice>& notices) {
+  for (int rank = 1; rank < team.size(); ++rank) {
+    const auto bytes = notices[static_cast<std::size_t>(rank)].bytes;
+    if (bytes != notices.front().bytes) {
+      team.disagree(
+          str("symmetric memory of ",
+              notices.front().bytes,
+              " bytes on rank 0, of ",
+              bytes,
+              " on rank ",
+              rank));
+    }
+  }
+}
+
+// Ends the allocation on all ranks when one has a problem.
+void check_problems(const std::vector<Notice>& notices) {
+  for (std::size_t rank = 0; rank < notices.size(); ++rank) {
+    if (notices[rank].text[0] != '\0') {
+      throw SystemError(
+          str("[comm.symmetric_empty] rank ", rank, ": ", notices[rank].text));
+    }
+  }
+}
+
+} // namespace
+
+std::shared_ptr<std::byte> Segments::allocate(
+    Team& team, std::size_t bytes, Deadline deadline) {
+  forget_released();
+  std::optional<SharedMemory> own;
+  Notice problem;
+  try {
+    own.emplace(create_part(bytes));
+  } catch (const SystemError& error) {
+    problem.say(error.what());
+  }
+  check_problems(exchange(team, problem, deadline));
+  Notice mine{.bytes = bytes};
+  mine.say(own->description());
+  const std::vector<Notice> notices = exchange(team, mine, deadline);
+  check_bytes(team, notices);
+  Segment segment{.bytes = bytes, .own = own->get()};
+  problem.say(map_parts(team, notices, std::move(own), segment.parts));
+  // All have mapped ours when this returns.
+  check_problems(exchange(team, problem, deadline));
+  SharedMemory& part = segment.parts[static_cast<std::size_t>(team.rank())];
+  part.close_way_in();
+  const auto release = [memory = part.share(), bytes](std::byte* data) {
+    ::madvise(data, data_bytes(bytes), MADV_REMOVE);
+    trailer(data, bytes).released.store(1, std::memory_order_release);
+  };
+  std::shared_ptr<std::byte> data(part.get(), release);
+  segments_.push_back(std::move(segment));
+  return data;
+}
+
+void Segments::forget_released() {
+  for (Segment& segment : segments_) {
+    const bool released = std::all_of(
+        segment.parts.begin(), segment.parts.end(), [&](SharedMemory& part) {
+          const Trailer& end = trailer(part.get(), segment.bytes);
+          return end.released.load(std::memory_order_acquire) != 0;
+        });
+    if (released) {
+      segment.parts.clear();
+    }
+  }
+}
+
+std::optional<Place> Segments::find(const void* data) const {
+  const auto* address = static_cast<const std::byte*>(data);
+  for (std::size_t number = 0; number < segments_.size(); ++number) {
+    const Segment& segment = segments_[number];
+    if (!segment.parts.empty() && address >= segment.own &&
+        address < segment.own + data_bytes(segment.bytes)) {
+      return (static_cast<Place>(number) << kOffsetBits) |
+          static_cast<Place>(address - segment.own);
+    }
+  }
+  return std::nullopt;
+}
+
+std::byte* Segments::see(int rank, Place place) const {
+  const Segment& segment = segments_[place >> kOffsetBits];
+  const Place offset = place & ((Place{1} << kOffsetBits) - 1);
+  return segment.parts[static_cast<std::size_t>(rank)].get() + offset;
+}
+
+} // namespace argosy::comm::memory
