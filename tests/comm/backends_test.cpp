@@ -15,6 +15,7 @@
 #include "argosy/common/text.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "tests/comm/collective_checks.h"
 
 namespace argosy {
 namespace {
@@ -27,7 +28,6 @@ struct Case {
   std::string backend;
   RankKind ranks = RankKind::Thread;
   int size = 1;
-  bool messages = true;
 };
 
 void PrintTo(const Case& one, std::ostream* out) {
@@ -38,12 +38,12 @@ void PrintTo(const Case& one, std::ostream* out) {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const int size : {1, 2, 3, 4, 7}) {
-    cases.push_back({"inproc", RankKind::Thread, size, false});
+    cases.push_back({"inproc", RankKind::Thread, size});
     cases.push_back({"gloo", RankKind::Thread, size});
     cases.push_back({"c10d", RankKind::Thread, size});
   }
   for (const int size : {2, 3}) {
-    cases.push_back({"shm", RankKind::Process, size, false});
+    cases.push_back({"shm", RankKind::Process, size});
   }
   return cases;
 }
@@ -90,95 +90,6 @@ std::string thrown_by(const std::function<void()>& act) {
 }
 
 // ---- Values -----------------------------------------------------------------
-
-// Small numbers, whose sums are exact: [r] is what rank r gives.
-at::Tensor everybodys(
-    int size, std::vector<std::int64_t> shape, c10::ScalarType type) {
-  shape.insert(shape.begin(), size);
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) {
-    count *= extent;
-  }
-  return (torch::arange(count, torch::kInt) % 5 + 1).reshape(shape).to(type);
-}
-
-// For tensors that have a part for each rank: large ones are large as a whole.
-std::int64_t part_count(std::int64_t count, int size) {
-  return count < (1 << 20) ? count : count / size;
-}
-
-void check_reductions(
-    World& world,
-    const GroupPtr& group,
-    std::int64_t count,
-    c10::ScalarType type) {
-  const int n = world.size();
-  const int rank = world.rank();
-  const at::Tensor all = everybodys(n, {count}, type);
-  const at::Tensor sum = all.sum(0).to(type);
-
-  at::Tensor mine = all[rank].clone();
-  all_reduce(mine, ReduceOp::SUM, group);
-  EXPECT_TRUE(torch::equal(mine, sum));
-
-  mine = all[rank].clone();
-  reduce(mine, n - 1, ReduceOp::SUM, group);
-  EXPECT_TRUE(torch::equal(mine, rank == n - 1 ? sum : all[rank]));
-
-  const std::int64_t each = part_count(count, n);
-  const at::Tensor wide = everybodys(n, {n, each}, type);
-  const at::Tensor part_of_sum = wide.sum(0)[rank].to(type);
-  at::Tensor part = torch::empty({each}, wide.options());
-  reduce_scatter(part, wide[rank], ReduceOp::SUM, group);
-  EXPECT_TRUE(torch::equal(part, part_of_sum));
-  part.zero_();
-  reduce_scatter(part, wide[rank].unbind(), ReduceOp::SUM, group);
-  EXPECT_TRUE(torch::equal(part, part_of_sum));
-}
-
-void check_copies(
-    World& world,
-    const GroupPtr& group,
-    std::int64_t count,
-    c10::ScalarType type) {
-  const int n = world.size();
-  const int rank = world.rank();
-  const int root = n / 2;
-  const at::Tensor all = everybodys(n, {count}, type);
-
-  at::Tensor mine = all[rank].clone();
-  broadcast(mine, root, group);
-  EXPECT_TRUE(torch::equal(mine, all[root]));
-
-  at::Tensor gathered = torch::empty_like(all);
-  all_gather(gathered, all[rank], group);
-  EXPECT_TRUE(torch::equal(gathered, all));
-  Tensors list;
-  all_gather(list, all[rank], group);
-  EXPECT_TRUE(torch::equal(torch::stack(list), all));
-
-  list.clear();
-  gather(all[rank], rank == root ? &list : nullptr, root, group);
-  if (rank == root) {
-    EXPECT_TRUE(torch::equal(torch::stack(list), all));
-  }
-
-  at::Tensor part = torch::empty({count}, all.options());
-  scatter(part, rank == root ? all.unbind() : Tensors{}, root, group);
-  EXPECT_TRUE(torch::equal(part, all[rank]));
-  part.zero_();
-  scatter(part, all.flatten(), root, group);
-  EXPECT_TRUE(torch::equal(part, all[rank]));
-
-  const std::int64_t each = part_count(count, n);
-  const at::Tensor wide = everybodys(n, {n, each}, type);
-  at::Tensor swapped = torch::empty({n, each}, wide.options());
-  alltoall_single(swapped, wide[rank], {}, {}, group);
-  EXPECT_TRUE(torch::equal(swapped, wide.select(1, rank)));
-  list.clear();
-  alltoall(list, wide[rank].unbind(), group);
-  EXPECT_TRUE(torch::equal(torch::stack(list), wide.select(1, rank)));
-}
 
 class Backends : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -336,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
     All,
     BackendMessages,
     ::testing::ValuesIn(cases_where([](const Case& one) {
-      return one.messages && one.size > 1;
+      return one.size > 1;
     })),
     case_name);
 
