@@ -10,6 +10,7 @@
 #include "argosy/comm/backend.h"
 #include "argosy/comm/c10d/c10d_backend.h"
 #include "argosy/comm/gloo/gloo_backend.h"
+#include "argosy/comm/hierarchy/connect_hosts.h"
 #include "argosy/comm/memory/memory_backend.h"
 #include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
@@ -57,7 +58,7 @@ BackendPtr connect_best(const Members& members) {
     return connect_memory(members);
   } catch (const SystemError& error) {
     log::info("[comm.connect] group ", members.group, ": ", error.what());
-    return gloo::make_gloo_backend(members);
+    return hierarchy::connect_hosts(members);
   }
 }
 

@@ -11,19 +11,23 @@
 
 namespace argosy::comm::gloo {
 
-std::unique_ptr<Backend> make_gloo_backend(const Members& members) {
+std::unique_ptr<message::Messenger> connect_gloo(const Members& members) {
   const auto store =
       c10::make_intrusive<::c10d::PrefixStore>("gloo", members.store);
+  return make_gloo_messenger(
+      store,
+      members.rank,
+      members.size(),
+      message::listen_address(
+          gather_through(store, "address", members.rank, members.size())),
+      members.deadline);
+}
+
+std::unique_ptr<Backend> make_gloo_backend(const Members& members) {
   return message::make_message_backend(
       members.group,
-      make_gloo_messenger(
-          store,
-          members.rank,
-          members.size(),
-          message::listen_address(
-              gather_through(store, "address", members.rank, members.size())),
-          members.deadline),
-      message::make_store_board(store));
+      connect_gloo(members),
+      message::make_store_board(members.store));
 }
 
 } // namespace argosy::comm::gloo

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <random>
@@ -64,6 +65,12 @@ std::string random_text() {
   return str(std::hex, device(), device());
 }
 
+// What /proc shows of a region, by which no other is taken for it: in another
+// PID namespace the owner's number may be another process's.
+std::string region_name(const std::string& process) {
+  return str("argosy-region-", split(process, '/')[1]);
+}
+
 } // namespace
 
 const std::string& own_process() {
@@ -77,7 +84,7 @@ const std::string& own_process() {
 
 SharedMemory SharedMemory::create(std::size_t bytes) {
   SharedMemory made;
-  made.fd_ = ::memfd_create("argosy", MFD_CLOEXEC);
+  made.fd_ = ::memfd_create(region_name(own_process()).c_str(), MFD_CLOEXEC);
   if (made.fd_ < 0 || ::ftruncate(made.fd_, static_cast<off_t>(bytes)) != 0) {
     throw SystemError(with_errno("[comm.shm] memfd"));
   }
@@ -109,6 +116,11 @@ SharedMemory SharedMemory::open(
     throw SystemError("[comm.shm] the other rank is on another host");
   }
   const std::string path = str("/proc/", words[0], "/fd/", words[1]);
+  std::error_code ignored;
+  const auto shown = std::filesystem::read_symlink(path, ignored).string();
+  if (shown.find(region_name(words[2])) == std::string::npos) {
+    throw SystemError(str("[comm.shm] ", path, " is not the other rank's"));
+  }
   opened.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (opened.fd_ < 0) {
     throw SystemError(with_errno(str("[comm.shm] ", path)));

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr char kVerdict[] = "verdict";
 constexpr char kRoll[] = "roll";
 // How long a break may precede the word of who made it.
-constexpr auto kWordLimit = 250ms;
+constexpr auto kWordLimit = 400ms;
 // How long members may take to answer the roll.
 constexpr auto kRollLimit = 1000ms;
 constexpr auto kPause = 2ms;
@@ -73,6 +73,11 @@ Verdict parse_verdict(const std::string& text) {
 }
 
 Failures::Failures(Setup setup) : setup_(std::move(setup)) {}
+
+int Failures::label(int rank) const {
+  return setup_.labels.empty() ? rank
+                               : setup_.labels[static_cast<std::size_t>(rank)];
+}
 
 void Failures::check() {
   const std::lock_guard lock(mutex_);
@@ -163,7 +168,7 @@ Verdict Failures::call_roll(const Occasion& occasion, Deadline deadline) {
     missing.clear();
     for (int rank = 0; rank < setup_.size; ++rank) {
       if (!read(present_key(rank))) {
-        missing.push_back(rank);
+        missing.push_back(label(rank));
       }
     }
     std::this_thread::sleep_for(kPause);
@@ -202,13 +207,15 @@ Verdict Failures::lost(
     }
     std::this_thread::sleep_for(kPause);
   }
-  int who = setup_.rank;
+  int who = label(setup_.rank);
   std::string why;
   try {
     std::rethrow_exception(error);
   } catch (const Broken& broken) {
-    who = broken.peer();
+    who = label(broken.peer());
     why = plain_text(broken);
+  } catch (const PeerLost& named) {
+    return {Verdict::Kind::PeerLost, plain_text(named)};
   } catch (const std::exception& own) {
     why = plain_text(own);
   }
@@ -258,7 +265,7 @@ void Failures::abort(const std::string& reason) {
        str("[comm] group ",
            setup_.group,
            " was aborted by rank ",
-           setup_.rank,
+           label(setup_.rank),
            ": ",
            reason)});
   keep(verdict);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "argosy/comm/message/board.h"
 #include "argosy/common/deadline.h"
@@ -45,6 +46,7 @@ class Failures {
     std::string group; // its name in messages
     int rank = 0;
     int size = 1;
+    std::vector<int> labels; // what messages call the ranks; empty: as they are
     std::shared_ptr<Board> board; // null: each member for itself
     // Ends this member's transfers and shows the others that it does. Called
     // once or more, by any thread.
@@ -74,6 +76,7 @@ class Failures {
   Verdict call_roll(const Occasion& occasion, Deadline deadline);
   Verdict lost(const std::exception_ptr& error, const Occasion& occasion);
   void keep(const Verdict& verdict);
+  int label(int rank) const;
 
   const Setup setup_;
   std::mutex mutex_;

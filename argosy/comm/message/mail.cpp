@@ -41,9 +41,13 @@ void Mail::expect_letter(int peer) {
     return;
   }
   from.letter.resize(sizeof(Head) + kShortBytes);
-  from.arrival = Pending::receive(
-      messenger_, peer, Tag::Letter, from.letter.data(), from.letter.size());
   from.expected = true;
+  try {
+    from.arrival = Pending::receive(
+        messenger_, peer, Tag::Letter, from.letter.data(), from.letter.size());
+  } catch (const Broken&) {
+    from.error = std::current_exception(); // of the next message, if any
+  }
 }
 
 void Mail::read_letter(int peer, Deadline deadline) {

@@ -82,7 +82,8 @@ class MessageBackend final : public Backend {
   MessageBackend(
       std::string group_name,
       std::unique_ptr<Messenger> messenger,
-      std::shared_ptr<Board> board)
+      std::shared_ptr<Board> board,
+      std::vector<int> labels)
       : messenger_(std::move(messenger)),
         rank_(messenger_->rank()),
         size_(messenger_->size()),
@@ -91,6 +92,7 @@ class MessageBackend final : public Backend {
             {.group = group_,
              .rank = rank_,
              .size = size_,
+             .labels = std::move(labels),
              .board = std::move(board),
              .cut =
                  [this](const std::string& reason) {
@@ -482,9 +484,13 @@ class MessageBackend final : public Backend {
 std::unique_ptr<Backend> make_message_backend(
     std::string group_name,
     std::unique_ptr<Messenger> messenger,
-    std::shared_ptr<Board> board) {
+    std::shared_ptr<Board> board,
+    std::vector<int> labels) {
   return std::make_unique<MessageBackend>(
-      std::move(group_name), std::move(messenger), std::move(board));
+      std::move(group_name),
+      std::move(messenger),
+      std::move(board),
+      std::move(labels));
 }
 
 } // namespace argosy::comm::message

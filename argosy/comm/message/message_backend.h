@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "argosy/comm/backend.h"
 #include "argosy/comm/message/board.h"
@@ -10,11 +11,13 @@
 namespace argosy::comm::message {
 
 // All collectives and messages over a messenger. `board` is how members learn
-// of failures that messages do not tell any more; null: each sees its own. All
-// members must make one.
+// of failures that messages do not tell any more; null: each sees its own.
+// `labels` are what errors call the ranks; empty: as they are. All members must
+// make one.
 std::unique_ptr<Backend> make_message_backend(
     std::string group_name,
     std::unique_ptr<Messenger> messenger,
-    std::shared_ptr<Board> board);
+    std::shared_ptr<Board> board,
+    std::vector<int> labels = {});
 
 } // namespace argosy::comm::message

@@ -27,7 +27,7 @@ std::vector<NoteStep> note_steps(int rank, int size) {
 Notes::Notes(Messenger& messenger, std::size_t max_bytes)
     : messenger_(messenger), max_bytes_(max_bytes) {
   for (const NoteStep& plan : note_steps(messenger.rank(), messenger.size())) {
-    Step step{.plan = plan, .buffer = {}, .arrival = {}};
+    Step step{.plan = plan, .buffer = {}, .arrival = {}, .error = {}};
     step.buffer.resize(
         static_cast<std::size_t>(plan.count) * (sizeof(Length) + max_bytes));
     steps_.push_back(std::move(step));
@@ -40,13 +40,18 @@ Notes::Notes(Messenger& messenger, std::size_t max_bytes)
   }
 }
 
+// A rank that has left after this operation is none of its failures.
 void Notes::expect(Step& step) {
-  step.arrival = Pending::receive(
-      messenger_,
-      step.plan.from,
-      Tag::Note,
-      step.buffer.data(),
-      step.buffer.size());
+  try {
+    step.arrival = Pending::receive(
+        messenger_,
+        step.plan.from,
+        Tag::Note,
+        step.buffer.data(),
+        step.buffer.size());
+  } catch (const Broken&) {
+    step.error = std::current_exception();
+  }
 }
 
 std::vector<Note> Notes::gather(Note own, Flight& flight) {
@@ -61,6 +66,9 @@ std::vector<Note> Notes::gather(Note own, Flight& flight) {
         Tag::Note,
         held_.data(),
         offsets_[static_cast<std::size_t>(step.plan.count)]);
+    if (step.error) {
+      std::rethrow_exception(step.error);
+    }
     step.arrival.wait(flight.deadline());
     append(step);
     expect(step);

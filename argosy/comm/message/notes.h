@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,7 @@ class Notes {
     NoteStep plan;
     std::vector<std::byte> buffer; // what `plan.from` sends
     Pending arrival;
+    std::exception_ptr error; // that the next arrival met already
   };
 
   void expect(Step& step);

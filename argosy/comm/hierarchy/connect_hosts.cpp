@@ -1,0 +1,53 @@
+#include "argosy/comm/hierarchy/connect_hosts.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <utility>
+
+#include "argosy/comm/gloo/gloo_backend.h"
+#include "argosy/comm/hierarchy/hierarchical_backend.h"
+#include "argosy/comm/hierarchy/hosts.h"
+#include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/message/store_board.h"
+#include "argosy/comm/store_texts.h"
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+
+namespace argosy::comm::hierarchy {
+
+namespace {
+
+std::unique_ptr<Backend> connect_own_host(
+    const Members& members, const Hosts& hosts) {
+  const int host = hosts.host_of(members.rank);
+  const auto& ranks = hosts.ranks[static_cast<std::size_t>(host)];
+  const int place = hosts.place_of(members.rank);
+  const int size = static_cast<int>(ranks.size());
+  return memory::make_memory_backend(
+      str(members.group, " (of ranks ", ranges_text(ranks), ")"),
+      place,
+      size,
+      gather_through(members.store, str("host/", host), place, size));
+}
+
+} // namespace
+
+std::unique_ptr<Backend> connect_hosts(const Members& members) {
+  Hosts hosts = find_hosts(
+      members.rank,
+      members.size(),
+      gather_through(members.store, "hosts", members.rank, members.size()));
+  if (hosts.size() == members.size()) {
+    return gloo::make_gloo_backend(members);
+  }
+  auto own_host = connect_own_host(members, hosts);
+  return make_hierarchical_backend(
+      {.group = members.group,
+       .hosts = std::move(hosts),
+       .host = std::move(own_host),
+       .network = gloo::connect_gloo(members),
+       .board = message::make_store_board(members.store)});
+}
+
+} // namespace argosy::comm::hierarchy

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "argosy/comm/backend.h"
+#include "argosy/comm/connect.h"
+
+namespace argosy::comm::hierarchy {
+
+// For members that do not all see each other's memory: the memory of each host
+// and Gloo between them; Gloo alone when each is alone on its host. All members
+// call it and come to the same answer.
+std::unique_ptr<Backend> connect_hosts(const Members& members);
+
+} // namespace argosy::comm::hierarchy

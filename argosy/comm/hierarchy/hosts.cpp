@@ -1,0 +1,99 @@
+#include "argosy/comm/hierarchy/hosts.h"
+
+#include <algorithm>
+
+#include "argosy/comm/memory/shared_region.h"
+#include "argosy/common/error.h"
+
+namespace argosy::comm::hierarchy {
+
+namespace {
+
+bool can_open(const std::string& description, int num_ranks) {
+  try {
+    memory::SharedRegion::open(description, num_ranks);
+    return true;
+  } catch (const SystemError&) {
+    return false;
+  }
+}
+
+} // namespace
+
+int Hosts::num_ranks() const {
+  int count = 0;
+  for (const auto& members : ranks) {
+    count += static_cast<int>(members.size());
+  }
+  return count;
+}
+
+int Hosts::host_of(int rank) const {
+  for (int host = 0; host < size(); ++host) {
+    const auto& members = ranks[static_cast<std::size_t>(host)];
+    if (std::find(members.begin(), members.end(), rank) != members.end()) {
+      return host;
+    }
+  }
+  ARGOSY_ASSERT(false, rank);
+  return -1;
+}
+
+int Hosts::place_of(int rank) const {
+  const auto& members = ranks[static_cast<std::size_t>(host_of(rank))];
+  return static_cast<int>(
+      std::find(members.begin(), members.end(), rank) - members.begin());
+}
+
+std::vector<int> Hosts::leaders() const {
+  std::vector<int> first;
+  for (const auto& members : ranks) {
+    first.push_back(members.front());
+  }
+  return first;
+}
+
+Hosts partition(const std::vector<std::vector<int>>& sees) {
+  Hosts hosts;
+  const auto mutual = [&](int a, int b) {
+    const auto i = static_cast<std::size_t>(a);
+    const auto j = static_cast<std::size_t>(b);
+    return sees[i][j] != 0 && sees[j][i] != 0;
+  };
+  for (int rank = 0; rank < static_cast<int>(sees.size()); ++rank) {
+    const auto fits = [&](const std::vector<int>& members) {
+      return std::all_of(members.begin(), members.end(), [&](int member) {
+        return mutual(rank, member);
+      });
+    };
+    const auto host =
+        std::find_if(hosts.ranks.begin(), hosts.ranks.end(), fits);
+    if (host == hosts.ranks.end()) {
+      hosts.ranks.push_back({rank});
+    } else {
+      host->push_back(rank);
+    }
+  }
+  return hosts;
+}
+
+Hosts find_hosts(int rank, int size, const GatherTexts& gather_texts) {
+  const auto own = memory::SharedRegion::create(size);
+  std::string visible;
+  const auto descriptions = gather_texts(own.description());
+  for (std::size_t peer = 0; peer < descriptions.size(); ++peer) {
+    const bool itself = static_cast<int>(peer) == rank;
+    visible += itself || can_open(descriptions[peer], size) ? '1' : '0';
+  }
+  // Ours stays open until all have tried it.
+  std::vector<std::vector<int>> sees;
+  for (const std::string& theirs : gather_texts(visible)) {
+    sees.emplace_back();
+    for (const char flag : theirs) {
+      sees.back().push_back(flag == '1' ? 1 : 0);
+    }
+  }
+  return partition(sees);
+}
+
+} // namespace argosy::comm::hierarchy

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "argosy/comm/message/messenger.h"
+
+namespace argosy::comm::message {
+
+// Some ranks of a messenger as a messenger of their own, on tags that begin at
+// `first_tag`. An abort ends all of the whole.
+std::unique_ptr<Messenger> make_sub_messenger(
+    std::shared_ptr<Messenger> whole,
+    std::vector<int> ranks,
+    std::uint64_t first_tag);
+
+} // namespace argosy::comm::message
