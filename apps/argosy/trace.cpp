@@ -25,9 +25,9 @@ void add_hang(CLI::App& app, HangOptions& options) {
   CLI::App* hang = app.add_subcommand(
       "hang",
       "Says which rank the others wait for, from the flight records that "
-      "ranks leave\nin a folder when an operation fails (docs/tools.md).\n"
+      "ranks leave in a\nfolder when an operation fails (docs/tools.md).\n"
       "Ends with 0 when nothing hangs or somebody is named, with 1 when "
-      "something hangs\nand nobody can be named, with 2 when there are no "
+      "something hangs and\nnobody can be named, with 2 when there are no "
       "records.");
   hang->add_option(
           "DIR",

@@ -276,7 +276,7 @@ TEST(Hang, NamesTheRankThatDidNotCome) {
       Scene(1, 3).group(0, {0, 1, 2}).op(0, barrier, State::Completed).get();
   const HangReport report = find_hang({caller(0), skips, caller(2)});
   EXPECT_THAT(report.culprits, ElementsAre(1));
-  EXPECT_FALSE(report.circle);
+  EXPECT_THAT(report.circle, IsEmpty());
   ASSERT_EQ(report.stalls.size(), 1u);
   const Stall& stall = report.stalls[0];
   EXPECT_EQ(stall.sequence, 1u);
@@ -359,9 +359,24 @@ TEST(Hang, SeesACircle) {
         .get();
   };
   const HangReport report = find_hang({made(0, 0), made(1, 1)});
-  EXPECT_TRUE(report.circle);
+  EXPECT_THAT(report.circle, ElementsAre(0, 1));
   EXPECT_THAT(report.culprits, ElementsAre(0, 1));
   EXPECT_THAT(text_of(report), HasSubstr("in a circle: ranks 0, 1"));
+}
+
+TEST(Hang, BlamesWhoLeftTheOthersInACircle) {
+  const Call call = all_reduce_of({1});
+  const auto made = [&](int rank, int group) {
+    return Scene(rank, 3)
+        .group(0, {0, 1, 2})
+        .group(1, {0, 1, 2})
+        .op(group, call, State::Started)
+        .get();
+  };
+  const HangReport report = find_hang({made(0, 0), made(1, 1), made(2, 0)});
+  EXPECT_THAT(report.circle, ElementsAre(0, 1, 2));
+  EXPECT_THAT(report.culprits, ElementsAre(1));
+  EXPECT_THAT(text_of(report), HasSubstr("most wait for rank 1."));
 }
 
 TEST(Hang, FindsMessagesWithoutAPartner) {

@@ -277,10 +277,23 @@ class Analysis {
         waiting.begin(),
         waiting.end(),
         std::back_inserter(report_.culprits));
-    report_.circle = report_.culprits.empty() && !blamed.empty();
-    if (report_.circle) {
-      report_.culprits.assign(blamed.begin(), blamed.end());
+    if (report_.culprits.empty()) {
+      report_.circle.assign(blamed.begin(), blamed.end());
+      report_.culprits = blamed_by_most();
     }
+  }
+
+  // In a circle, who left the others is more likely at fault than who stayed.
+  std::vector<int> blamed_by_most() const {
+    std::set<int> ranks;
+    for (const Stall& stall : report_.stalls) {
+      const std::vector<int> here = stall.blamed();
+      if (stall.waiting.size() > here.size()) {
+        ranks.insert(here.begin(), here.end());
+      }
+    }
+    return ranks.empty() ? report_.circle
+                         : std::vector<int>(ranks.begin(), ranks.end());
   }
 
   const std::vector<Record>& records_;

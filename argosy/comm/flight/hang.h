@@ -67,10 +67,11 @@ struct HangReport {
   std::vector<int> unrecorded; // ranks without a record
   std::vector<Stall> stalls;
   std::vector<Unreceived> unreceived;
-  // Blamed ranks that wait for nobody themselves; all blamed ones when they
-  // wait for each other in a circle.
+  // Blamed ranks that wait for nobody themselves. When all do, `circle` has
+  // them, and these are the ones that most ranks of their group wait for, if
+  // there are any, else all.
   std::vector<int> culprits;
-  bool circle = false;
+  std::vector<int> circle;
 
   bool operator==(const HangReport&) const = default;
 };

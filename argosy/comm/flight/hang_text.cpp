@@ -143,9 +143,12 @@ void print_verdict(std::ostream& out, const HangReport& report) {
   } else if (report.culprits.empty()) {
     out << "All ranks called what does not end, and alike: look at the errors "
            "above.\n";
-  } else if (report.circle) {
-    out << "They wait for each other in a circle: "
-        << ranks_text(report.culprits) << ".\n";
+  } else if (!report.circle.empty()) {
+    out << "They wait for each other in a circle: " << ranks_text(report.circle)
+        << (report.culprits == report.circle
+                ? ""
+                : "; most wait for " + ranks_text(report.culprits))
+        << ".\n";
   } else {
     out << "The others wait for " << ranks_text(report.culprits) << ".\n";
   }
