@@ -36,6 +36,24 @@ std::unique_ptr<comm::Backend> connect(const ProcessGroupArgosy::Setup& setup) {
        .deadline = Deadline::after(setup.timeout)});
 }
 
+// Neighbours that can be carried out as one are.
+void execute_all(
+    const std::vector<comm::Op>& ops,
+    int rank,
+    comm::Backend& backend,
+    Deadline deadline) {
+  std::vector<comm::Op> together;
+  for (const comm::Op& op : ops) {
+    if (!together.empty() && !can_fuse(together.front(), op)) {
+      comm::execute(std::exchange(together, {}), rank, backend, deadline);
+    }
+    together.push_back(op);
+  }
+  if (!together.empty()) {
+    comm::execute(together, rank, backend, deadline);
+  }
+}
+
 Tensors flat(const TensorLists& lists) {
   Tensors all;
   for (const Tensors& list : lists) {
@@ -112,9 +130,7 @@ WorkPtr ProcessGroupArgosy::issue(
     std::vector<comm::Op> ops, TorchWork::About about, milliseconds timeout) {
   auto run = [rank = setup_.rank, ops = std::move(ops)](
                  comm::Backend& backend, Deadline deadline) {
-    for (const comm::Op& op : ops) {
-      comm::execute(op, rank, backend, deadline);
-    }
+    execute_all(ops, rank, backend, deadline);
   };
   return issue(std::move(run), std::move(about), timeout);
 }

@@ -30,7 +30,8 @@ at::Tensor gather_rows(
     all.push_back(at::empty(sizes, own.options()));
   }
   const std::vector<at::Tensor> to_all(rows.size(), own);
-  comm::execute(all_to_all_op(all, to_all, num_ranks), rank, backend, deadline);
+  comm::execute(
+      {all_to_all_op(all, to_all, num_ranks)}, rank, backend, deadline);
   return at::cat(all);
 }
 
@@ -46,7 +47,10 @@ Counts gather_counts(
   const auto length = static_cast<std::int64_t>(own.size());
   const at::Tensor all = at::empty({num_ranks, length}, at::kLong);
   comm::execute(
-      all_gather_op(all, at::tensor(own), num_ranks), rank, backend, deadline);
+      {all_gather_op(all, at::tensor(own), num_ranks)},
+      rank,
+      backend,
+      deadline);
   Counts counts;
   for (int peer = 0; peer < num_ranks; ++peer) {
     const auto* theirs = all[peer].data_ptr<std::int64_t>();

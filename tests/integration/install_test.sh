@@ -36,6 +36,14 @@ expect "$work/prefix/bin/argosy" run -n 2 cmake-build/hello
 expect "$work/prefix/bin/argosy" run -n 2 ./hello-pc
 echo "installed package works"
 
+if [ -d "$work/prefix/lib/python3" ]; then
+  packages=$work/prefix/lib/python3/dist-packages
+  ldd "$packages/argosy_torch/_C.so" | grep -q "=> $work/prefix/lib/libargosy.so"
+  PYTHONPATH=$packages "$work/prefix/bin/argosy" run -n 2 \
+    /usr/bin/python3 "$source/examples/06_python_ddp/train.py" | grep '^2 ranks'
+  echo "installed Python module works"
+fi
+
 # The program of the README is what it says.
 block() { awk -v n="$1" '/^```/ { c++; next } c == 2 * n - 1' "$source/README.md"; }
 block 1 >readme.cpp

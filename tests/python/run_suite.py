@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""usage: run_suite.py [--ranks N] [--all] [--page FILE [--renew]] [NAME ...]
+"""usage: run_suite.py [--ranks N] [--page FILE [--renew]] [NAME ...]
 
 Runs PyTorch's own tests of torch.distributed on the backend argosy, among N
-processes (3). --all also runs those that take long. With --page, what passes
-and what does not apply must be what stands in the file; --renew writes it."""
+processes (3). With --page, what passes and what does not apply must be what
+stands in the file; --renew writes it."""
 import argparse
 import collections
 import json
@@ -87,6 +87,16 @@ def verdict(answers, output):
     return ("skipped", skipped[0]) if skipped else ("passed", "")
 
 
+def known_skips(names, reasons, do_not_hold):
+    """Tests that say beforehand that they do not apply."""
+    skips = {}
+    for name in names:
+        why = reasons.get(name, set()) - do_not_hold
+        if why:
+            skips[name] = ("skipped", sorted(why)[0])
+    return skips
+
+
 def run_all(names, size, directory):
     outcomes = {}
     ranks = None
@@ -132,7 +142,6 @@ def check_page(path, text, renew):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--ranks", type=int, default=3)
-    parser.add_argument("--all", action="store_true")
     parser.add_argument("--page", type=pathlib.Path)
     parser.add_argument("--renew", action="store_true")
     parser.add_argument("names", nargs="*")
@@ -144,13 +153,9 @@ def main():
         (pathlib.Path(directory) / "test_dir").mkdir()
         import suite_tests
         tests, reasons = suite_tests.load()
-        outcomes = {}
-        for name in arguments.names or suite_tests.names(tests):
-            why = reasons.get(name, set()) - suite_tests.HERE_ALL_THE_SAME
-            if why:
-                outcomes[name] = ("skipped", sorted(why)[0])
-        names = [name for name in arguments.names or suite_tests.names(tests) if name not in outcomes]
-        outcomes.update(run_all(names, arguments.ranks, directory))
+        names = arguments.names or suite_tests.names(tests)
+        outcomes = known_skips(names, reasons, suite_tests.HERE_ALL_THE_SAME)
+        outcomes.update(run_all([n for n in names if n not in outcomes], arguments.ranks, directory))
     counts = collections.Counter(outcome for outcome, _ in outcomes.values())
     print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
     if counts["failed"]:

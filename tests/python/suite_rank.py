@@ -46,6 +46,7 @@ class Rank:
         self.tests, self.reasons = suite_tests.load()
         self.barrier = StoreBarrier(self.store)
         self.tests.Barrier = self.barrier
+        dist.monitored_barrier = suite_tests.monitored_barrier
 
     def run(self, name):
         self.barrier.next_test()
@@ -84,10 +85,8 @@ def main():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what tests print
     torch.set_num_threads(1)
-    # As TestDistBackend does.
-    from torch.nn.parallel._replicated_tensor_ddp_utils import _set_ddp_with_replicated_tensor
-    _set_ddp_with_replicated_tensor(True)
     one = Rank(rank, size, port)
+    gc.freeze()  # what is loaded by now stays, and need not be looked at again
     for line in sys.stdin:
         answers.write(json.dumps(one.outcome(line.strip())) + "\n")
         answers.flush()

@@ -3,6 +3,7 @@
 They decide by the backend's name what to run. What a name cannot do is recorded
 here instead, and set against what argosy does."""
 import os
+import re
 
 import argosy_torch  # noqa: F401
 import torch.distributed as dist
@@ -27,8 +28,16 @@ HERE_ALL_THE_SAME = {
 AS_GLOO = "get_future is only supported on mpi, nccl and gloo"
 
 
+def _in_order(reason):
+    """Python prints sets in another order each time."""
+    return re.sub(
+        r"{([^}]*)}", lambda match: "{" + ", ".join(sorted(match.group(1).split(", "))) + "}", reason)
+
+
 def _record_reasons(reasons):
     def skip_if(condition, reason):
+        reason = _in_order(reason)
+
         def decorate(function):
             if condition:
                 reasons.setdefault(function.__name__, set()).add(reason)
@@ -76,5 +85,8 @@ def make_case(tests, name, rank):
     return case
 
 
-def is_initialized():
-    return dist.is_initialized()
+def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+    """As torch.distributed's, which refuses all names of backends but gloo."""
+    group = dist.group.WORLD if group is None else group
+    if group is not dist.GroupMember.NON_GROUP_MEMBER:
+        group.monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)
