@@ -15,6 +15,7 @@ class Work;
 class World;
 
 namespace comm {
+class Backend;
 struct Batch;
 struct Op;
 class TrafficMeter;

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 
-#include "argosy/comm/memory/shared_region.h"
+#include "argosy/comm/memory/shared_memory.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::hierarchy {
 
 namespace {
 
-bool can_open(const std::string& description, int num_ranks) {
+constexpr std::size_t kProbeBytes = 4096; // a page: just to be mapped
+
+bool can_open(const std::string& description) {
   try {
-    memory::SharedRegion::open(description, num_ranks);
+    memory::SharedMemory::open(description, kProbeBytes);
     return true;
   } catch (const SystemError&) {
     return false;
@@ -77,13 +79,13 @@ Hosts partition(const std::vector<std::vector<int>>& sees) {
   return hosts;
 }
 
-Hosts find_hosts(int rank, int size, const GatherTexts& gather_texts) {
-  const auto own = memory::SharedRegion::create(size);
+Hosts find_hosts(int rank, int /*size*/, const GatherTexts& gather_texts) {
+  const auto own = memory::SharedMemory::create(kProbeBytes);
   std::string visible;
   const auto descriptions = gather_texts(own.description());
   for (std::size_t peer = 0; peer < descriptions.size(); ++peer) {
     const bool itself = static_cast<int>(peer) == rank;
-    visible += itself || can_open(descriptions[peer], size) ? '1' : '0';
+    visible += itself || can_open(descriptions[peer]) ? '1' : '0';
   }
   // Ours stays open until all have tried it.
   std::vector<std::vector<int>> sees;

@@ -15,6 +15,8 @@ struct BucketView {
   std::size_t index = 0;
   at::Tensor flat;
   std::vector<at::Tensor> gradients;
+  // Which parameters they are of: stays when the buckets are planned anew.
+  std::vector<std::size_t> parameters;
 };
 
 // How the gradients of a bucket become the average over the ranks: all_reduce,

@@ -58,7 +58,6 @@ struct Parameter {
 struct BucketState {
   BucketView view;
   bool sparse = false;
-  std::vector<std::size_t> parameters;
   std::size_t pending = 0; // gradients that are not there yet
 };
 
@@ -153,7 +152,7 @@ void Reducer::Impl::lay_out(const BucketPlan& new_plan) {
     for (const BucketEntry& entry : bucket.entries) {
       Parameter& parameter = parameters[entry.parameter];
       parameter.bucket = fresh.size();
-      state.parameters.push_back(entry.parameter);
+      state.view.parameters.push_back(entry.parameter);
       if (bucket.sparse) {
         continue;
       }
@@ -215,7 +214,7 @@ void Reducer::Impl::begin_backward() {
     parameter.ready = false;
   }
   for (BucketState& bucket : buckets) {
-    bucket.pending = bucket.parameters.size();
+    bucket.pending = bucket.view.parameters.size();
   }
   torch::autograd::Engine::get_default_engine().queue_callback(
       [this] { finish_backward(); });
@@ -312,7 +311,7 @@ void Reducer::Impl::finish_backward() {
 void Reducer::Impl::finish_bucket(BucketState& bucket) {
   const at::NoGradGuard no_grad;
   if (bucket.sparse) {
-    Parameter& parameter = parameters[bucket.parameters.front()];
+    Parameter& parameter = parameters[bucket.view.parameters.front()];
     parameter.tensor.mutable_grad() = average_sparse(
         parameter.tensor.grad(), parameter.tensor, options.group);
     return;
