@@ -18,6 +18,10 @@ bool fetch_from(pid_t process, void* to, std::uint64_t from, std::size_t bytes);
 bool store_to(
     pid_t process, std::uint64_t to, const void* from, std::size_t bytes);
 
+// Lets processes with the same parent do so, where the kernel (Yama) would have
+// each process allow it.
+void let_siblings_fetch();
+
 // Whether that works for the owner of a region, which both processes map.
 bool can_fetch(pid_t process, const Control& control);
 

@@ -91,6 +91,7 @@ SharedTeam::SharedTeam(
     bool may_fetch)
     : impl_(new Impl) {
   SharedMemory own = create_region(size);
+  let_siblings_fetch();
   const auto descriptions = gather_texts(own.description());
   ARGOSY_ASSERT(static_cast<int>(descriptions.size()) == size);
   const std::string problem =
