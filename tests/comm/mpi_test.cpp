@@ -159,7 +159,12 @@ INSTANTIATE_TEST_SUITE_P(Mpis, MpiBackends, kMpis, kMpiName);
 
 TEST_P(MpiBackends, DoAsTheOthers) {
   for (const int num_ranks : {2, 3, 4}) {
-    expect_good(num_ranks, ARGOSY_MPI_BACKENDS, "--gtest_filter=-*Processes*");
+    const CommandResult result =
+        run(num_ranks, ARGOSY_MPI_BACKENDS, "--gtest_filter=-*Processes*");
+    EXPECT_TRUE(result.status.success()) << result.output;
+    EXPECT_THAT(
+        result.output,
+        HasSubstr(str("Backends.EqualOneProcessForEverySize/mpi", num_ranks)));
   }
 }
 
