@@ -20,11 +20,10 @@
 #include <utility>
 #include <vector>
 
-#include "argosy/comm/backend.h"
 #include "argosy/comm/connect.h"
 #include "argosy/comm/group.h"
-#include "argosy/comm/mpi/channel.h"
 #include "argosy/comm/mpi/messenger.h"
+#include "argosy/comm/mpi/register.h"
 #include "argosy/world/mpi.h"
 #include "argosy/world/world.h"
 
@@ -113,7 +112,7 @@ inline int broadcast_number(MPI_Comm comm, World& world) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   const int own =
-      rank == 0 ? static_cast<int>(comm::mpi::take_number(*world.store())) : 0;
+      rank == 0 ? static_cast<int>(comm::mpi::take_number(world)) : 0;
   return argosy::detail::broadcast_size(comm, own);
 }
 
@@ -126,17 +125,10 @@ inline void register_backend(World& world, MPI_Comm comm) {
   comm::mpi::check_running();
   detail::check_same_ranks(world, comm);
   auto endpoint = comm::mpi::Endpoint::make(comm);
-  comm::register_backend(
-      world,
-      "mpi",
-      [endpoint, store = world.store()](const comm::Members& members) {
-        return comm::mpi::make_mpi_backend(
-            members,
-            std::make_unique<comm::mpi::MpiMessenger>(
-                endpoint,
-                comm::mpi::agree_on_channel(*store, members),
-                members.group,
-                members.global_ranks));
+  comm::mpi::register_messengers(
+      world, [endpoint](std::uint64_t channel, const comm::Members& members) {
+        return std::make_unique<comm::mpi::MpiMessenger>(
+            endpoint, channel, members.group, members.global_ranks);
       });
   detail::attachment_of(world)->endpoint = std::move(endpoint);
 }

@@ -15,6 +15,7 @@
 #include "argosy/common/text.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/world/world.h"
 #include "tests/comm/collective_checks.h"
 
 namespace argosy {
@@ -34,8 +35,11 @@ void PrintTo(const Case& one, std::ostream* out) {
   *out << one.backend << " on " << one.size;
 }
 
-// The one list of backends.
+// The one list of backends. Under MPI, which has started the ranks, its own.
 std::vector<Case> all_cases() {
+  if (const auto world = current_world()) {
+    return {{"mpi", RankKind::Process, world->size()}};
+  }
   std::vector<Case> cases;
   for (const int size : {1, 2, 3, 4, 7}) {
     cases.push_back({"inproc", RankKind::Thread, size});
@@ -68,6 +72,10 @@ void run(const Case& one, const Body& body) {
   const auto with_group = [&](World& world) {
     body(world, new_group({}, one.backend));
   };
+  if (const auto world = current_world()) {
+    with_group(*world);
+    return;
+  }
   if (one.ranks == RankKind::Thread) {
     argosy::testing::run_ranks(one.size, with_group);
   } else {

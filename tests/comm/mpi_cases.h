@@ -10,6 +10,7 @@
 #include <string>
 
 #include "argosy/common/error.h"
+#include "argosy/common/text.h"
 
 namespace argosy::testing {
 
@@ -25,7 +26,7 @@ void expect_error(const std::string& text, const std::function<void()>& call) {
   throw Error(str("no error, expected one with ", text));
 }
 
-// main() of `program CASE THREAD_LEVEL`: MPI around the case.
+// main() of `program CASE,CASE,... THREAD_LEVEL`: MPI around the cases.
 inline int run_mpi_case(
     int argc,
     char** argv,
@@ -36,10 +37,14 @@ inline int run_mpi_case(
       {"multiple", MPI_THREAD_MULTIPLE}};
   int provided = 0;
   MPI_Init_thread(&argc, &argv, levels.at(argv[2]), &provided);
+  std::string now;
   try {
-    cases.at(argv[1])();
+    for (const std::string& name : split(argv[1], ',')) {
+      now = name;
+      cases.at(name)();
+    }
   } catch (const std::exception& error) {
-    std::cerr << str("FAILED: ", error.what(), "\n");
+    std::cerr << str("FAILED: ", now, ": ", error.what(), "\n");
     return 1;
   }
   int ended = 0;

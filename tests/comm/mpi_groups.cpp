@@ -174,19 +174,27 @@ void case_killed() {
   }
 }
 
+// Each case has a world of its own.
+std::function<void()> with_world(void (*run)()) {
+  return [run] {
+    run();
+    destroy_process_group();
+  };
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   return run_mpi_case(
       argc,
       argv,
-      {{"split", case_split},
-       {"part", case_part},
-       {"order", case_order},
-       {"adopted", case_adopted},
-       {"beside", case_beside},
-       {"abort", case_abort},
-       {"timeout", case_timeout},
-       {"finalize", case_finalize},
-       {"killed", case_killed}});
+      {{"split", with_world(case_split)},
+       {"part", with_world(case_part)},
+       {"order", with_world(case_order)},
+       {"adopted", with_world(case_adopted)},
+       {"beside", with_world(case_beside)},
+       {"abort", with_world(case_abort)},
+       {"timeout", with_world(case_timeout)},
+       {"finalize", with_world(case_finalize)},
+       {"killed", with_world(case_killed)}});
 }

@@ -139,41 +139,33 @@ const std::string kGroups = ARGOSY_MPI_GROUPS;
 class MpiGroups : public MpiRanks {};
 INSTANTIATE_TEST_SUITE_P(Mpis, MpiGroups, kMpis, kMpiName);
 
-TEST_P(MpiGroups, AreMadeOfCommunicatorsThatWereSplit) {
-  expect_good(4, kGroups, "split multiple");
-  expect_good(3, kGroups, "split serialized");
+TEST_P(MpiGroups, AreMadeOfCommunicators) {
+  expect_good(3, kGroups, "split,part,order,adopted,beside multiple");
+  expect_good(4, kGroups, "split serialized");
 }
 
-TEST_P(MpiGroups, MayHaveAPartOfTheRanksForAWorld) {
-  expect_good(3, kGroups, "part multiple");
-}
-
-TEST_P(MpiGroups, HaveTheOrderOfTheWorld) {
-  expect_good(3, kGroups, "order multiple");
-}
-
-TEST_P(MpiGroups, JoinAWorldThatTheLauncherMade) {
-  expect_good(3, kGroups, "adopted multiple");
-}
-
-TEST_P(MpiGroups, GoBesideTheProgramsOwnMessages) {
-  expect_good(2, kGroups, "beside multiple");
-}
-
-TEST_P(MpiGroups, EndWhenARankAborts) {
-  expect_good(3, kGroups, "abort multiple");
-}
-
-TEST_P(MpiGroups, NameWhoDoesNotCome) {
-  expect_good(3, kGroups, "timeout multiple");
-}
-
-TEST_P(MpiGroups, EndWithMpi) {
-  expect_good(2, kGroups, "finalize multiple");
+TEST_P(MpiGroups, FailAloneAndWithMpi) {
+  expect_good(3, kGroups, "abort,timeout,finalize multiple");
 }
 
 TEST_P(MpiGroups, OfADeadRankEndTheJob) {
   expect_job_ends(kGroups);
+}
+
+// ---- The suite of all backends ----------------------------------------------
+
+class MpiBackends : public MpiRanks {};
+INSTANTIATE_TEST_SUITE_P(Mpis, MpiBackends, kMpis, kMpiName);
+
+TEST_P(MpiBackends, DoAsTheOthers) {
+  for (const int num_ranks : {2, 3, 4}) {
+    const CommandResult result =
+        run(num_ranks, ARGOSY_MPI_BACKENDS, "--gtest_filter=-*Processes*");
+    EXPECT_TRUE(result.status.success()) << result.output;
+    EXPECT_THAT(
+        result.output,
+        HasSubstr(str("Backends.EqualOneProcessForEverySize/mpi", num_ranks)));
+  }
 }
 
 } // namespace

@@ -44,6 +44,18 @@ if [ -d "$work/prefix/lib/python3" ]; then
   echo "installed Python module works"
 fi
 
+# A program with MPI, of headers that only it compiles.
+cp -r "$source/examples/04_mpi" "$work/mpi"
+cmake -S mpi -B mpi-build -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build mpi-build
+printed=$(timeout 60 mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 mpi-build/solver | sort)
+expected=$(sed -n 's|^//   \(solver\|writer\)|\1|p' mpi/main.cpp | sort)
+[ "$printed" = "$expected" ] || {
+  echo "unexpected output of the solver: $printed" >&2
+  exit 1
+}
+echo "an MPI program works"
+
 # The program of the README is what it says.
 block() { awk -v n="$1" '/^```/ { c++; next } c == 2 * n - 1' "$source/README.md"; }
 block 1 >readme.cpp
