@@ -91,7 +91,7 @@ const std::vector<std::string> kOps = {
 // What was asked for; else all_reduce in all sizes, the others in one.
 std::string cases_for(const CommFlags& flags, const Sizes& usual_sizes) {
   const Sizes sizes = flags.sizes.empty() ? usual_sizes : flags.sizes;
-  const bool chosen = !flags.sizes.empty() || !flags.ops.empty();
+  const bool chosen = flags.sizes.size() + flags.ops.size() > 0;
   std::string text;
   for (const std::string& op : flags.ops.empty() ? kOps : flags.ops) {
     const bool all = chosen || op == "all_reduce";
@@ -135,6 +135,7 @@ Row row_of(
       {"bytes", c.bytes},
       {"memory", memory},
       {"time_us", best.at(who) * 1e6},
+      {"memory_gb_per_s", times.memory * 1e-9},
       {"roofline_share",
        least_traffic(c.op, ranks) * bytes / times.memory / best.at(who)}};
   return row;
@@ -216,7 +217,7 @@ void run(const CommFlags& flags) {
         quick ? 1 : rounds,
         cases_for(flags, ranks == 2 && !quick ? many : few));
   }
-  if (flags.ranks.empty()) {
+  if (flags.ranks.size() + flags.ops.size() + flags.sizes.size() == 0) {
     race_overlap(report, flags, quick ? 1 : 3);
   }
   report.finish();

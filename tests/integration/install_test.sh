@@ -75,7 +75,7 @@ echo "the program of the README works"
 python3 - bench.json <<'EOF'
 import json, sys
 rows = json.load(open(sys.argv[1]))["rows"]
-assert [(r["op"], r["ranks"], r["bytes"]) for r in rows] == [("all_reduce", 2, 65536)], rows
-assert all(rows[0][key] > 0 for key in ("ours", "gloo", "openmpi", "roofline_share")), rows
+assert rows and {(r["op"], r["ranks"], r["bytes"]) for r in rows} == {("all_reduce", 2, 65536)}, rows
+assert all(r[key] > 0 for r in rows for key in ("ours", "gloo", "openmpi", "roofline_share")), rows
 EOF
 echo "argosy bench works"
