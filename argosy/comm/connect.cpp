@@ -12,6 +12,7 @@
 #include "argosy/comm/gloo/gloo_backend.h"
 #include "argosy/comm/hierarchy/connect_hosts.h"
 #include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/patient_store.h"
 #include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
@@ -62,6 +63,15 @@ BackendPtr connect_best(const Members& members) {
   }
 }
 
+// Connections of several groups are made side by side.
+MakeBackend patiently(const MakeBackend& make) {
+  return [make](const Members& members) {
+    Members patient = members;
+    patient.store = c10::make_intrusive<PatientStore>(members.store);
+    return make(patient);
+  };
+}
+
 // The backends of one rank's world, by name.
 class Registry {
  public:
@@ -110,7 +120,7 @@ std::shared_ptr<Registry> registry_of(World& world) {
 } // namespace
 
 BackendPtr connect_auto(const Members& members) {
-  return connect_best(members);
+  return patiently(connect_best)(members);
 }
 
 void register_backend(
@@ -130,7 +140,7 @@ MakeBackend find_backend(World& world, const std::string& name) {
       name,
       "\", expected one of ",
       join(backend_names(world), ", "));
-  return found;
+  return patiently(found);
 }
 
 } // namespace argosy::comm

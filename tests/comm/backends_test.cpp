@@ -304,14 +304,15 @@ TEST_P(BackendMessages, OfAnotherSizeFailOnBothSides) {
     }
     const auto text = thrown_by<InvalidArgument>([&] {
       if (world.rank() == 0) {
-        send(torch::ones({5000}), 1, group);
+        send(torch::ones({2000000}), 1, group);
       } else {
-        at::Tensor in = torch::empty({5001});
+        at::Tensor in = torch::empty({2000001});
         recv(in, 0, group);
       }
     });
     EXPECT_THAT(
-        text, AllOf(HasSubstr("5000 float32"), HasSubstr("5001 float32")));
+        text,
+        AllOf(HasSubstr("2000000 float32"), HasSubstr("2000001 float32")));
   });
 }
 

@@ -215,7 +215,16 @@ Verdict Failures::lost(
     who = label(broken.peer());
     why = plain_text(broken);
   } catch (const PeerLost& named) {
-    return {Verdict::Kind::PeerLost, plain_text(named)};
+    return {
+        Verdict::Kind::PeerLost,
+        str("[comm.",
+            occasion.op,
+            "] group ",
+            setup_.group,
+            " broke in ",
+            occasion.description,
+            ": ",
+            plain_text(named))};
   } catch (const std::exception& own) {
     why = plain_text(own);
   }
