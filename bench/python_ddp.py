@@ -16,7 +16,7 @@ BACKENDS = {"ours": "argosy", "gloo": "gloo"}
 # Bytes, and how many in a row make one figure.
 ALL_REDUCES = {"1 KB": (1 << 10, 1000), "1 MB": (1 << 20, 50), "16 MB": (1 << 24, 6), "64 MB": (1 << 26, 2)}
 # Width of the four layers, batch, and steps.
-MODELS = {"0.3 M": (256, 64, 20), "25 M": (2500, 64, 2)}
+MODELS = {"0.3 M": (256, 32, 20), "25 M": (2500, 32, 2)}
 
 
 def seconds_each(run, times):
@@ -87,6 +87,12 @@ def as_row(what, unit, figures):
     return row
 
 
+def text_of(row):
+    peers = sorted(key for key in row if "ratio_" + key in row)
+    return f"{row['what']:36} {row['ours']:10.3f} {row['unit']}" + "".join(
+        f"   {peer} {row[peer]:.3f}, {row['ratio_' + peer]:.2f} times" for peer in peers)
+
+
 def rank_main(quick):
     import argosy_torch  # noqa: F401
     import torch
@@ -95,8 +101,12 @@ def rank_main(quick):
     dist.init_process_group("gloo")
     groups = {name: dist.new_group(backend=backend) for name, backend in BACKENDS.items()}
     rounds = 5 if quick else 10
-    rows = [as_row(*all_reduce_row(what, groups, rounds)) for what in ALL_REDUCES]
-    rows += [as_row(*ddp_row(what, groups, rounds)) for what in MODELS]
+    rows = []
+    for measure, table in ((all_reduce_row, ALL_REDUCES), (ddp_row, MODELS)):
+        for what in table:
+            rows.append(as_row(*measure(what, groups, rounds)))
+            if dist.get_rank() == 0:
+                print(text_of(rows[-1]), file=sys.stderr, flush=True)
     if dist.get_rank() == 0:
         pathlib.Path(os.environ["ROWS"]).write_text(json.dumps(rows))
     dist.destroy_process_group()
@@ -126,11 +136,6 @@ def main():
     rows = run_ranks("--quick" in sys.argv)
     if "--json" in sys.argv:
         print(json.dumps({"subject": "python_ddp", "rows": rows}, indent=2))
-        return
-    for row in rows:
-        peers = [key for key in row if "ratio_" + key in row]
-        print(f"{row['what']:40} {row['ours']:10.3f} {row['unit']}", *(
-            f"  {peer} {row[peer]:.3f}, {row['ratio_' + peer]:.2f} times" for peer in sorted(peers)))
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ void check_sparse(const at::Tensor& tensor) {
       tensor.layout() == c10::kSparse,
       "[comm.all_reduce] a tensor of layout ",
       tensor.layout(),
-      ", expected a dense one or sparse COO");
+      ", expected a dense or a sparse one");
   check_tensor(tensor._values(), "all_reduce");
 }
 

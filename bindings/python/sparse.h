@@ -6,8 +6,8 @@
 
 namespace argosy::python {
 
-// Throws InvalidArgument unless it is a sparse tensor (COO) on the CPU of a
-// type that is carried.
+// Throws InvalidArgument unless it is a sparse tensor, by coordinates, on the
+// CPU and of a type that is carried.
 void check_sparse(const at::Tensor& tensor);
 
 // The sum of sparse tensors with the same shape on all ranks, in place: what

@@ -209,7 +209,7 @@ def refused(rank, size):
     for what, call in {
         "PREMUL_SUM": lambda: dist.all_reduce(torch.ones(2), dist._make_nccl_premul_sum(2.)),
         "not carried": lambda: dist.all_reduce(torch.quantize_per_tensor(torch.ones(2), 1., 0, torch.qint8)),
-        "2 tensors for %d ranks|expected" % size: lambda: dist.all_gather([torch.ones(2)] * (size - 1), torch.ones(2)),
+        f"{size - 1} tensors for {size} ranks": lambda: dist.all_gather([torch.ones(2)] * (size - 1), torch.ones(2)),
         "bit_or": lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BOR),
     }.items():
         with unittest.TestCase().assertRaisesRegex(RuntimeError, what):

@@ -18,7 +18,10 @@ def main():
     script = example / "train.py"
     expected = re.search(r"^prints\n *(.*)$", script.read_text(), re.M).group(1)
     expect(expected, argosy, "run", "-n", "2", sys.executable, script)
-    expect(expected, sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", script)
+    # Debian's torchrun does not work without -r and -t; 2 is standard error.
+    expect(
+        expected, sys.executable, "-m", "torch.distributed.run", "--standalone", "-r", "2", "-t", "2",
+        "--nproc_per_node", "2", script)
 
 
 if __name__ == "__main__":

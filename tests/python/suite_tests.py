@@ -21,7 +21,9 @@ HERE_ALL_THE_SAME = {
     "Only MPI supports all_to_all",
     "Only Nccl & Gloo backend support DistributedDataParallel",
     "Only gloo backend supports timeouts",
+    "Test requires backend to be one of {'gloo', 'nccl'}",
     "Test requires backend to be one of {'gloo'}",
+    "Test requires backends to be available {'gloo', 'nccl'}",
     "get_future is only supported on mpi, nccl and gloo",
 }
 # Their bodies choose the branch for the CPU by this name of the backend.
