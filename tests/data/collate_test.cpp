@@ -8,32 +8,26 @@
 
 #include "argosy/common/error.h"
 #include "argosy/data/loader.h"
+#include "tests/store/expect.h"
 
 namespace argosy::data {
 namespace {
 
 using ::testing::HasSubstr;
-
-template <typename Function>
-std::string refusal(Function function) {
-  try {
-    function();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "accepted";
-}
+using testing::message_of;
 
 TEST(Collate, StacksTensors) {
   EXPECT_TRUE(at::equal(
       stack_tensors({at::full({3}, 1), at::full({3}, 2)}).sum(1),
       at::tensor({3, 6}, at::kFloat)));
   EXPECT_THAT(
-      refusal([] {
+      message_of<InvalidArgument>([] {
         stack_tensors({at::full({3}, 1), at::full({2}, 2)});
       }),
       HasSubstr("a sample of shape [2]"));
-  EXPECT_THAT(refusal([] { stack_tensors({}); }), HasSubstr("no samples"));
+  EXPECT_THAT(
+      message_of<InvalidArgument>([] { stack_tensors({}); }),
+      HasSubstr("no samples"));
 }
 
 TEST(Collate, StacksImages) {
@@ -44,7 +38,7 @@ TEST(Collate, StacksImages) {
       batch.input, at::tensor({0.0F, 0.2F, 1.0F, 0.8F}).reshape({2, 1, 2, 1})));
   EXPECT_TRUE(at::equal(batch.target, at::tensor({7, 9}, at::kLong)));
   EXPECT_THAT(
-      refusal([&] {
+      message_of<InvalidArgument>([&] {
         stack_images({{dark, 2, 1, 7}, {{}, 0, 1, 9}});
       }),
       HasSubstr("a sample of 0 values, expected 2"));

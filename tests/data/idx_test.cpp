@@ -10,6 +10,7 @@
 #include "argosy/common/file.h"
 #include "argosy/data/corpora.h"
 #include "argosy/data/loader.h"
+#include "tests/store/expect.h"
 #include "tests/support/command.h"
 
 namespace argosy::data {
@@ -18,20 +19,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::message_of;
 using namespace std::string_literals;
 
 const std::string kImages = "\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\3abcdefghijkl"s;
 const std::string kLabels = "\0\0\10\1\0\0\0\2\7\377"s;
-
-template <typename Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 class IdxFiles : public ::testing::Test {
  protected:
@@ -42,7 +34,7 @@ class IdxFiles : public ::testing::Test {
   }
 
   std::string error_of_file(const std::string& content) const {
-    return error_of([&] { read_idx(file("x.idx", content)); });
+    return message_of<Error>([&] { read_idx(file("x.idx", content)); });
   }
 
   TempDir dir_;
@@ -57,7 +49,8 @@ TEST_F(IdxFiles, ReadsPicturesAndLabels) {
   EXPECT_EQ(second.label, 255);
   EXPECT_THAT(second.pixels, ElementsAre('g', 'h', 'i', 'j', 'k', 'l'));
   EXPECT_THAT(
-      error_of([&] { images.get(2); }), HasSubstr("image 2, expected 0 to 1"));
+      message_of<Error>([&] { images.get(2); }),
+      HasSubstr("image 2, expected 0 to 1"));
 }
 
 TEST_F(IdxFiles, ReadsCompressedFiles) {
@@ -97,10 +90,10 @@ TEST_F(IdxFiles, RefusesFilesThatDoNotBelongTogether) {
   const auto images = file("images", kImages);
   const auto labels = file("labels", "\0\0\10\1\0\0\0\3abc"s);
   EXPECT_THAT(
-      error_of([&] { IdxImages(images, labels); }),
+      message_of<Error>([&] { IdxImages(images, labels); }),
       HasSubstr("3 values, expected a label for each of the 2 images"));
   EXPECT_THAT(
-      error_of([&] { IdxImages(labels, labels); }),
+      message_of<Error>([&] { IdxImages(labels, labels); }),
       HasSubstr("1 dimensions, expected 3"));
 }
 

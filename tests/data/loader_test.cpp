@@ -9,11 +9,14 @@
 #include <numeric>
 #include <thread>
 
+#include "tests/store/expect.h"
+
 namespace argosy::data {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::message_of;
 using namespace std::chrono_literals;
 
 // Holds its readers up until it is opened.
@@ -50,16 +53,6 @@ auto take_epoch(Loader& loader) {
     all.push_back(std::move(*batch));
   }
   return all;
-}
-
-template <typename Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
 }
 
 TEST(Loader, KeepsTheSamplersOrderWithAnyNumberOfThreads) {
@@ -166,7 +159,7 @@ TEST(Loader, AnErrorOfCollateNamesTheBatch) {
         throw static_cast<int>(samples.size());
       });
   EXPECT_THAT(
-      error_of([&] { loader.next(); }),
+      message_of<Error>([&] { loader.next(); }),
       HasSubstr("the batch of 2 samples from 0 on, epoch 0"));
 }
 
@@ -211,7 +204,7 @@ TEST(Loader, WaitsOnlyUntilTheDeadline) {
       tens, DistributedBatchSampler(tens, {.batch_size = 2}), sum);
   EXPECT_EQ(loader.next(), 10);
   EXPECT_THAT(
-      error_of([&] { loader.next(Deadline::after(50ms)); }),
+      message_of<Error>([&] { loader.next(Deadline::after(50ms)); }),
       HasSubstr("was not ready after 50 ms"));
   gate->open();
   EXPECT_EQ(loader.next(), 50);
@@ -261,13 +254,15 @@ TEST(Loader, RefusesWhatCannotBe) {
   const Tens tens{8};
   const DistributedBatchSampler sampler(tens, {});
   EXPECT_THAT(
-      error_of([&] { DataLoader(tens, sampler, sum, {.num_threads = -1}); }),
+      message_of<Error>(
+          [&] { DataLoader(tens, sampler, sum, {.num_threads = -1}); }),
       HasSubstr("num_threads -1"));
   EXPECT_THAT(
-      error_of([&] { DataLoader(tens, sampler, sum, {.num_prefetch = 0}); }),
+      message_of<Error>(
+          [&] { DataLoader(tens, sampler, sum, {.num_prefetch = 0}); }),
       HasSubstr("num_prefetch 0"));
   EXPECT_THAT(
-      error_of([&] { DataLoader(Tens{9}, sampler, sum); }),
+      message_of<Error>([&] { DataLoader(Tens{9}, sampler, sum); }),
       HasSubstr("a dataset of 9 samples, expected 8"));
 }
 

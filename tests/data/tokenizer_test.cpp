@@ -10,12 +10,14 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/data/corpora.h"
+#include "tests/store/expect.h"
 
 namespace argosy::data {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::message_of;
 using ::testing::Pair;
 
 std::string all_bytes() {
@@ -24,16 +26,6 @@ std::string all_bytes() {
     text += static_cast<char>(byte);
   }
   return text;
-}
-
-template <typename Function>
-std::string refusal(Function function) {
-  try {
-    function();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 TEST(Words, PutTogetherAreTheText) {
@@ -162,7 +154,8 @@ TEST(Tokenizer, LoadsWhatWasSaved) {
         R"({"format":"argosy.tokenizer","version":1,"merges":[[1,256]]})"}) {
     write_file(path, content);
     EXPECT_THAT(
-        refusal([&] { Tokenizer::load(path); }), HasSubstr("[data.tokenizer]"))
+        message_of<InvalidArgument>([&] { Tokenizer::load(path); }),
+        HasSubstr("[data.tokenizer]"))
         << content;
   }
 }
@@ -170,12 +163,14 @@ TEST(Tokenizer, LoadsWhatWasSaved) {
 TEST(Tokenizer, RefusesWhatCannotBe) {
   const Tokenizer bytes;
   EXPECT_THAT(
-      refusal([&] { bytes.decode(std::vector<std::int64_t>{256}); }),
+      message_of<InvalidArgument>(
+          [&] { bytes.decode(std::vector<std::int64_t>{256}); }),
       HasSubstr("token 256, expected 0 to 255"));
   EXPECT_THAT(
-      refusal([] { Tokenizer::train("x", 255); }), HasSubstr("vocab_size 255"));
+      message_of<InvalidArgument>([] { Tokenizer::train("x", 255); }),
+      HasSubstr("vocab_size 255"));
   EXPECT_THAT(
-      refusal([] {
+      message_of<InvalidArgument>([] {
         Tokenizer({{97, -1}});
       }),
       HasSubstr("token 256 is made"));
