@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
@@ -32,7 +31,7 @@ bool is_llmc(const MappedFile& file) {
   return magic == kGpt2.magic || magic == kLlama3.magic;
 }
 
-Tokens read_llmc(std::shared_ptr<const MappedFile> file) {
+Tokens read_llmc(const std::shared_ptr<const MappedFile>& file) {
   FieldReader fields(*file);
   const auto magic = fields.next<std::int32_t>("magic");
   fields.check(
@@ -50,7 +49,7 @@ Tokens read_llmc(std::shared_ptr<const MappedFile> file) {
   return {file, bytes, kind.type, file->name()};
 }
 
-Tokens read_nanogpt(std::shared_ptr<const MappedFile> file) {
+Tokens read_nanogpt(const std::shared_ptr<const MappedFile>& file) {
   return {file, file->bytes(), TokenType::U16, file->name()};
 }
 
@@ -69,9 +68,8 @@ Tokens open_tokens(const std::filesystem::path& path) {
   if (std::filesystem::exists(index.replace_extension(".idx"))) {
     return MegatronFile(path).tokens();
   }
-  auto file = std::make_shared<const MappedFile>(path);
-  return is_llmc(*file) ? read_llmc(std::move(file))
-                        : read_nanogpt(std::move(file));
+  const auto file = std::make_shared<const MappedFile>(path);
+  return is_llmc(*file) ? read_llmc(file) : read_nanogpt(file);
 }
 
 void write_nanogpt(

@@ -149,7 +149,7 @@ void Tokens::read(std::int64_t begin, std::span<std::int64_t> out) const {
   dispatch(type_, [&](auto token) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       std::memcpy(&token, bytes.data() + i * sizeof(token), sizeof(token));
-      out[i] = static_cast<std::int64_t>(token);
+      out[i] = std::int64_t{+token}; // keeps the sign of an int8
     }
   });
 }
