@@ -1,0 +1,124 @@
+#include "argosy/data/batch_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <ostream>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/data/shuffle.h"
+
+namespace argosy::data {
+
+namespace {
+
+// The share of the last step, which has `left` samples and is not full.
+Share last_share(
+    std::int64_t left, const SamplerOptions& options, std::int64_t position) {
+  const std::int64_t ranks = options.num_replicas;
+  if (options.pad) {
+    const std::int64_t each = (left + ranks - 1) / ranks;
+    return {position + options.rank * each, each, position + each * ranks};
+  }
+  const std::int64_t each = left / ranks;
+  const std::int64_t more = left % ranks; // ranks that take one sample more
+  const std::int64_t before = std::min<std::int64_t>(options.rank, more);
+  return {
+      position + options.rank * each + before,
+      each + (options.rank < more ? 1 : 0),
+      position + left};
+}
+
+} // namespace
+
+void check_options(std::int64_t dataset_size, const SamplerOptions& options) {
+  ARGOSY_CHECK(
+      dataset_size >= 0,
+      "[data.sampler] dataset size ",
+      dataset_size,
+      ", expected 0 or more");
+  ARGOSY_CHECK(
+      options.batch_size > 0,
+      "[data.sampler] batch_size ",
+      options.batch_size,
+      ", expected 1 or more");
+  ARGOSY_CHECK(
+      options.num_replicas > 0,
+      "[data.sampler] num_replicas ",
+      options.num_replicas,
+      ", expected 1 or more");
+  ARGOSY_CHECK(
+      options.rank >= 0 && options.rank < options.num_replicas,
+      "[data.sampler] rank ",
+      options.rank,
+      ", expected 0 to ",
+      options.num_replicas - 1);
+}
+
+std::optional<Share> share_at(
+    std::int64_t dataset_size,
+    const SamplerOptions& options,
+    std::int64_t position) {
+  const std::int64_t left = dataset_size - position;
+  if (left <= 0) {
+    return std::nullopt;
+  }
+  const std::int64_t full = options.batch_size * options.num_replicas;
+  // With padding a step is full when less than a round of ranks is missing.
+  const std::int64_t missing = options.pad ? options.num_replicas - 1 : 0;
+  if (left + missing >= full) {
+    return Share{
+        position + options.rank * options.batch_size,
+        options.batch_size,
+        position + full};
+  }
+  if (options.drop_last) {
+    return std::nullopt;
+  }
+  return last_share(left, options, position);
+}
+
+std::vector<std::int64_t> indices_of(
+    const Share& share,
+    const std::vector<std::int64_t>& order,
+    std::int64_t dataset_size) {
+  std::vector<std::int64_t> indices;
+  indices.reserve(static_cast<std::size_t>(share.count));
+  for (std::int64_t i = 0; i < share.count; ++i) {
+    const std::int64_t place = (share.begin + i) % dataset_size;
+    indices.push_back(
+        order.empty() ? place : order[static_cast<std::size_t>(place)]);
+  }
+  return indices;
+}
+
+std::vector<Batch> plan_batches(
+    std::int64_t dataset_size,
+    const SamplerOptions& options,
+    std::int64_t epoch,
+    std::int64_t position) {
+  check_options(dataset_size, options);
+  std::vector<std::int64_t> order;
+  if (options.shuffle) {
+    order = shuffled_indices(dataset_size, options.seed, epoch);
+  }
+  std::vector<Batch> batches;
+  while (const auto share = share_at(dataset_size, options, position)) {
+    if (share->count > 0) {
+      batches.push_back(
+          {indices_of(*share, order, dataset_size), epoch, share->step_end});
+    }
+    position = share->step_end;
+  }
+  return batches;
+}
+
+std::ostream& operator<<(std::ostream& out, const Batch& batch) {
+  out << "epoch " << batch.epoch << " to " << batch.step_end << ": [";
+  for (std::size_t i = 0; i < batch.indices.size(); ++i) {
+    out << (i == 0 ? "" : " ") << batch.indices[i];
+  }
+  return out << "]";
+}
+
+} // namespace argosy::data

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "argosy/common/error.h"
+#include "argosy/data/mapped_file.h"
+
+namespace argosy::data {
+
+// Reads a header field by field, each at the offset where the last ended and
+// aligned to nothing. Failures name file, field, offset and what was expected.
+class FieldReader {
+ public:
+  explicit FieldReader(const MappedFile& file) : file_(file) {}
+
+  template <typename T>
+  T next(const char* field) {
+    T value;
+    std::memcpy(&value, next_bytes(field, sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+
+  std::span<const std::byte> next_bytes(const char* field, std::size_t size) {
+    field_ = field;
+    field_offset_ = offset_;
+    ARGOSY_CHECK(
+        size <= file_.size() - offset_,
+        where(),
+        ": the file ends at ",
+        file_.size(),
+        ", expected ",
+        size,
+        " bytes more");
+    offset_ += size;
+    return file_.bytes().subspan(field_offset_, size);
+  }
+
+  // About the field that was read last.
+  template <typename Value, typename Expected>
+  void check(bool good, const Value& value, const Expected& expected) const {
+    ARGOSY_CHECK(good, where(), " is ", value, ", expected ", expected);
+  }
+
+  void check_file_size(std::size_t expected) const {
+    ARGOSY_CHECK(
+        file_.size() == expected,
+        "[data.tokens] ",
+        file_.name(),
+        ": ",
+        file_.size(),
+        " bytes, expected ",
+        expected,
+        " by the header");
+  }
+
+  std::size_t bytes_left() const { return file_.size() - offset_; }
+
+ private:
+  std::string where() const {
+    return str(
+        "[data.tokens] ",
+        file_.name(),
+        ", offset ",
+        field_offset_,
+        ": ",
+        field_);
+  }
+
+  const MappedFile& file_;
+  std::size_t offset_ = 0; // of what comes next; never beyond the end
+  const char* field_ = "";
+  std::size_t field_offset_ = 0;
+};
+
+} // namespace argosy::data

@@ -1,0 +1,126 @@
+#include "argosy/data/sampler.h"
+
+#include <nlohmann/json.hpp>
+
+#include "argosy/common/error.h"
+#include "argosy/data/shuffle.h"
+
+namespace argosy::data {
+
+namespace {
+
+template <typename T>
+T field(const nlohmann::json& object, const char* name) {
+  const auto found = object.find(name);
+  ARGOSY_CHECK(found != object.end(), "[data.sampler] state without ", name);
+  try {
+    return found->get<T>();
+  } catch (const nlohmann::json::exception&) {
+    throw InvalidArgument(str(
+        "[data.sampler] state has ", name, " ", found->dump(), ", wrong type"));
+  }
+}
+
+template <typename T>
+void check_same(const char* name, const T& theirs, const T& ours) {
+  ARGOSY_CHECK(
+      theirs == ours,
+      "[data.sampler] the state has ",
+      name,
+      " ",
+      theirs,
+      ", this sampler ",
+      ours,
+      "; expected the same");
+}
+
+} // namespace
+
+std::string SamplerState::to_json() const {
+  return nlohmann::json{
+      {"epoch", epoch},
+      {"position", position},
+      {"dataset_size", dataset_size},
+      {"shuffle", shuffle},
+      {"seed", seed}}
+      .dump();
+}
+
+SamplerState SamplerState::from_json(std::string_view text) {
+  const auto object = nlohmann::json::parse(text, nullptr, false);
+  ARGOSY_CHECK(
+      object.is_object(),
+      "[data.sampler] state ",
+      text.substr(0, 40),
+      ", expected a JSON object");
+  return {
+      .epoch = field<std::int64_t>(object, "epoch"),
+      .position = field<std::int64_t>(object, "position"),
+      .dataset_size = field<std::int64_t>(object, "dataset_size"),
+      .shuffle = field<bool>(object, "shuffle"),
+      .seed = field<std::uint64_t>(object, "seed")};
+}
+
+DistributedBatchSampler::DistributedBatchSampler(
+    std::int64_t dataset_size, SamplerOptions options)
+    : dataset_size_(dataset_size), options_(options) {
+  check_options(dataset_size, options);
+}
+
+std::optional<Batch> DistributedBatchSampler::next() {
+  const auto share = share_at(dataset_size_, options_, position_);
+  if (!share || share->count == 0) {
+    set_epoch(epoch_ + 1);
+    return std::nullopt;
+  }
+  load_order();
+  position_ = share->step_end;
+  return Batch{
+      indices_of(*share, order_, dataset_size_), epoch_, share->step_end};
+}
+
+std::int64_t DistributedBatchSampler::size() const {
+  const std::int64_t full = options_.batch_size * options_.num_replicas;
+  std::int64_t steps = dataset_size_ / full;
+  const auto last = share_at(dataset_size_, options_, steps * full);
+  return steps + (last && last->count > 0 ? 1 : 0);
+}
+
+void DistributedBatchSampler::set_epoch(std::int64_t epoch) {
+  ARGOSY_CHECK(
+      epoch >= 0, "[data.sampler] epoch ", epoch, ", expected 0 or more");
+  epoch_ = epoch;
+  position_ = 0;
+}
+
+SamplerState DistributedBatchSampler::state() const {
+  SamplerState state{
+      epoch_, position_, dataset_size_, options_.shuffle, options_.seed};
+  if (position_ > 0 && !share_at(dataset_size_, options_, position_)) {
+    state.epoch += 1;
+    state.position = 0;
+  }
+  return state;
+}
+
+void DistributedBatchSampler::load_state(const SamplerState& state) {
+  check_same("dataset_size", state.dataset_size, dataset_size_);
+  check_same("shuffle", state.shuffle, options_.shuffle);
+  check_same("seed", state.seed, options_.seed);
+  ARGOSY_CHECK(
+      state.position >= 0,
+      "[data.sampler] position ",
+      state.position,
+      ", expected 0 or more");
+  set_epoch(state.epoch);
+  position_ = state.position;
+}
+
+void DistributedBatchSampler::load_order() {
+  if (options_.shuffle && order_epoch_ != epoch_) {
+    order_ = shuffled_indices(dataset_size_, options_.seed, epoch_);
+    order_epoch_ = epoch_;
+  }
+}
+
+} // namespace argosy::data

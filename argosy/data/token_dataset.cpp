@@ -1,0 +1,45 @@
+#include "argosy/data/token_dataset.h"
+
+#include <utility>
+
+#include "argosy/common/error.h"
+
+namespace argosy::data {
+
+TokenDataset::TokenDataset(
+    Tokens tokens, std::int64_t sequence_length, std::int64_t stride)
+    : tokens_(std::move(tokens)),
+      sequence_length_(sequence_length),
+      stride_(stride == 0 ? sequence_length : stride) {
+  ARGOSY_CHECK(
+      sequence_length > 0 && stride_ > 0,
+      "[data.tokens] sequence_length ",
+      sequence_length,
+      ", stride ",
+      stride_,
+      ", expected 1 or more");
+  ARGOSY_CHECK(
+      tokens_.size() > sequence_length,
+      "[data.tokens] ",
+      tokens_.name(),
+      ": ",
+      tokens_.size(),
+      " tokens, expected more than sequence_length ",
+      sequence_length);
+}
+
+std::int64_t TokenDataset::size() const {
+  return (tokens_.size() - sequence_length_ - 1) / stride_ + 1;
+}
+
+TokenWindow TokenDataset::get(std::int64_t index) const {
+  ARGOSY_CHECK(
+      index >= 0 && index < size(),
+      "[data.tokens] window ",
+      index,
+      ", expected 0 to ",
+      size() - 1);
+  return {tokens_.read(index * stride_, sequence_length_ + 1)};
+}
+
+} // namespace argosy::data
