@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "argosy/launch/fd.h"
+
+namespace argosy::observe {
+
+// A file that grows by whole records: each goes to the system in one call, so
+// that what was written survives the process, and several processes may append
+// to one file.
+class AppendFile {
+ public:
+  // Makes the file and the folders above it where they are missing. Throws
+  // SystemError.
+  explicit AppendFile(std::filesystem::path path);
+
+  // Throws SystemError.
+  void append(std::string_view record);
+
+  // Whether the file has content that does not end in a line break, as after a
+  // crash in the middle of a write.
+  bool ends_within_line() const;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  launch::Fd fd_;
+};
+
+} // namespace argosy::observe
