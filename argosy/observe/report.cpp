@@ -26,16 +26,19 @@ void measure(const std::vector<RankStats>& ranks, Report& report) {
   double seconds = 0;
   double steps = 0;
   report.samples_per_second = 0;
-  report.rank_step_seconds.clear();
-  for (const RankStats& stats : ranks) {
+  report.rank_step_seconds.resize(ranks.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankStats& stats = ranks[rank];
     loss_sum += stats.loss_sum;
     loss_weight += stats.loss_weight;
     seconds += stats.seconds;
     steps += static_cast<double>(stats.steps);
     report.samples_per_second +=
         stats.seconds > 0 ? stats.samples / stats.seconds : 0;
-    report.rank_step_seconds.push_back(
-        per_step(std::max(0.0, stats.seconds - stats.waited), stats));
+    if (stats.steps > 0) { // who has finished keeps its time
+      report.rank_step_seconds[rank] =
+          per_step(std::max(0.0, stats.seconds - stats.waited), stats);
+    }
   }
   if (loss_weight > 0) {
     report.loss = loss_sum / loss_weight;

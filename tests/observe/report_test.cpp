@@ -75,6 +75,13 @@ TEST(Report, KeepsTheNumbersWhenNoStepsWereMade) {
   EXPECT_EQ(summarize({end}, 10, report), expected);
 }
 
+TEST(Report, KeepsTheTimeOfARankThatHasFinished) {
+  const Report first = summarize({stats(9, 9, 9), stats(9, 9, 18)}, 0, {});
+  const Report second = summarize({stats(9, 0, 0), stats(10, 1, 3)}, 0, first);
+  EXPECT_THAT(second.rank_step_seconds, ElementsAre(1, 3));
+  EXPECT_EQ(second.slowest_ratio, 1.5);
+}
+
 TEST(Report, IsTheLastWhenAllRanksHaveFinished) {
   RankStats ended = stats(9, 0, 0);
   ended.finished = true;
