@@ -22,7 +22,7 @@ class ChromeTrace : public Sink {
   struct Options {
     std::size_t max_events = 1'000'000; // some 80 bytes each
     Source source;
-    std::chrono::milliseconds source_period{20};
+    std::chrono::milliseconds source_period{50};
   };
 
   explicit ChromeTrace(int rank) : ChromeTrace(rank, Options()) {}

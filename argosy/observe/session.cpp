@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "argosy/comm/flight/world_flight.h"
 #include "argosy/comm/group.h"
 #include "argosy/observe/chrome_trace.h"
 #include "argosy/observe/current.h"
+#include "argosy/observe/flight_operations.h"
 #include "argosy/observe/json_lines.h"
 #include "argosy/observe/observer.h"
 #include "argosy/observe/progress_line.h"
@@ -17,6 +19,16 @@ namespace argosy::observe {
 namespace {
 
 constexpr std::string_view kRank = "{rank}";
+
+// A trace whose communication is what the flight recorder saw.
+std::shared_ptr<ChromeTrace> trace_of(World& world) {
+  const auto box = comm::flight::black_box_of(world);
+  ChromeTrace::Options options;
+  options.source = [box, fresh = NewOperations(box->record())]() mutable {
+    return fresh.in(box->record());
+  };
+  return std::make_shared<ChromeTrace>(world.rank(), std::move(options));
+}
 
 } // namespace
 
@@ -48,7 +60,7 @@ Session::Session(Outputs outputs, const GroupPtr& group)
     listen(std::make_shared<TensorBoard>(outputs.tensor_board));
   }
   if (!trace_path_.empty()) {
-    trace_ = std::make_shared<ChromeTrace>(rank);
+    trace_ = trace_of(*world);
     listen(trace_);
   }
 }

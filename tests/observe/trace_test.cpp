@@ -8,7 +8,9 @@
 
 #include <regex>
 
+#include "argosy/comm/flight/operation.h"
 #include "argosy/observe/chrome_trace.h"
+#include "argosy/observe/flight_operations.h"
 
 namespace argosy::observe {
 namespace {
@@ -225,6 +227,75 @@ TEST(ChromeTrace, KeepsSpansByThreadAndAsksItsSource) {
           {"c", Activity::Compute, 0, 2 * second, 2 * second + 1}}));
   EXPECT_EQ(kept.operations.size(), 3);
   EXPECT_THAT(trace.take().spans, IsEmpty());
+}
+
+comm::flight::Operation recorded(
+    std::uint64_t number, comm::OpKind kind, comm::flight::State state) {
+  comm::flight::Operation operation;
+  operation.number = number;
+  operation.group = 2;
+  operation.sequence = number + 100;
+  operation.call.kind = kind;
+  operation.call.root = 5;
+  operation.call.bytes = 64;
+  operation.state = state;
+  operation.started_us = 10;
+  operation.ended_us = state >= comm::flight::State::Completed ? 30 : 0;
+  return operation;
+}
+
+TEST(FlightOperations, SayWhoGives) {
+  using comm::OpKind;
+  using comm::flight::State;
+  const auto of = [](OpKind kind, State state = State::Completed) {
+    return trace_operation(recorded(1, kind, state), 7);
+  };
+  TraceOperation expected{
+      .op = "all_reduce",
+      .group = 2,
+      .sequence = 101,
+      .bytes = 64,
+      .begin_ns = 10'000,
+      .end_ns = 30'000};
+  EXPECT_EQ(of(OpKind::AllReduce), expected);
+  EXPECT_EQ(of(OpKind::AllReduce, State::Failed).op, "all_reduce (failed)");
+  EXPECT_EQ(of(OpKind::Broadcast).from, 5);
+  EXPECT_EQ(of(OpKind::Send).from, 7);
+  EXPECT_EQ(of(OpKind::Send).to, 5);
+  EXPECT_EQ(of(OpKind::Recv).from, 5);
+  EXPECT_EQ(of(OpKind::Recv).to, 7);
+}
+
+TEST(FlightOperations, AreTakenOnceWhenTheyHaveEnded) {
+  using comm::flight::State;
+  const auto record = [](const std::vector<State>& states,
+                         std::uint64_t first) {
+    comm::flight::Record result;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      result.operations.push_back(
+          recorded(first + i, comm::OpKind::AllReduce, states[i]));
+    }
+    return result;
+  };
+  NewOperations fresh(record({State::Completed, State::Started}, 0));
+  const auto sequences = [&](const comm::flight::Record& from) {
+    std::vector<std::uint64_t> found;
+    for (const TraceOperation& operation : fresh.in(from)) {
+      found.push_back(operation.sequence);
+    }
+    return found;
+  };
+  // 2 ends before 1, which began earlier.
+  EXPECT_THAT(
+      sequences(
+          record({State::Completed, State::Started, State::Completed}, 0)),
+      ElementsAre(102));
+  EXPECT_THAT(
+      sequences(record({State::Completed, State::Completed, State::Issued}, 1)),
+      ElementsAre(101));
+  EXPECT_THAT(
+      sequences(record({State::Completed, State::Failed}, 2)),
+      ElementsAre(103));
 }
 
 TEST(ChromeTrace, CountsWhatItHasNoRoomFor) {
