@@ -308,6 +308,71 @@ TEST(Session, WritesWhatWasAskedFor) {
   EXPECT_EQ(steps, 6);
 }
 
+double train(int step) {
+  return step;
+}
+
+// The program in docs/observe.md, which is the text between the marks.
+void run_example() {
+  // [example]
+  observe::Session session(
+      {.json_lines = "run/metrics.jsonl",
+       .tensor_board = "run",
+       .trace = "run/trace.json"});
+  auto meter = observe::make_step_meter({.total_steps = 100});
+  for (int step = 0; step < 100; ++step) {
+    double loss = 0;
+    {
+      const observe::Span span("forward and backward");
+      loss = train(step);
+    }
+    observe::gauge("lr", 0.1);
+    meter->step({.loss = loss, .samples = 32});
+  }
+  meter->finish();
+  session.finish();
+  // [/example]
+}
+
+std::string example_in_docs() {
+  const std::filesystem::path root = ARGOSY_SOURCE_DIR;
+  const std::string docs = *read_file(root / "docs" / "observe.md");
+  const std::string mark = "```cpp\n";
+  const auto begin = docs.find(mark) + mark.size();
+  return docs.substr(begin, docs.find("```", begin) - begin);
+}
+
+std::string example_here() {
+  const std::filesystem::path root = ARGOSY_SOURCE_DIR;
+  std::string text;
+  bool inside = false;
+  for (const std::string& line :
+       split(*read_file(root / "tests/observe/group_test.cpp"), '\n')) {
+    if (line == "  // [example]" || line == "  // [/example]") {
+      inside = !inside;
+    } else if (inside) {
+      text += line.substr(2) + "\n";
+    }
+  }
+  return text;
+}
+
+TEST(Session, RunsTheExampleOfTheDocs) {
+  EXPECT_EQ(example_here(), example_in_docs());
+  testing::run_process_ranks(2, [](World& world) {
+    const TempDir dir; // rank 0 writes
+    std::filesystem::current_path(dir.path());
+    run_example();
+    if (world.rank() == 0) {
+      const auto lines = split(*read_file("run/metrics.jsonl"), '\n');
+      const Json last = Json::parse(lines.at(lines.size() - 2));
+      EXPECT_EQ(last.at("step"), 100);
+      EXPECT_EQ(last.at("lr"), 0.1);
+      EXPECT_TRUE(std::filesystem::exists("run/trace.json"));
+    }
+  });
+}
+
 TEST(Session, PutsTheRankIntoNames) {
   EXPECT_EQ(with_rank("m.{rank}.jsonl", 12), "m.12.jsonl");
   EXPECT_EQ(with_rank("m.jsonl", 12), "m.jsonl");
