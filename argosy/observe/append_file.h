@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
+#include <memory>
 #include <string_view>
 
-#include "argosy/launch/fd.h"
+namespace argosy::launch {
+class Fd;
+}
 
 namespace argosy::observe {
 
@@ -16,6 +18,9 @@ class AppendFile {
   // Makes the file and the folders above it where they are missing. Throws
   // SystemError.
   explicit AppendFile(std::filesystem::path path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
 
   // Throws SystemError.
   void append(std::string_view record);
@@ -28,7 +33,7 @@ class AppendFile {
 
  private:
   std::filesystem::path path_;
-  launch::Fd fd_;
+  std::unique_ptr<launch::Fd> fd_;
 };
 
 } // namespace argosy::observe

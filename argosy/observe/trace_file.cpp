@@ -136,6 +136,8 @@ void write_trace(
       for (const std::string& bytes : encoded) {
         ranks.push_back(comm::decode<RankTrace>(bytes));
       }
+      std::error_code ignored; // write_file() says what is wrong
+      std::filesystem::create_directories(path.parent_path(), ignored);
       write_file(path, trace_json(ranks));
     } catch (const std::exception&) {
       failure = std::current_exception();

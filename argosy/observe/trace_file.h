@@ -9,8 +9,9 @@
 namespace argosy::observe {
 
 // Puts what all members of the group kept into one file, which rank 0 of the
-// group writes, whole or not at all. All members must call it; it returns when
-// the file is there. Throws SystemError on that rank alone.
+// group writes, whole or not at all, with the folders above it. All members
+// must call it; it returns when the file is there. Throws SystemError on that
+// rank alone.
 void write_trace(
     const std::filesystem::path& path,
     const RankTrace& own,

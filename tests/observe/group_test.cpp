@@ -263,12 +263,15 @@ TEST(TraceFile, ShowsAllProcessesInOneFile) {
 }
 
 TEST(TraceFile, ThatCannotBeWrittenThrowsWhereItIs) {
-  testing::run_ranks(2, [](World& world) {
+  const TempDir dir;
+  write_file(dir.path() / "file", "");
+  const auto path = dir.path() / "file" / "trace.json";
+  testing::run_ranks(2, [&](World& world) {
     const RankTrace own{.rank = world.rank()};
     if (world.rank() == 0) {
-      EXPECT_THROW(write_trace("/nowhere/trace.json", own), SystemError);
+      EXPECT_THROW(write_trace(path, own), SystemError);
     } else {
-      write_trace("/nowhere/trace.json", own);
+      write_trace(path, own);
     }
     barrier(); // the group is still of use
   });
@@ -281,7 +284,7 @@ TEST(Session, WritesWhatWasAskedFor) {
         {.progress = false,
          .json_lines = dir.path() / "rank{rank}.jsonl",
          .tensor_board = dir.path() / "board",
-         .trace = dir.path() / "trace.json"});
+         .trace = dir.path() / "new" / "trace.json"});
     auto meter = make_step_meter({.total_steps = 3, .report_every_steps = 1});
     for (int step = 0; step < 3; ++step) {
       const Span span("step");
@@ -300,7 +303,7 @@ TEST(Session, WritesWhatWasAskedFor) {
       std::distance(
           std::filesystem::directory_iterator(dir.path() / "board"), {}),
       1);
-  const Json trace = Json::parse(*read_file(dir.path() / "trace.json"));
+  const Json trace = Json::parse(*read_file(dir.path() / "new" / "trace.json"));
   std::size_t steps = 0;
   for (const Json& event : events_with(trace, "X")) {
     steps += event.at("name") == "step" ? 1 : 0;
