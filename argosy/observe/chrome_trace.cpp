@@ -1,0 +1,61 @@
+#include "argosy/observe/chrome_trace.h"
+
+#include <utility>
+
+#include "argosy/common/net.h"
+
+namespace argosy::observe {
+
+ChromeTrace::ChromeTrace(int rank, Options options)
+    : options_(std::move(options)) {
+  trace_.rank = rank;
+  trace_.host = host_name();
+}
+
+bool ChromeTrace::has_room() {
+  if (trace_.spans.size() + trace_.operations.size() < options_.max_events) {
+    return true;
+  }
+  ++trace_.dropped;
+  return false;
+}
+
+int ChromeTrace::thread_number(std::uint64_t thread) {
+  const int next = static_cast<int>(threads_.size());
+  return threads_.emplace(thread, next).first->second;
+}
+
+void ChromeTrace::on_stretch(const Stretch& stretch) {
+  if (has_room()) {
+    trace_.spans.push_back(
+        {.name = std::string(stretch.name),
+         .activity = stretch.activity,
+         .thread = thread_number(stretch.thread),
+         .begin_ns = stretch.begin_ns,
+         .end_ns = stretch.end_ns});
+  }
+  const std::chrono::nanoseconds passed(stretch.end_ns - asked_ns_);
+  if (passed >= options_.source_period) {
+    asked_ns_ = stretch.end_ns;
+    ask_source();
+  }
+}
+
+void ChromeTrace::ask_source() {
+  if (!options_.source) {
+    return;
+  }
+  for (TraceOperation& operation : options_.source()) {
+    if (has_room()) {
+      trace_.operations.push_back(std::move(operation));
+    }
+  }
+}
+
+RankTrace ChromeTrace::take() {
+  ask_source();
+  RankTrace empty{.rank = trace_.rank, .host = trace_.host};
+  return std::exchange(trace_, std::move(empty));
+}
+
+} // namespace argosy::observe

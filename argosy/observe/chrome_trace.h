@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "argosy/observe/sink.h"
+#include "argosy/observe/trace.h"
+
+namespace argosy::observe {
+
+// Keeps what one rank does, in memory, until write_trace() (trace_file.h) asks
+// for it.
+class ChromeTrace : public Sink {
+ public:
+  // Gives the operations that ended since the last call. Asked now and then
+  // while spans come in, and at the end.
+  using Source = std::function<std::vector<TraceOperation>()>;
+
+  struct Options {
+    std::size_t max_events = 1'000'000; // some 80 bytes each
+    Source source;
+    std::chrono::milliseconds source_period{50};
+  };
+
+  explicit ChromeTrace(int rank) : ChromeTrace(rank, Options()) {}
+  ChromeTrace(int rank, Options options);
+
+  bool wants(Interest interest) const override {
+    return interest == Interest::Stretches;
+  }
+  void on_stretch(const Stretch& stretch) override;
+
+  // What was kept so far. Not while the observer may call.
+  RankTrace take();
+
+ private:
+  void ask_source();
+  bool has_room();
+  int thread_number(std::uint64_t thread);
+
+  const Options options_;
+  RankTrace trace_;
+  std::map<std::uint64_t, int> threads_;
+  std::int64_t asked_ns_ = 0;
+};
+
+} // namespace argosy::observe

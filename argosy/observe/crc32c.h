@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace argosy::observe {
+
+// CRC-32C (Castagnoli): "123456789" gives e3069283.
+std::uint32_t crc32c(std::string_view bytes);
+
+} // namespace argosy::observe

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "argosy/observe/listeners.h"
+#include "argosy/observe/observer.h"
+
+namespace argosy {
+class World;
+}
+
+// What a rank observes goes to the observer of its world.
+namespace argosy::observe {
+
+// Made by the first who asks; lives as long as the world.
+std::shared_ptr<Observer> observer_of(World& world);
+
+// The one of the calling thread's world, or null.
+std::shared_ptr<Observer> current_observer();
+
+// As Observer's, for the calling thread's world; nothing without a world. Code
+// that observes often should keep its rank's observer instead.
+void emit_in_world(std::string_view name, double value, std::int64_t step);
+void count_in_world(std::string_view name, double amount);
+void gauge_in_world(std::string_view name, double value);
+
+inline void emit(std::string_view name, double value, std::int64_t step) {
+  if (process_listeners.any(Interest::Points)) {
+    emit_in_world(name, value, step);
+  }
+}
+
+inline void count(std::string_view name, double amount = 1) {
+  if (process_listeners.any(Interest::Points) ||
+      process_listeners.any(Interest::Reports)) {
+    count_in_world(name, amount);
+  }
+}
+
+inline void gauge(std::string_view name, double value) {
+  if (process_listeners.any(Interest::Points) ||
+      process_listeners.any(Interest::Reports)) {
+    gauge_in_world(name, value);
+  }
+}
+
+} // namespace argosy::observe

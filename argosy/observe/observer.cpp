@@ -1,0 +1,113 @@
+#include "argosy/observe/observer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/observe/clock.h"
+
+namespace argosy::observe {
+
+constinit Listeners process_listeners;
+
+Observer::~Observer() {
+  for (const auto& sink : sinks_) {
+    process_listeners.remove(*sink);
+  }
+}
+
+void Observer::add(std::shared_ptr<Sink> sink) {
+  ARGOSY_CHECK(sink != nullptr, "[observe.add] the sink is null");
+  const std::lock_guard lock(mutex_);
+  sinks_.push_back(sink);
+  listeners_.add(*sink);
+  process_listeners.add(*sink);
+}
+
+void Observer::remove(const Sink& sink) {
+  std::shared_ptr<Sink> removed; // may be destroyed only without the lock
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(sinks_.begin(), sinks_.end(), [&](const auto& each) {
+        return each.get() == &sink;
+      });
+  if (found != sinks_.end()) {
+    removed = std::move(*found);
+    sinks_.erase(found);
+    listeners_.remove(*removed);
+    process_listeners.remove(*removed);
+  }
+}
+
+double Observer::report_period() const {
+  const std::lock_guard lock(mutex_);
+  double period = 0;
+  for (const auto& sink : sinks_) {
+    const double wish = sink->report_period().count();
+    if (sink->wants(Interest::Reports) && wish > 0) {
+      period = period == 0 ? wish : std::min(period, wish);
+    }
+  }
+  return period;
+}
+
+void Observer::send_point(
+    std::string_view name, double value, std::int64_t step) {
+  const Point point{name, value, step, unix_seconds()};
+  send(Interest::Points, [&](Sink& sink) { sink.on_point(point); });
+}
+
+void Observer::report(const Report& report) {
+  send(Interest::Reports, [&](Sink& sink) { sink.on_report(report); });
+}
+
+void Observer::stretch(const Stretch& stretch) {
+  if (stretch.activity == Activity::Wait) {
+    waited_ns_.fetch_add(
+        stretch.end_ns - stretch.begin_ns, std::memory_order_relaxed);
+  }
+  if (listens(Interest::Stretches)) {
+    send(Interest::Stretches, [&](Sink& sink) { sink.on_stretch(stretch); });
+  }
+}
+
+double Observer::take_waited() {
+  return static_cast<double>(waited_ns_.exchange(0)) * 1e-9;
+}
+
+void Observer::send(Interest interest, const std::function<void(Sink&)>& give) {
+  std::vector<std::shared_ptr<Sink>> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& sink : sinks_) {
+      try {
+        if (sink->wants(interest)) {
+          give(*sink);
+        }
+      } catch (const std::exception& error) {
+        log::warn("[observe] this output ends: ", error.what());
+        failed.push_back(sink);
+      }
+    }
+  }
+  for (const auto& sink : failed) {
+    remove(*sink);
+  }
+}
+
+void Observer::keep(std::string_view name, double value, bool add_up) {
+  const std::lock_guard lock(mutex_);
+  auto found = values_.find(name);
+  if (found == values_.end()) {
+    found = values_.emplace(std::string(name), 0).first;
+  }
+  found->second = add_up ? found->second + value : value;
+}
+
+Values Observer::values() const {
+  const std::lock_guard lock(mutex_);
+  return {values_.begin(), values_.end()};
+}
+
+} // namespace argosy::observe

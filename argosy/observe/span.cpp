@@ -1,0 +1,31 @@
+#include "argosy/observe/span.h"
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "argosy/observe/clock.h"
+
+namespace argosy::observe {
+
+void Span::begin(
+    std::shared_ptr<Observer> observer,
+    std::string_view name,
+    Activity activity) {
+  observer_ = std::move(observer);
+  name_ = name;
+  activity_ = activity;
+  begin_ns_ = unix_ns();
+}
+
+void Span::end() {
+  observer_->stretch(
+      {.name = name_,
+       .activity = activity_,
+       .begin_ns = begin_ns_,
+       .end_ns = std::max(begin_ns_, unix_ns()), // wall time may be set back
+       .thread = std::hash<std::thread::id>()(std::this_thread::get_id())});
+}
+
+} // namespace argosy::observe

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "argosy/comm/ops.h"
+#include "argosy/observe/trace.h"
+
+namespace argosy::observe {
+
+// Puts what all members of the group kept into one file, which rank 0 of the
+// group writes, whole or not at all, with the folders above it. All members
+// must call it; it returns when the file is there. Throws SystemError on that
+// rank alone.
+void write_trace(
+    const std::filesystem::path& path,
+    const RankTrace& own,
+    const GroupPtr& group = nullptr);
+
+} // namespace argosy::observe
