@@ -1,8 +1,10 @@
 // One step of an optimizer over all parameters of a model, next to
 // torch::optim's; and what else is done to all gradients at once.
 
-#include <torch/nn/utils/clip_grad.h>
 #include <torch/types.h>
+
+// Needs what is above.
+#include <torch/nn/utils/clip_grad.h>
 
 #include <chrono>
 #include <cstring>

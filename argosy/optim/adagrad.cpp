@@ -40,13 +40,15 @@ Adagrad::Adagrad(ParamGroups params, const AdagradOptions& defaults)
 }
 
 FusedOptimizer::StateTensors Adagrad::tensors_of(
-    State& state, const Options& options) const {
+    State& state, const Options&) const {
+  // As torch, which looks at the defaults, not at the group.
+  const double initial = of(defaults()).initial_accumulator_value();
   return {
       .tensors = {&state.sum()},
       .names = {"sum"},
       .master = &state.master(),
       .step = &state.step(),
-      .initial = options.initial_accumulator_value()};
+      .initial = initial};
 }
 
 void Adagrad::update(const Options& options, std::vector<Entry>& entries) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
@@ -74,51 +73,53 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
   return options_.enable ? loss.mul(state_.scale) : loss;
 }
 
-bool GradScaler::agree(bool found) const {
-  if (!group_) {
-    return found;
+// Whether a gradient of any rank is not finite.
+bool GradScaler::find_inf(const std::vector<at::Tensor>& params) {
+  bool found = !std::isfinite(squared_grad_norm(params));
+  if (group_) {
+    const at::Tensor any = at::full({1}, found ? 1 : 0, c10::kInt);
+    all_reduce(any, ReduceOp::MAX, group_);
+    found = any.item<int>() != 0;
   }
-  const at::Tensor any = at::full({1}, found ? 1 : 0, c10::kInt);
-  all_reduce(any, ReduceOp::MAX, group_);
-  return any.item<int>() != 0;
+  found_inf_ = found_inf_ || found;
+  return found;
 }
 
 void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   if (!options_.enable) {
     return;
   }
-  ARGOSY_CHECK(!unscaled_, "[optim.grad_scaler] unscale_() twice in a step");
+  ARGOSY_CHECK(
+      unscaled_.count(&optimizer) == 0,
+      "[optim.grad_scaler] unscale_() twice before step()");
   const std::vector<at::Tensor> params = params_of(optimizer);
   scale_grads(params, 1 / state_.scale);
-  found_inf_ = agree(!std::isfinite(squared_grad_norm(params)));
-  unscaled_ = true;
+  unscaled_[&optimizer] = find_inf(params);
 }
 
 bool GradScaler::step(torch::optim::Optimizer& optimizer) {
-  auto* fused = dynamic_cast<FusedOptimizer*>(&optimizer);
   if (!options_.enable) {
     optimizer.step();
     return true;
   }
-  double factor = 1;
-  if (!unscaled_ && fused != nullptr) {
-    const double squares = squared_grad_norm(params_of(optimizer));
-    found_inf_ = agree(!std::isfinite(squares));
-    factor = 1 / state_.scale;
-  } else if (!unscaled_) {
+  auto* fused = dynamic_cast<FusedOptimizer*>(&optimizer);
+  if (fused != nullptr && unscaled_.count(fused) == 0) {
+    if (find_inf(params_of(optimizer))) {
+      return false;
+    }
+    const ScaledStep scaled(*fused, 1 / state_.scale);
+    fused->step();
+    return true;
+  }
+  if (unscaled_.count(&optimizer) == 0) {
     unscale_(optimizer);
   }
-  unscaled_ = false;
-  if (found_inf_) {
-    return false;
-  }
-  if (fused != nullptr) {
-    const ScaledStep scaled(*fused, factor);
-    fused->step();
-  } else {
+  const bool skips = unscaled_.at(&optimizer);
+  unscaled_.erase(&optimizer);
+  if (!skips) {
     optimizer.step();
   }
-  return true;
+  return !skips;
 }
 
 GradScaler::State next_state(
@@ -146,6 +147,7 @@ void GradScaler::update() {
     state_ = next_state(options_, state_, found_inf_);
   }
   found_inf_ = false;
+  unscaled_.clear();
 }
 
 } // namespace argosy::optim

@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
+#include <map>
 #include <memory>
+#include <vector>
 
 namespace argosy {
 class Group;
@@ -32,9 +34,10 @@ struct GradScalerOptions {
 //   scaler.update();
 //
 // With a group, all members leave out a step when one of them must, and so keep
-// the same scale: all call unscale_() or step() equally often. A FusedOptimizer
-// undoes the scale as it reads the gradients, in float32; other optimizers get
-// gradients that were divided in place.
+// the same scale: all call unscale_() or step() equally often. Several
+// optimizers may step before an update(). A FusedOptimizer undoes the scale as
+// it reads the gradients, in float32; other optimizers get gradients that were
+// divided in place.
 class GradScaler {
  public:
   // Throws InvalidArgument for a scale or ratio that makes no sense.
@@ -44,7 +47,7 @@ class GradScaler {
   at::Tensor scale(const at::Tensor& loss) const;
 
   // Divides the gradients now, for those who look at them before step().
-  // Throws InvalidArgument when called twice in a step.
+  // Throws InvalidArgument when called twice before step().
   void unscale_(torch::optim::Optimizer& optimizer);
 
   // Steps unless a gradient of any rank is not finite; returns whether it did.
@@ -54,7 +57,7 @@ class GradScaler {
   void update();
 
   double loss_scaling() const { return state_.scale; }
-  bool found_inf() const { return found_inf_; }
+  bool found_inf() const { return found_inf_; } // since the last update()
 
   // For checkpoints.
   struct State {
@@ -68,13 +71,14 @@ class GradScaler {
   void set_state(const State& state) { state_ = state; }
 
  private:
-  bool agree(bool found) const;
+  bool find_inf(const std::vector<at::Tensor>& params);
 
   GradScalerOptions options_;
   std::shared_ptr<Group> group_;
   State state_;
   bool found_inf_ = false;
-  bool unscaled_ = false;
+  // Optimizers that wait for step(), and whether they have to skip it.
+  std::map<const torch::optim::Optimizer*, bool> unscaled_;
 };
 
 // What becomes of the state after a step.

@@ -139,6 +139,21 @@ TEST(GradScaler, UndoesTheScaleAndSkipsInfinities) {
   check_step<torch::optim::SGD>(true);
 }
 
+TEST(GradScaler, OneOptimizerSkipsAndTheScaleShrinksForBoth) {
+  at::Tensor p = torch::ones({1}, torch::requires_grad());
+  at::Tensor q = torch::ones({1}, torch::requires_grad());
+  SGD first(Tensors{p}, SGDOptions(1));
+  torch::optim::SGD second(Tensors{q}, SGDOptions(1));
+  GradScaler scaler({.init_loss_scaling = 2});
+  p.mutable_grad() = torch::full({1}, kInfinity);
+  q.mutable_grad() = torch::full({1}, 2.f);
+  EXPECT_FALSE(scaler.step(first));
+  EXPECT_TRUE(scaler.step(second));
+  scaler.update();
+  EXPECT_EQ(q.item<float>(), 0);
+  EXPECT_EQ(scaler.loss_scaling(), 1);
+}
+
 // 2^-30 is 0 in float16; scaled it is not, and the master gets it.
 TEST(GradScaler, KeepsGradientsThatFloat16CannotHold) {
   at::Tensor p = torch::zeros({3}, torch::kHalf).requires_grad_();

@@ -2,6 +2,7 @@
 
 #include "argosy/optim/fused.h"
 
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/embedding.h>
@@ -36,6 +37,17 @@ void expect_close(
     EXPECT_TRUE(torch::allclose(ours[i], theirs[i], tolerance, tolerance))
         << "parameter " << i << " differs by "
         << (ours[i] - theirs[i]).abs().max().item<double>();
+  }
+}
+
+void run_steps(
+    torch::optim::Optimizer& optimizer,
+    const Tensors& params,
+    int from,
+    int to) {
+  for (int step = from; step < to; ++step) {
+    set_grads(params, step);
+    optimizer.step();
   }
 }
 
@@ -109,12 +121,8 @@ TEST(AdamW, EqualsTorch) {
 
 TEST(Adagrad, EqualsTorch) {
   compare<Adagrad, torch::optim::Adagrad>(
-      AdagradOptions(0.1),
-      AdagradOptions(0.05)
-          .lr_decay(0.01)
-          .weight_decay(0.1)
-          .initial_accumulator_value(0.5)
-          .eps(1e-6));
+      AdagradOptions(0.1).initial_accumulator_value(0.5),
+      AdagradOptions(0.05).lr_decay(0.01).weight_decay(0.1).eps(1e-6));
 }
 
 // ---- LARS and LAMB, as their papers have them -------------------------------
@@ -261,6 +269,23 @@ TEST(FusedOptimizer, TakesParametersInFlatMemory) {
   EXPECT_EQ(our_params[5].grad().data_ptr(), flat.grad_view(5).data_ptr());
 }
 
+TEST(FusedOptimizer, GivesTheSameBitsOnAnyNumberOfThreads) {
+  const int before = at::get_num_threads();
+  std::vector<Tensors> results;
+  for (const int num_threads : {1, 2, 3}) {
+    at::set_num_threads(num_threads);
+    const Tensors params = make_params();
+    Lamb optimizer(params, LambOptions(0.01));
+    run_steps(optimizer, params, 0, 4);
+    results.push_back(params);
+  }
+  at::set_num_threads(before);
+  for (std::size_t i = 0; i < results[0].size(); ++i) {
+    EXPECT_TRUE(torch::equal(results[0][i], results[1][i])) << i;
+    EXPECT_TRUE(torch::equal(results[0][i], results[2][i])) << i;
+  }
+}
+
 TEST(FusedOptimizer, CallsTheClosureWithGradients) {
   at::Tensor p = torch::ones({2}, torch::requires_grad());
   SGD optimizer(Tensors{p}, SGDOptions(0.5));
@@ -278,6 +303,7 @@ TEST(FusedOptimizer, WorksWithTorchsSchedulers) {
   at::Tensor p = torch::ones({1}, torch::requires_grad());
   Lars optimizer(Tensors{p}, LarsOptions(0.4));
   torch::optim::StepLR scheduler(optimizer, 1, 0.5);
+  scheduler.step(); // the first leaves the rate alone
   scheduler.step();
   EXPECT_DOUBLE_EQ(optimizer.param_groups()[0].options().get_lr(), 0.2);
 }
@@ -419,17 +445,6 @@ TEST(MasterWeights, AddUpWhatSixteenBitsCannotHold) {
 }
 
 // ---- Checkpoints ------------------------------------------------------------
-
-void run_steps(
-    torch::optim::Optimizer& optimizer,
-    const Tensors& params,
-    int from,
-    int to) {
-  for (int step = from; step < to; ++step) {
-    set_grads(params, step);
-    optimizer.step();
-  }
-}
 
 void copy_values(const Tensors& to, const Tensors& from) {
   const torch::NoGradGuard no_grad;

@@ -16,7 +16,7 @@ inline Tensors make_params(c10::ScalarType type = torch::kFloat) {
   torch::manual_seed(11);
   Tensors params;
   const std::vector<std::vector<std::int64_t>> shapes = {
-      {}, {1}, {3, 5}, {17}, {64}, {1000}, {33, 67}, {70001}, {0}};
+      {}, {1}, {3, 5}, {17}, {64}, {1000}, {33, 67}, {40001}, {0}};
   for (const auto& shape : shapes) {
     params.push_back(torch::randn(shape));
   }

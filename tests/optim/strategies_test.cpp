@@ -149,7 +149,7 @@ void check_ema(const EmaOptions& options, c10::ScalarType type) {
   Ema ema(params, options);
   std::vector<at::Tensor> expected;
   for (const at::Tensor& param : params) {
-    const at::Tensor start = param.detach().to(torch::kDouble);
+    const at::Tensor start = param.detach().to(torch::kDouble).clone();
     expected.push_back(
         options.bias_correction ? torch::zeros_like(start) : start);
   }
