@@ -23,7 +23,9 @@ AutoCast::AutoCast(bool enabled, c10::ScalarType dtype)
     : enabled_before_(at::autocast::is_cpu_enabled()),
       dtype_before_(at::autocast::get_autocast_cpu_dtype()) {
   check(enabled, dtype);
-  at::autocast::set_autocast_cpu_dtype(dtype);
+  if (enabled) {
+    at::autocast::set_autocast_cpu_dtype(dtype);
+  }
   at::autocast::set_cpu_enabled(enabled);
   at::autocast::increment_nesting();
 }

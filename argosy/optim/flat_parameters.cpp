@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <iterator>
@@ -58,12 +58,29 @@ FlatLayout plan(
   return plan_flat(numels, c10::elementSize(type), alignment);
 }
 
+constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
+
+// Zeros in huge pages where the system gives them for the asking: kernels read
+// several buffers at a time, and small pages of all of them are too many for
+// the processor to remember.
+at::Tensor new_zeros(std::int64_t numel, c10::ScalarType type) {
+  at::Tensor buffer = at::empty({numel}, at::TensorOptions(type));
+  const auto begin = reinterpret_cast<std::uintptr_t>(buffer.data_ptr());
+  const std::uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uintptr_t end = (begin + buffer.nbytes()) / kHugePage * kHugePage;
+  if (first < end) {
+    // Where it is refused, pages stay small.
+    madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+  }
+  return buffer.zero_();
+}
+
 at::Tensor allocate(
     const Allocator& allocator,
     const FlatLayout& layout,
     c10::ScalarType type) {
   if (!allocator) {
-    return at::zeros({layout.numel}, at::TensorOptions(type));
+    return new_zeros(layout.numel, type);
   }
   at::Tensor buffer = allocator({layout.numel}, type);
   ARGOSY_CHECK(
@@ -218,7 +235,7 @@ std::vector<FlatParameters> flatten_by_type(
 FlatTensors flat_zeros(
     const std::vector<at::Tensor>& like, c10::ScalarType type) {
   const FlatLayout layout = plan(like, type);
-  FlatTensors flat{at::zeros({layout.numel}, at::TensorOptions(type)), {}};
+  FlatTensors flat{new_zeros(layout.numel, type), {}};
   for (std::size_t i = 0; i < like.size(); ++i) {
     flat.views.push_back(place(flat.buffer, layout.slots[i], like[i]));
   }

@@ -114,6 +114,10 @@ void FusedOptimizer::update_sparse(const OptimizerOptions&, Entry&) {}
 
 // Gives every tensor of the state a place, and puts its memory into the span.
 void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
+  const OptimizerOptions& options = param_groups_[group].options();
+  if (!has_state(options) && !has_master(entry.span.format)) {
+    return;
+  }
   const auto& params = param_groups_[group].params();
   const std::size_t index = entry.index;
   auto& state = state_[impl_->key(group, index, entry.param)];
@@ -122,7 +126,7 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
     entry.fresh = true;
   }
   entry.state = state.get();
-  StateTensors found = tensors_of(*state, param_groups_[group].options());
+  StateTensors found = tensors_of(*state, options);
   const auto type =
       entry.param.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
   const auto settle = [&](at::Tensor& tensor, std::size_t kind) {
@@ -209,18 +213,18 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
   impl_->adopting = false;
   for (std::size_t group = 0; group < entries.size(); ++group) {
     const OptimizerOptions& options = param_groups_[group].options();
-    std::vector<Entry> dense;
-    dense.reserve(entries[group].size());
     for (Entry& entry : entries[group]) {
       if (is_sparse(entry.grad)) {
         update_sparse(options, entry);
       } else {
         entry.param.unsafeGetTensorImpl()->bump_version();
-        dense.push_back(std::move(entry));
       }
     }
-    if (!dense.empty()) {
-      update(options, dense);
+    std::erase_if(entries[group], [](const Entry& entry) {
+      return is_sparse(entry.grad);
+    });
+    if (!entries[group].empty()) {
+      update(options, entries[group]);
     }
   }
   return loss;

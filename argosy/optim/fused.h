@@ -91,6 +91,11 @@ class FusedOptimizer : public torch::optim::Optimizer {
       torch::optim::OptimizerParamState& state,
       const torch::optim::OptimizerOptions& options) const = 0;
 
+  // Whether parameters without master have a state.
+  virtual bool has_state(const torch::optim::OptimizerOptions&) const {
+    return true;
+  }
+
   // One step of parameters of one group.
   virtual void update(
       const torch::optim::OptimizerOptions& options,

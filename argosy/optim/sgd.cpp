@@ -58,6 +58,10 @@ void SGD::update(const Options& options, std::vector<Entry>& entries) {
   run(plain ? kernels().sgd : kernels().momentum, spans_of(entries), steps);
 }
 
+bool SGD::has_state(const torch::optim::OptimizerOptions& options) const {
+  return of(options).momentum() != 0;
+}
+
 void SGD::check_sparse(const torch::optim::OptimizerOptions& options) const {
   if (of(options).momentum() != 0 || of(options).weight_decay() != 0) {
     FusedOptimizer::check_sparse(options);

@@ -17,6 +17,7 @@ class SGD final : public FusedOf<SGDOptions, torch::optim::SGDParamState> {
  private:
   StateTensors tensors_of(State& state, const Options& options) const override;
   void update(const Options& options, std::vector<Entry>& entries) override;
+  bool has_state(const torch::optim::OptimizerOptions& options) const override;
   void check_sparse(
       const torch::optim::OptimizerOptions& options) const override;
   void update_sparse(

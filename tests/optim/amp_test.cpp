@@ -32,7 +32,7 @@ TEST(AutoCast, MultipliesInBfloat16WithinTheScope) {
     const AutoCast cast;
     EXPECT_EQ(product().scalar_type(), torch::kBFloat16);
     {
-      const AutoCast off(false);
+      const AutoCast off(false, torch::kHalf); // the type does not matter
       EXPECT_EQ(product().scalar_type(), torch::kFloat);
     }
     EXPECT_EQ(product().scalar_type(), torch::kBFloat16);
