@@ -4,8 +4,8 @@ import pathlib
 import re
 import sys
 
-LAYERS = """common store world launch comm observe fs data mesh dtensor parallel
-program plan checkpoint rpc ps elastic fleet testing""".split()
+LAYERS = """common store world launch comm observe fs data mesh dtensor optim
+parallel program plan checkpoint rpc ps elastic fleet testing""".split()
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]argosy/([^/">]+)(/?)')
 
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cmath>
+#include <tuple>
+
+#include "argosy/common/error.h"
+
+// What Adam, AdamW and LAMB have in common.
+
+namespace argosy::optim {
+
+template <typename Options>
+void check_adam(const Options& options, const char* name) {
+  const auto [beta1, beta2] = options.betas();
+  ARGOSY_CHECK(
+      options.lr() >= 0 && options.eps() >= 0 && options.weight_decay() >= 0,
+      "[optim.",
+      name,
+      "] lr ",
+      options.lr(),
+      ", eps ",
+      options.eps(),
+      ", weight_decay ",
+      options.weight_decay(),
+      ", expected none below 0");
+  ARGOSY_CHECK(
+      beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1,
+      "[optim.",
+      name,
+      "] betas ",
+      beta1,
+      " and ",
+      beta2,
+      ", expected in [0, 1)");
+}
+
+// How much of a moving average that began as 0 is there after `step` steps.
+inline double bias_correction(double beta, std::int64_t step) {
+  return 1 - std::pow(beta, static_cast<double>(step));
+}
+
+} // namespace argosy::optim

@@ -1,0 +1,349 @@
+#include "argosy/optim/fused.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/optim/flat_parameters.h"
+#include "argosy/optim/fused_entry.h"
+
+namespace argosy::optim {
+
+using torch::optim::OptimizerOptions;
+using torch::optim::OptimizerParamGroup;
+
+namespace {
+
+// A parameter as torch::optim's state() knows it.
+struct Key {
+  const void* impl = nullptr;
+  std::string text;
+};
+
+bool is_sparse(const at::Tensor& grad) {
+  return grad.layout() == c10::kSparse;
+}
+
+at::Tensor ordered_like(const at::Tensor& grad, const at::Tensor& param) {
+  if (grad.scalar_type() == param.scalar_type() && same_order(grad, param)) {
+    return grad;
+  }
+  at::Tensor copy =
+      at::empty_strided(param.sizes(), param.strides(), param.options());
+  return copy.copy_(grad);
+}
+
+void zero(at::Tensor& grad) {
+  if (grad.requires_grad() || is_sparse(grad) ||
+      !grad.is_non_overlapping_and_dense()) {
+    grad = grad.detach().zero_();
+    return;
+  }
+  std::memset(grad.data_ptr(), 0, grad.nbytes());
+  grad.unsafeGetTensorImpl()->bump_version();
+}
+
+} // namespace
+
+struct FusedOptimizer::Impl {
+  // By group and by index in it.
+  std::vector<std::vector<Key>> keys;
+  // By group, kind of state and type.
+  std::map<std::tuple<std::size_t, std::size_t, c10::ScalarType>, FlatTensors>
+      arenas;
+  // States that are elsewhere move into the arenas.
+  bool adopting = false;
+
+  const std::string& key(
+      std::size_t group, std::size_t index, const at::Tensor& param) {
+    keys.resize(std::max(keys.size(), group + 1));
+    auto& of_group = keys[group];
+    of_group.resize(std::max(of_group.size(), index + 1));
+    Key& found = of_group[index];
+    if (found.impl != param.unsafeGetTensorImpl()) {
+      found.impl = param.unsafeGetTensorImpl();
+      found.text = c10::guts::to_string(param.unsafeGetTensorImpl());
+    }
+    return found.text;
+  }
+
+  at::Tensor place(
+      const std::vector<at::Tensor>& params,
+      std::size_t group,
+      std::size_t index,
+      std::size_t kind,
+      c10::ScalarType type) {
+    FlatTensors& arena = arenas[{group, kind, type}];
+    if (arena.views.size() < params.size()) {
+      arena = flat_zeros(params, type); // views of an older one keep it
+    }
+    return arena.views[index];
+  }
+};
+
+FusedOptimizer::FusedOptimizer(
+    ParamGroups params, std::unique_ptr<OptimizerOptions> defaults)
+    : Optimizer(std::move(params.groups), std::move(defaults)),
+      impl_(std::make_unique<Impl>()) {}
+
+FusedOptimizer::~FusedOptimizer() = default;
+
+std::vector<Span> spans_of(const std::vector<Entry>& entries) {
+  std::vector<Span> spans;
+  spans.reserve(entries.size());
+  for (const Entry& entry : entries) {
+    spans.push_back(entry.span);
+  }
+  return spans;
+}
+
+void FusedOptimizer::check_sparse(const OptimizerOptions&) const {
+  throw InvalidArgument(
+      "[optim.step] this optimizer takes no sparse gradients; SGD without "
+      "momentum and decay, and Adagrad without decay do");
+}
+
+void FusedOptimizer::update_sparse(const OptimizerOptions&, Entry&) {}
+
+// Gives every tensor of the state a place, and puts its memory into the span.
+void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
+  const OptimizerOptions& options = param_groups_[group].options();
+  if (!has_state(options) && !has_master(entry.span.format)) {
+    return;
+  }
+  const auto& params = param_groups_[group].params();
+  const std::size_t index = entry.index;
+  auto& state = state_[impl_->key(group, index, entry.param)];
+  if (!state) {
+    state = new_state();
+    entry.fresh = true;
+  }
+  entry.state = state.get();
+  StateTensors found = tensors_of(*state, options);
+  const auto type =
+      entry.param.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
+  const auto settle = [&](at::Tensor& tensor, std::size_t kind) {
+    const bool fits = tensor.defined() && tensor.scalar_type() == type &&
+        same_order(tensor, entry.param) && !impl_->adopting;
+    if (!fits) {
+      at::Tensor placed = impl_->place(params, group, index, kind, type);
+      if (tensor.defined()) {
+        placed.copy_(tensor);
+      } else if (kind < StateTensors::kMost) {
+        entry.fresh = true;
+        placed.fill_(found.initial);
+      } else {
+        placed.copy_(entry.param);
+      }
+      tensor = placed;
+    }
+    return tensor.data_ptr();
+  };
+  for (std::size_t i = 0; i < found.tensors.size() && found.tensors[i]; ++i) {
+    entry.span.tile.states[i] = settle(*found.tensors[i], i);
+  }
+  if (has_master(entry.span.format)) {
+    entry.span.tile.master = settle(*found.master, StateTensors::kMost);
+  }
+}
+
+Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
+  const OptimizerParamGroup& of = param_groups_[group];
+  const at::Tensor& param = of.params()[index];
+  const at::Tensor& grad = param.grad();
+  ARGOSY_CHECK(
+      param.device().is_cpu() && format_of(param) &&
+          param.is_non_overlapping_and_dense(),
+      "[optim.step] parameter ",
+      index,
+      " of group ",
+      group,
+      ": expected a dense tensor of floats on the CPU");
+  Entry entry{.param = param, .grad = grad, .index = index};
+  if (is_sparse(grad)) {
+    check_sparse(of.options());
+    ARGOSY_CHECK(
+        !has_master(*format_of(param)),
+        "[optim.step] a sparse gradient of ",
+        c10::toString(param.scalar_type()),
+        ", expected float32 or float64");
+    return entry;
+  }
+  entry.grad = ordered_like(grad, param);
+  entry.span = span_of(param);
+  entry.span.tile.grad = entry.grad.data_ptr();
+  return entry;
+}
+
+// Entries of all groups, by group. Checks all before it makes any state.
+std::vector<std::vector<Entry>> FusedOptimizer::collect() {
+  std::vector<std::vector<Entry>> entries(param_groups_.size());
+  for (std::size_t group = 0; group < entries.size(); ++group) {
+    const auto& params = param_groups_[group].params();
+    entries[group].reserve(params.size());
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      if (params[i].grad().defined()) {
+        entries[group].push_back(make_entry(group, i));
+      }
+    }
+  }
+  for (std::size_t group = 0; group < entries.size(); ++group) {
+    for (Entry& entry : entries[group]) {
+      prepare_state(group, entry);
+    }
+  }
+  return entries;
+}
+
+at::Tensor FusedOptimizer::step(LossClosure closure) {
+  at::Tensor loss;
+  if (closure) {
+    const at::AutoGradMode with_grad(true);
+    loss = closure();
+  }
+  const at::NoGradGuard no_grad;
+  auto entries = collect();
+  impl_->adopting = false;
+  for (std::size_t group = 0; group < entries.size(); ++group) {
+    const OptimizerOptions& options = param_groups_[group].options();
+    for (Entry& entry : entries[group]) {
+      if (is_sparse(entry.grad)) {
+        update_sparse(options, entry);
+      } else {
+        entry.param.unsafeGetTensorImpl()->bump_version();
+      }
+    }
+    std::erase_if(entries[group], [](const Entry& entry) {
+      return is_sparse(entry.grad);
+    });
+    if (!entries[group].empty()) {
+      update(options, entries[group]);
+    }
+  }
+  return loss;
+}
+
+void FusedOptimizer::zero_grad() {
+  const at::NoGradGuard no_grad;
+  for (OptimizerParamGroup& group : param_groups_) {
+    for (at::Tensor& param : group.params()) {
+      at::Tensor& grad = param.mutable_grad();
+      if (grad.defined()) {
+        zero(grad);
+      }
+    }
+  }
+}
+
+template <typename F>
+void FusedOptimizer::for_each_param(
+    const std::vector<std::string>& names, const F& f) {
+  std::size_t number = 0;
+  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
+    const auto& params = param_groups_[group].params();
+    for (std::size_t i = 0; i < params.size(); ++i, ++number) {
+      ARGOSY_CHECK(
+          names.empty() || number < names.size(),
+          "[optim.state_dict] ",
+          names.size(),
+          " names, expected one for each parameter");
+      f(names.empty() ? std::to_string(number) : names[number],
+        impl_->key(group, i, params[i]),
+        param_groups_[group].options(),
+        params[i]);
+    }
+  }
+}
+
+StateDict FusedOptimizer::state_dict(const std::vector<std::string>& names) {
+  StateDict result;
+  for_each_param(
+      names, [&](const auto& name, const auto& key, auto& options, auto&) {
+        const auto found = state_.find(key);
+        if (found == state_.end()) {
+          return;
+        }
+        StateTensors of = tensors_of(*found->second, options);
+        for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {
+          if (of.tensors[k]->defined()) {
+            result[name + '.' + of.names[k]] = *of.tensors[k];
+          }
+        }
+        if (of.master->defined()) {
+          result[name + ".master"] = *of.master;
+        }
+        if (of.step != nullptr) {
+          result[name + ".step"] = at::scalar_tensor(*of.step, c10::kLong);
+        }
+      });
+  return result;
+}
+
+void FusedOptimizer::load_state_dict(
+    const StateDict& states, const std::vector<std::string>& names) {
+  std::size_t num_used = 0;
+  const auto take = [&](const std::string& name) -> const at::Tensor* {
+    const auto found = states.find(name);
+    num_used += found != states.end() ? 1 : 0;
+    return found != states.end() ? &found->second : nullptr;
+  };
+  std::map<std::string, std::unique_ptr<torch::optim::OptimizerParamState>>
+      loaded;
+  for_each_param(
+      names, [&](const auto& name, const auto& key, auto& options, auto& p) {
+        const std::size_t used_before = num_used;
+        auto state = new_state();
+        StateTensors of = tensors_of(*state, options);
+        const auto fill = [&](at::Tensor& to, const std::string& kind) {
+          if (const at::Tensor* from = take(name + '.' + kind)) {
+            ARGOSY_CHECK(
+                from->sizes() == p.sizes(),
+                "[optim.load_state_dict] ",
+                name,
+                '.',
+                kind,
+                " has shape ",
+                from->sizes(),
+                ", expected ",
+                p.sizes());
+            to = from->detach().clone();
+          }
+        };
+        for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {
+          fill(*of.tensors[k], of.names[k]);
+        }
+        fill(*of.master, "master");
+        if (const at::Tensor* step =
+                of.step == nullptr ? nullptr : take(name + ".step")) {
+          *of.step = step->item<std::int64_t>();
+        }
+        if (num_used > used_before) {
+          loaded[key] = std::move(state);
+        }
+      });
+  ARGOSY_CHECK(
+      num_used == states.size(),
+      "[optim.load_state_dict] ",
+      states.size() - num_used,
+      " of ",
+      states.size(),
+      " names belong to no parameter of this optimizer");
+  state_.clear();
+  for (auto& [key, state] : loaded) {
+    state_[key] = std::move(state);
+  }
+  adopt_states();
+}
+
+void FusedOptimizer::adopt_states() {
+  impl_->adopting = true;
+}
+
+} // namespace argosy::optim

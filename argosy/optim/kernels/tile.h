@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace argosy::optim {
+
+// What parameters and gradients are made of. Sixteen-bit ones are computed in
+// float, and have a master weight in float.
+enum class Format : std::uint8_t { Float32, Float64, Float16, BFloat16 };
+
+inline constexpr int kNumFormats = 4;
+inline constexpr int kMaxStates = 3;
+
+// Bytes of an element of the parameter, and of its states and master.
+constexpr std::size_t param_bytes(Format format) {
+  switch (format) {
+    case Format::Float32:
+      return 4;
+    case Format::Float64:
+      return 8;
+    case Format::Float16:
+    case Format::BFloat16:
+      return 2;
+  }
+  return 0;
+}
+
+constexpr std::size_t state_bytes(Format format) {
+  return format == Format::Float64 ? 8 : 4;
+}
+
+constexpr bool has_master(Format format) {
+  return param_bytes(format) == 2;
+}
+
+// The memory of (a part of) one parameter. Pointers that a kernel does not use
+// may be null.
+struct Tile {
+  void* param = nullptr;
+  const void* grad = nullptr;
+  void* master = nullptr;
+  void* states[kMaxStates] = {};
+  std::size_t count = 0;
+};
+
+// The part of a tile from element `begin` on.
+Tile part_of(
+    const Tile& tile, Format format, std::size_t begin, std::size_t count);
+
+} // namespace argosy::optim

@@ -1,0 +1,95 @@
+#include "argosy/optim/lars.h"
+
+#include <cmath>
+
+#include "argosy/common/error.h"
+#include "argosy/optim/fused_of.h"
+
+namespace argosy::optim {
+
+namespace {
+
+double local_lr(const LarsOptions& options, const Sums& squares) {
+  const double weight = std::sqrt(squares[0]);
+  const double grad = std::sqrt(squares[1]);
+  if (!options.adapt() || weight == 0 || grad == 0) {
+    return options.lr();
+  }
+  return options.lr() * options.lars_coeff() * weight /
+      (grad + options.weight_decay() * weight + options.epsilon());
+}
+
+} // namespace
+
+LarsOptions::LarsOptions(double lr) : lr_(lr) {}
+
+void LarsOptions::serialize(torch::serialize::OutputArchive& archive) const {
+  _TORCH_OPTIM_SERIALIZE_TORCH_ARG(lr);
+  _TORCH_OPTIM_SERIALIZE_TORCH_ARG(momentum);
+  _TORCH_OPTIM_SERIALIZE_TORCH_ARG(lars_coeff);
+  _TORCH_OPTIM_SERIALIZE_TORCH_ARG(weight_decay);
+  _TORCH_OPTIM_SERIALIZE_TORCH_ARG(epsilon);
+  _TORCH_OPTIM_SERIALIZE_TORCH_ARG(adapt);
+}
+
+void LarsOptions::serialize(torch::serialize::InputArchive& archive) {
+  _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(double, lr);
+  _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(double, momentum);
+  _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(double, lars_coeff);
+  _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(double, weight_decay);
+  _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(double, epsilon);
+  _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(bool, adapt);
+}
+
+double LarsOptions::get_lr() const {
+  return lr();
+}
+
+void LarsOptions::set_lr(double lr) {
+  this->lr(lr);
+}
+
+void LarsParamState::serialize(torch::serialize::OutputArchive& archive) const {
+  _TORCH_OPTIM_SERIALIZE_TORCH_ARG(momentum_buffer);
+}
+
+void LarsParamState::serialize(torch::serialize::InputArchive& archive) {
+  _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(at::Tensor, momentum_buffer);
+}
+
+Lars::Lars(ParamGroups params, const LarsOptions& defaults)
+    : FusedOf(std::move(params), defaults) {
+  ARGOSY_CHECK(
+      defaults.lr() >= 0 && defaults.momentum() >= 0 &&
+          defaults.lars_coeff() >= 0 && defaults.weight_decay() >= 0 &&
+          defaults.epsilon() >= 0,
+      "[optim.lars] an option is below 0");
+}
+
+FusedOptimizer::StateTensors Lars::tensors_of(
+    State& state, const Options&) const {
+  return {
+      .tensors = {&state.momentum_buffer()},
+      .names = {"momentum_buffer"},
+      .master = &state.master()};
+}
+
+void Lars::update(const Options& options, std::vector<Entry>& entries) {
+  const std::vector<Span> spans = spans_of(entries);
+  std::vector<Sums> squares(spans.size(), Sums{});
+  if (options.adapt()) {
+    squares = run(kernels().norms, spans, NormStep{grad_scale()});
+  }
+  std::vector<LarsStep> steps;
+  steps.reserve(spans.size());
+  for (const Sums& sums : squares) {
+    steps.push_back(
+        {.grad_scale = grad_scale(),
+         .lr = local_lr(options, sums),
+         .momentum = options.momentum(),
+         .weight_decay = options.weight_decay()});
+  }
+  run(kernels().lars, spans, steps);
+}
+
+} // namespace argosy::optim

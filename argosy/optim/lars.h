@@ -1,0 +1,55 @@
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include "argosy/optim/fused.h"
+
+namespace argosy::optim {
+
+// Defaults are those of Paddle's strategy.
+struct LarsOptions
+    : public torch::optim::OptimizerCloneableOptions<LarsOptions> {
+  LarsOptions(double lr = 0.1);
+
+  TORCH_ARG(double, lr);
+  TORCH_ARG(double, momentum) = 0.9;
+  TORCH_ARG(double, lars_coeff) = 0.001;
+  TORCH_ARG(double, weight_decay) = 0.0005;
+  TORCH_ARG(double, epsilon) = 0;
+  // Without, a group has its learning rate as it is: momentum SGD.
+  TORCH_ARG(bool, adapt) = true;
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+  double get_lr() const override;
+  void set_lr(double lr) override;
+};
+
+struct LarsParamState
+    : public torch::optim::OptimizerCloneableParamState<LarsParamState> {
+  TORCH_ARG(at::Tensor, momentum_buffer);
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+};
+
+// Layer-wise adaptive rate scaling (You et al. 2017), for large batches: with
+// weight p, gradient g and momentum v of a parameter,
+//
+//   rate = lr * coeff * |p| / (|g| + decay * |p| + epsilon)
+//   v = momentum * v + rate * (g + decay * p),  p = p - v
+//
+// and rate = lr when |p| or |g| is 0. See FusedOptimizer. To leave parameters
+// out of the decay or the adaptation, give them a group; see groups.h.
+class Lars final : public FusedOf<LarsOptions, LarsParamState> {
+ public:
+  explicit Lars(ParamGroups params, const LarsOptions& defaults = {});
+
+ private:
+  StateTensors tensors_of(State& state, const Options& options) const override;
+  void update(const Options& options, std::vector<Entry>& entries) override;
+};
+
+} // namespace argosy::optim

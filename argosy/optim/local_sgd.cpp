@@ -1,0 +1,139 @@
+#include "argosy/optim/local_sgd.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "argosy/comm/ops.h"
+#include "argosy/common/error.h"
+#include "argosy/optim/flat_parameters.h"
+
+namespace argosy::optim {
+
+namespace {
+
+constexpr double kMostSteps = 16;
+
+// Parameters of one type, and what they were when they last agreed.
+struct Snapshot {
+  std::vector<at::Tensor> params;
+  FlatTensors values;
+
+  explicit Snapshot(std::vector<at::Tensor> params_in)
+      : params(std::move(params_in)),
+        values(flat_zeros(params, params[0].scalar_type())) {
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      values.views[i].copy_(params[i]);
+    }
+  }
+
+  // The snapshot becomes itself less the mean of how far ranks have gone.
+  void average(const std::shared_ptr<Group>& group) {
+    const FlatTensors moved = flat_zeros(params, params[0].scalar_type());
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      moved.views[i].copy_(values.views[i]).sub_(params[i]);
+    }
+    all_reduce(moved.buffer, ReduceOp::AVG, group);
+    values.buffer.sub_(moved.buffer);
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      params[i].copy_(values.views[i]);
+    }
+  }
+};
+
+} // namespace
+
+struct LocalSgd::Snapshots {
+  std::vector<Snapshot> by_type;
+};
+
+LocalSgd::LocalSgd(
+    std::vector<at::Tensor> params,
+    LocalSgdOptions options,
+    std::shared_ptr<Group> group)
+    : options_(options),
+      group_(std::move(group)),
+      snapshots_(std::make_unique<Snapshots>()) {
+  ARGOSY_CHECK(
+      options.begin_step >= 1,
+      "[optim.local_sgd] begin_step ",
+      options.begin_step,
+      ", expected >= 1");
+  set_k_steps(options.k_steps);
+  const at::NoGradGuard no_grad;
+  for (auto& list : split_by_type(params)) {
+    snapshots_->by_type.emplace_back(std::move(list));
+  }
+}
+
+LocalSgd::~LocalSgd() = default;
+LocalSgd::LocalSgd(LocalSgd&&) noexcept = default;
+
+void LocalSgd::set_k_steps(int k_steps) {
+  ARGOSY_CHECK(
+      k_steps >= 1, "[optim.local_sgd] k_steps ", k_steps, ", expected >= 1");
+  options_.k_steps = k_steps;
+}
+
+bool LocalSgd::step() {
+  ++num_steps_;
+  const bool due = num_steps_ <= options_.begin_step ||
+      num_steps_ - last_average_ >= options_.k_steps;
+  if (due) {
+    average();
+  }
+  return due;
+}
+
+void LocalSgd::average() {
+  const at::NoGradGuard no_grad;
+  for (Snapshot& snapshot : snapshots_->by_type) {
+    snapshot.average(group_);
+  }
+  last_average_ = num_steps_;
+}
+
+int next_k_steps(
+    int init_k_steps, double lr0, double loss0, double lr, double loss) {
+  const double root = std::sqrt(lr0 * loss / (lr * loss0) * init_k_steps);
+  // What is no number, as with a loss of 0 at the start, counts as most.
+  if (!(root < kMostSteps)) {
+    return static_cast<int>(kMostSteps);
+  }
+  return static_cast<int>(std::max(1.0, std::ceil(root)));
+}
+
+AdaptiveLocalSgd::AdaptiveLocalSgd(
+    std::vector<at::Tensor> params,
+    AdaptiveLocalSgdOptions options,
+    std::shared_ptr<Group> group)
+    : options_(options),
+      group_(std::move(group)),
+      local_(
+          std::move(params),
+          {.k_steps = options.init_k_steps, .begin_step = options.begin_step},
+          group_) {}
+
+double AdaptiveLocalSgd::mean_loss(double loss) const {
+  const at::Tensor mean = at::full({1}, loss, c10::kDouble);
+  all_reduce(mean, ReduceOp::AVG, group_);
+  return mean.item<double>();
+}
+
+bool AdaptiveLocalSgd::step(double loss, double lr) {
+  if (!start_) {
+    start_ = Start{mean_loss(loss), lr};
+  }
+  const bool averaged = local_.step();
+  if (averaged) {
+    const double mean = mean_loss(loss);
+    local_.set_k_steps(next_k_steps(
+        options_.init_k_steps, start_->lr, start_->loss, lr, mean));
+  }
+  return averaged;
+}
+
+} // namespace argosy::optim

@@ -1,0 +1,170 @@
+// One step of an optimizer over all parameters of a model, next to
+// torch::optim's; and what else is done to all gradients at once.
+
+#include <torch/types.h>
+
+// Needs what is above.
+#include <torch/nn/utils/clip_grad.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "argosy/argosy.h"
+#include "argosy/optim/adagrad.h"
+#include "argosy/optim/adam.h"
+#include "argosy/optim/flat_parameters.h"
+#include "argosy/optim/gradients.h"
+#include "argosy/optim/lamb.h"
+#include "argosy/optim/lars.h"
+#include "argosy/optim/sgd.h"
+#include "bench/harness.h"
+
+namespace argosy::bench {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+struct Model {
+  const char* what;
+  int num_tensors;
+  std::int64_t numel; // of each
+
+  Tensors make() const {
+    torch::manual_seed(1);
+    Tensors params;
+    for (int i = 0; i < num_tensors; ++i) {
+      params.push_back(torch::randn({numel}).requires_grad_());
+      params.back().mutable_grad() = torch::randn({numel});
+    }
+    return params;
+  }
+
+  double numel_of_all() const {
+    return static_cast<double>(num_tensors) * static_cast<double>(numel);
+  }
+};
+
+constexpr Model kModels[] = {
+    {"200 tensors of 1000", 200, 1000}, {"4 tensors of 4M", 4, 4 << 20}};
+
+// Microseconds of a call; calls f until 40 ms have passed.
+template <typename F>
+double microseconds(const F& f) {
+  using Clock = std::chrono::steady_clock;
+  f(); // what is made by the first step
+  const auto began = Clock::now();
+  std::chrono::duration<double, std::micro> passed{};
+  int calls = 0;
+  do {
+    f();
+    ++calls;
+    passed = Clock::now() - began;
+  } while (passed.count() < 40e3);
+  return passed.count() / calls;
+}
+
+// Bytes per second of copying from memory to memory with all threads: the
+// limit of a step, together with the bytes that it reads and writes.
+double copied_per_second() {
+  const at::Tensor from = torch::ones({16 << 20});
+  at::Tensor to = torch::empty_like(from);
+  const double time = microseconds([&] { to.copy_(from); });
+  return 2e6 * static_cast<double>(from.nbytes()) / time;
+}
+
+// `words` is how many floats a step reads and writes for each element.
+template <typename Ours, typename Theirs, typename Options>
+Row race_optimizer(
+    const char* name,
+    const Model& model,
+    const Options& options,
+    double words,
+    int rounds) {
+  const optim::FlatParameters flat(model.make());
+  Ours ours(flat.params(), options);
+  Theirs theirs(model.make(), options);
+  Row row = race(
+      str(name, ", ", model.what),
+      "us",
+      Better::Lower,
+      rounds,
+      {{"ours", [&] { return microseconds([&] { ours.step(); }); }},
+       {"torch", [&] { return microseconds([&] { theirs.step(); }); }}});
+  const double bytes = words * sizeof(float) * model.numel_of_all();
+  row.extra["GB/s"] = 1e-3 * bytes / row.ours;
+  if (model.numel > (1 << 20)) {
+    row.extra["roofline_share"] = 1e6 * bytes / row.ours / copied_per_second();
+  }
+  return row;
+}
+
+// What torch has nothing for.
+template <typename Ours, typename Options>
+Row time_optimizer(
+    const char* name, const Model& model, const Options& options, int rounds) {
+  const optim::FlatParameters flat(model.make());
+  Ours ours(flat.params(), options);
+  return race(
+      str(name, ", ", model.what),
+      "us",
+      Better::Lower,
+      rounds,
+      {{"ours", [&] { return microseconds([&] { ours.step(); }); }}});
+}
+
+Row race_clip(const Model& model, int rounds) {
+  const Tensors ours = model.make();
+  const Tensors theirs = model.make();
+  // Above the norm, so that every call clips.
+  const auto clip_ours = [&] { optim::clip_grad_norm_(ours, 1e-3); };
+  const auto clip_theirs = [&] {
+    torch::nn::utils::clip_grad_norm_(theirs, 1e-3);
+  };
+  return race(
+      str("clip_grad_norm_, ", model.what),
+      "us",
+      Better::Lower,
+      rounds,
+      {{"ours", [&] { return microseconds(clip_ours); }},
+       {"torch", [&] { return microseconds(clip_theirs); }}});
+}
+
+void run_model(Report& report, const Model& model, int rounds) {
+  report.add(race_optimizer<optim::SGD, torch::optim::SGD>(
+      "SGD", model, optim::SGDOptions(1e-3), 3, rounds));
+  report.add(race_optimizer<optim::SGD, torch::optim::SGD>(
+      "SGD with momentum",
+      model,
+      optim::SGDOptions(1e-3).momentum(0.9).weight_decay(1e-4),
+      5,
+      rounds));
+  report.add(race_optimizer<optim::Adam, torch::optim::Adam>(
+      "Adam", model, optim::AdamOptions(1e-3), 7, rounds));
+  report.add(race_optimizer<optim::AdamW, torch::optim::AdamW>(
+      "AdamW", model, optim::AdamWOptions(1e-3), 7, rounds));
+  report.add(race_optimizer<optim::Adagrad, torch::optim::Adagrad>(
+      "Adagrad", model, optim::AdagradOptions(1e-3), 5, rounds));
+  report.add(time_optimizer<optim::Lars>(
+      "LARS", model, optim::LarsOptions(1e-3), rounds));
+  report.add(time_optimizer<optim::Lamb>(
+      "LAMB", model, optim::LambOptions(1e-3), rounds));
+  report.add(race_clip(model, rounds));
+}
+
+void run(const Flags& flags) {
+  Report report("optim", flags);
+  for (const Model& model : kModels) {
+    run_model(report, model, flags.quick ? 5 : 15);
+  }
+  report.finish();
+}
+
+} // namespace
+} // namespace argosy::bench
+
+int main(int argc, char** argv) {
+  return argosy::record(
+      [&] { argosy::bench::run(argosy::bench::parse_flags(argc, argv)); });
+}
