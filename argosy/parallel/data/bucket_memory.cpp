@@ -3,11 +3,18 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/zeros.h>
 
+#include "argosy/comm/symmetric.h"
+
 namespace argosy::parallel {
 
 at::Tensor bucket_memory(
-    std::size_t count, c10::ScalarType type, const GroupPtr& /*group*/) {
-  return at::zeros({static_cast<std::int64_t>(count)}, type);
+    std::size_t count, c10::ScalarType type, const GroupPtr& group) {
+  const auto size = static_cast<std::int64_t>(count);
+  // Threads see each other's memory as it is; between hosts there is none.
+  if (group->backend_name() == "shm") {
+    return comm::symmetric_empty({size}, type, group).zero_();
+  }
+  return at::zeros({size}, type);
 }
 
 at::Tensor bucket_part(
