@@ -1,9 +1,10 @@
 #include "argosy/comm/hierarchy/hierarchical_backend.h"
 
-#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "argosy/comm/hierarchy/levels.h"
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/message/failures.h"
 #include "argosy/comm/message/message_backend.h"
@@ -15,9 +16,8 @@ namespace argosy::comm::hierarchy {
 
 namespace {
 
+using message::make_record;
 using message::OpRecord;
-using Bytes = std::vector<std::byte>;
-
 // Tags of the leaders' messages, beside those of all members.
 constexpr std::uint64_t kLeaderTags = 16;
 
@@ -61,13 +61,14 @@ class HierarchicalBackend final : public Backend {
             group_,
             message::make_sub_messenger(network_, everybody(size_), 0),
             nullptr)) {
-    if (is_leader()) {
+    if (hosts_.place_of(rank_) == 0) {
       leaders_ = message::make_message_backend(
           group_,
           message::make_sub_messenger(network_, hosts_.leaders(), kLeaderTags),
           nullptr,
           hosts_.leaders());
     }
+    levels_.emplace(hosts_, rank_, *host_, leaders_.get());
   }
 
   std::string name() const override { return "auto:shm+" + network_->name(); }
@@ -82,7 +83,7 @@ class HierarchicalBackend final : public Backend {
       std::size_t count,
       Reduction reduction,
       Deadline deadline) override {
-    collective(record(OpKind::AllReduce, count, reduction), deadline, [&] {
+    collective(make_record(OpKind::AllReduce, count, reduction), deadline, [&] {
       const Reduction sum = summed(reduction);
       host_->reduce(in, out, count, sum, 0, deadline);
       if (is_leader()) {
@@ -100,22 +101,24 @@ class HierarchicalBackend final : public Backend {
       Reduction reduction,
       int root,
       Deadline deadline) override {
-    collective(record(OpKind::Reduce, count, reduction, root), deadline, [&] {
-      const Reduction sum = summed(reduction);
-      Bytes room(is_leader() ? count * size_of(reduction.dtype) : 0);
-      host_->reduce(in, room.data(), count, sum, 0, deadline);
-      if (is_leader()) {
-        leaders_->reduce(
-            room.data(),
-            room.data(),
-            count,
-            sum,
-            hosts_.host_of(root),
-            deadline);
-        divide(room.data(), count, reduction);
-      }
-      hand_to(root, room.data(), out, count, reduction.dtype, deadline);
-    });
+    collective(
+        make_record(OpKind::Reduce, count, reduction, root), deadline, [&] {
+          const Reduction sum = summed(reduction);
+          Bytes room(is_leader() ? count * size_of(reduction.dtype) : 0);
+          host_->reduce(in, room.data(), count, sum, 0, deadline);
+          if (is_leader()) {
+            leaders_->reduce(
+                room.data(),
+                room.data(),
+                count,
+                sum,
+                hosts_.host_of(root),
+                deadline);
+            divide(room.data(), count, reduction);
+          }
+          levels_->hand_to(
+              root, room.data(), out, count, reduction.dtype, deadline);
+        });
   }
 
   void broadcast(
@@ -125,7 +128,9 @@ class HierarchicalBackend final : public Backend {
       int root,
       Deadline deadline) override {
     collective(
-        record(OpKind::Broadcast, count, sum_of(dtype), root), deadline, [&] {
+        make_record(OpKind::Broadcast, count, sum_of(dtype), root),
+        deadline,
+        [&] {
           const int root_host = hosts_.host_of(root);
           if (own_host_ == root_host) {
             host_->broadcast(
@@ -146,17 +151,20 @@ class HierarchicalBackend final : public Backend {
       std::size_t count,
       DType dtype,
       Deadline deadline) override {
-    collective(record(OpKind::AllGather, count, sum_of(dtype)), deadline, [&] {
-      const PackedBlocks all(out, size_of(dtype), PackedBlocks::Use::Output);
-      gather_on_leaders(in, all.data(), count, dtype, all_hosts(), deadline);
-      host_->broadcast(
-          all.data(),
-          count * static_cast<std::size_t>(size_),
-          dtype,
-          0,
-          deadline);
-      all.put_back();
-    });
+    collective(
+        make_record(OpKind::AllGather, count, sum_of(dtype)), deadline, [&] {
+          const PackedBlocks all(
+              out, size_of(dtype), PackedBlocks::Use::Output);
+          levels_->gather_on_leaders(
+              in, all.data(), count, dtype, levels_->all_hosts(), deadline);
+          host_->broadcast(
+              all.data(),
+              count * static_cast<std::size_t>(size_),
+              dtype,
+              0,
+              deadline);
+          all.put_back();
+        });
   }
 
   void gather(
@@ -167,20 +175,22 @@ class HierarchicalBackend final : public Backend {
       int root,
       Deadline deadline) override {
     collective(
-        record(OpKind::Gather, count, sum_of(dtype), root), deadline, [&] {
+        make_record(OpKind::Gather, count, sum_of(dtype), root), deadline, [&] {
           const int root_host = hosts_.host_of(root);
           const std::size_t total = count * static_cast<std::size_t>(size_);
           const bool assembles = is_leader() && own_host_ == root_host;
           Bytes room(assembles ? total * size_of(dtype) : 0);
-          gather_on_leaders(
+          levels_->gather_on_leaders(
               in, room.data(), count, dtype, {root_host}, deadline);
           if (rank_ != root) {
-            hand_to(root, room.data(), nullptr, total, dtype, deadline);
+            levels_->hand_to(
+                root, room.data(), nullptr, total, dtype, deadline);
             return;
           }
           const PackedBlocks all(
               out, size_of(dtype), PackedBlocks::Use::Output);
-          hand_to(root, room.data(), all.data(), total, dtype, deadline);
+          levels_->hand_to(
+              root, room.data(), all.data(), total, dtype, deadline);
           all.put_back();
         });
   }
@@ -193,7 +203,9 @@ class HierarchicalBackend final : public Backend {
       int root,
       Deadline deadline) override {
     collective(
-        record(OpKind::Scatter, count, sum_of(dtype), root), deadline, [&] {
+        make_record(OpKind::Scatter, count, sum_of(dtype), root),
+        deadline,
+        [&] {
           const std::size_t total = count * static_cast<std::size_t>(size_);
           const int root_host = hosts_.host_of(root);
           const bool distributes = is_leader() && own_host_ == root_host;
@@ -201,14 +213,15 @@ class HierarchicalBackend final : public Backend {
           if (rank_ == root) {
             const PackedBlocks all(
                 in, size_of(dtype), PackedBlocks::Use::Input);
-            hand_to_leader(
+            levels_->hand_to_leader(
                 root, all.data(), room.data(), total, dtype, deadline);
           } else {
-            hand_to_leader(root, nullptr, room.data(), total, dtype, deadline);
+            levels_->hand_to_leader(
+                root, nullptr, room.data(), total, dtype, deadline);
           }
           const Bytes shares =
-              to_hosts(room.data(), count, dtype, root_host, deadline);
-          scatter_on_host(shares, out, count, dtype, deadline);
+              levels_->to_hosts(room.data(), count, dtype, root_host, deadline);
+          levels_->scatter_on_host(shares, out, count, dtype, deadline);
         });
   }
 
@@ -218,21 +231,23 @@ class HierarchicalBackend final : public Backend {
       std::size_t count,
       Reduction reduction,
       Deadline deadline) override {
-    collective(record(OpKind::ReduceScatter, count, reduction), deadline, [&] {
-      const DType dtype = reduction.dtype;
-      const std::size_t total = count * static_cast<std::size_t>(size_);
-      const PackedBlocks given(in, size_of(dtype), PackedBlocks::Use::Input);
-      Bytes room(is_leader() ? total * size_of(dtype) : 0);
-      host_->reduce(
-          given.data(), room.data(), total, summed(reduction), 0, deadline);
-      const Bytes shares =
-          to_hosts(room.data(), count, dtype, kEveryHost, deadline);
-      Bytes sums(own_bytes(count, dtype));
-      if (is_leader()) {
-        add_hosts(shares, sums, count, reduction);
-      }
-      scatter_on_host(sums, out, count, dtype, deadline);
-    });
+    collective(
+        make_record(OpKind::ReduceScatter, count, reduction), deadline, [&] {
+          const DType dtype = reduction.dtype;
+          const std::size_t total = count * static_cast<std::size_t>(size_);
+          const PackedBlocks given(
+              in, size_of(dtype), PackedBlocks::Use::Input);
+          Bytes room(is_leader() ? total * size_of(dtype) : 0);
+          host_->reduce(
+              given.data(), room.data(), total, summed(reduction), 0, deadline);
+          const Bytes shares = levels_->to_hosts(
+              room.data(), count, dtype, Levels::kEveryHost, deadline);
+          Bytes sums(levels_->own_bytes(count, dtype));
+          if (is_leader()) {
+            levels_->add_hosts(shares, sums, count, reduction);
+          }
+          levels_->scatter_on_host(sums, out, count, dtype, deadline);
+        });
   }
 
   // What goes to other hosts goes there directly.
@@ -241,11 +256,15 @@ class HierarchicalBackend final : public Backend {
       const Blocks& out,
       DType dtype,
       Deadline deadline) override {
-    collective(record(OpKind::AllToAll, 0, sum_of(dtype)), deadline, [&] {
+    collective(make_record(OpKind::AllToAll, 0, sum_of(dtype)), deadline, [&] {
       check_counts(in, out, deadline);
-      host_->all_to_all(of_own_host(in), of_own_host(out), dtype, deadline);
+      host_->all_to_all(
+          levels_->of_own_host(in), levels_->of_own_host(out), dtype, deadline);
       all_->all_to_all(
-          of_other_hosts(in), of_other_hosts(out), dtype, deadline);
+          levels_->of_other_hosts(in),
+          levels_->of_other_hosts(out),
+          dtype,
+          deadline);
     });
   }
 
@@ -256,7 +275,7 @@ class HierarchicalBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     guarded(
-        occasion(record(OpKind::Send, count, sum_of(dtype), peer)),
+        occasion(make_record(OpKind::Send, count, sum_of(dtype), peer)),
         deadline,
         [&] { all_->send(data, count, dtype, peer, deadline); });
   }
@@ -268,7 +287,7 @@ class HierarchicalBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     guarded(
-        occasion(record(OpKind::Recv, count, sum_of(dtype), peer)),
+        occasion(make_record(OpKind::Recv, count, sum_of(dtype), peer)),
         deadline,
         [&] { all_->receive(data, count, dtype, peer, deadline); });
   }
@@ -285,37 +304,9 @@ class HierarchicalBackend final : public Backend {
   void abort(const std::string& reason) override { failures_.abort(reason); }
 
  private:
-  static constexpr int kEveryHost = -1;
-
-  bool is_leader() const { return hosts_.place_of(rank_) == 0; }
-
-  const std::vector<int>& own_ranks() const { return ranks_of(own_host_); }
-  const std::vector<int>& ranks_of(int host) const {
-    return hosts_.ranks[static_cast<std::size_t>(host)];
-  }
-
-  std::vector<int> all_hosts() const { return everybody(hosts_.size()); }
-
-  // Bytes of `count` elements for each rank of a host.
-  std::size_t bytes_for(int host, std::size_t count, DType dtype) const {
-    return ranks_of(host).size() * count * size_of(dtype);
-  }
-  std::size_t own_bytes(std::size_t count, DType dtype) const {
-    return is_leader() ? bytes_for(own_host_, count, dtype) : 0;
-  }
+  bool is_leader() const { return leaders_ != nullptr; }
 
   static Reduction sum_of(DType dtype) { return {dtype, ReduceOp::SUM}; }
-
-  static OpRecord record(
-      OpKind kind, std::size_t count, Reduction reduction, int root = -1) {
-    OpRecord result;
-    result.kind = kind;
-    result.count = count;
-    result.dtype = reduction.dtype;
-    result.op = reduction.op;
-    result.root = root;
-    return result;
-  }
 
   static message::Occasion occasion(const OpRecord& what) {
     return {.op = to_string(what.kind), .description = describe(what)};
@@ -335,235 +326,11 @@ class HierarchicalBackend final : public Backend {
     }
   }
 
-  // From the leader of the root's host to the root, where they are not one.
-  void hand_to(
-      int root,
-      const void* data,
-      void* out,
-      std::size_t count,
-      DType dtype,
-      Deadline deadline) {
-    if (own_host_ != hosts_.host_of(root)) {
-      return;
-    }
-    const int place = hosts_.place_of(root);
-    if (is_leader() && place == 0) {
-      copy(out, data, count * size_of(dtype));
-    } else if (is_leader()) {
-      host_->send(data, count, dtype, place, deadline);
-    } else if (rank_ == root) {
-      host_->receive(out, count, dtype, 0, deadline);
-    }
-  }
-
-  // The other way.
-  void hand_to_leader(
-      int root,
-      const void* data,
-      void* room,
-      std::size_t count,
-      DType dtype,
-      Deadline deadline) {
-    if (own_host_ != hosts_.host_of(root)) {
-      return;
-    }
-    if (rank_ == root && is_leader()) {
-      copy(room, data, count * size_of(dtype));
-    } else if (rank_ == root) {
-      host_->send(data, count, dtype, 0, deadline);
-    } else if (is_leader()) {
-      host_->receive(room, count, dtype, hosts_.place_of(root), deadline);
-    }
-  }
-
-  // What all ranks give, in rank order, on the leaders of some hosts.
-  void gather_on_leaders(
-      const void* in,
-      void* all,
-      std::size_t count,
-      DType dtype,
-      const std::vector<int>& takers,
-      Deadline deadline) {
-    Bytes own(own_bytes(count, dtype));
-    const int num_own = static_cast<int>(own_ranks().size());
-    host_->gather(
-        in,
-        is_leader() ? packed_blocks(own.data(), num_own, count, size_of(dtype))
-                    : Blocks{},
-        count,
-        dtype,
-        0,
-        deadline);
-    if (!is_leader()) {
-      return;
-    }
-    const auto takes = [&](int host) {
-      return std::find(takers.begin(), takers.end(), host) != takers.end();
-    };
-    std::vector<Bytes> theirs;
-    Blocks from;
-    Blocks to;
-    for (int host = 0; host < hosts_.size(); ++host) {
-      from.push_back(
-          {own.data(), takes(host) ? own.size() / size_of(dtype) : 0});
-      theirs.emplace_back(takes(own_host_) ? bytes_for(host, count, dtype) : 0);
-    }
-    for (Bytes& bytes : theirs) {
-      to.push_back({bytes.data(), bytes.size() / size_of(dtype)});
-    }
-    leaders_->all_to_all(from, to, dtype, deadline);
-    if (takes(own_host_)) {
-      in_rank_order(theirs, all, count * size_of(dtype));
-    }
-  }
-
-  void in_rank_order(
-      const std::vector<Bytes>& by_host, void* all, std::size_t each) const {
-    auto* to = static_cast<std::byte*>(all);
-    for (int host = 0; host < hosts_.size() && each > 0; ++host) {
-      const std::byte* from = by_host[static_cast<std::size_t>(host)].data();
-      for (const int rank : ranks_of(host)) {
-        std::memcpy(to + static_cast<std::size_t>(rank) * each, from, each);
-        from += each;
-      }
-    }
-  }
-
-  // Leaders send each host the parts of its ranks, of data with a part of
-  // `count` elements for each rank. `sender` is one host, or every one. Returns
-  // what came here, host by host.
-  Bytes to_hosts(
-      const void* data,
-      std::size_t count,
-      DType dtype,
-      int sender,
-      Deadline deadline) {
-    if (!is_leader()) {
-      return {};
-    }
-    const auto sends = [&](int host) {
-      return sender == kEveryHost || sender == host;
-    };
-    const std::size_t each = count * size_of(dtype);
-    std::vector<Bytes> parts;
-    Blocks from;
-    Blocks to;
-    std::size_t num_senders = 0;
-    for (int host = 0; host < hosts_.size(); ++host) {
-      parts.push_back(sends(own_host_) ? parts_for(host, data, each) : Bytes());
-      num_senders += sends(host) ? 1 : 0;
-    }
-    const std::size_t share = own_ranks().size() * count;
-    Bytes shares(num_senders * share * size_of(dtype));
-    std::byte* at = shares.data();
-    for (int host = 0; host < hosts_.size(); ++host) {
-      Bytes& part = parts[static_cast<std::size_t>(host)];
-      from.push_back({part.data(), part.size() / size_of(dtype)});
-      to.push_back({at, sends(host) ? share : 0});
-      at += sends(host) ? share * size_of(dtype) : 0;
-    }
-    leaders_->all_to_all(from, to, dtype, deadline);
-    return shares;
-  }
-
-  Bytes parts_for(int host, const void* data, std::size_t each) const {
-    Bytes parts(ranks_of(host).size() * each);
-    std::byte* to = parts.data();
-    for (const int rank : ranks_of(host)) {
-      if (each > 0) {
-        std::memcpy(
-            to,
-            static_cast<const std::byte*>(data) +
-                static_cast<std::size_t>(rank) * each,
-            each);
-      }
-      to += each;
-    }
-    return parts;
-  }
-
-  void add_hosts(
-      const Bytes& shares,
-      Bytes& sums,
-      std::size_t count,
-      Reduction reduction) const {
-    std::vector<const void*> inputs;
-    for (int host = 0; host < hosts_.size(); ++host) {
-      inputs.push_back(
-          shares.data() + static_cast<std::size_t>(host) * sums.size());
-    }
-    const std::size_t num_own = own_ranks().size() * count;
-    comm::reduce(
-        sums.data(),
-        inputs.data(),
-        hosts_.size(),
-        num_own,
-        reduction.dtype,
-        reduction.op,
-        {.divisor = size_});
-  }
-
-  void scatter_on_host(
-      const Bytes& shares,
-      void* out,
-      std::size_t count,
-      DType dtype,
-      Deadline deadline) {
-    const int num_own = static_cast<int>(own_ranks().size());
-    host_->scatter(
-        is_leader()
-            ? packed_blocks(shares.data(), num_own, count, size_of(dtype))
-            : Blocks{},
-        out,
-        count,
-        dtype,
-        0,
-        deadline);
-  }
-
-  Blocks of_own_host(const Blocks& blocks) const {
-    Blocks own;
-    for (const int rank : own_ranks()) {
-      own.push_back(blocks[static_cast<std::size_t>(rank)]);
-    }
-    return own;
-  }
-
-  Blocks of_other_hosts(const Blocks& blocks) const {
-    Blocks others = blocks;
-    for (const int rank : own_ranks()) {
-      others[static_cast<std::size_t>(rank)].count = 0;
-    }
-    return others;
-  }
-
-  // Every rank's `bytes` at `own`, in rank order, on all ranks.
-  Bytes known_to_all(const void* own, std::size_t bytes, Deadline deadline) {
-    Bytes all(bytes * static_cast<std::size_t>(size_));
-    gather_on_leaders(
-        own, all.data(), bytes, DType::UInt8, all_hosts(), deadline);
-    host_->broadcast(all.data(), all.size(), DType::UInt8, 0, deadline);
-    return all;
-  }
-
-  void check(const std::string& how, const OpRecord& what) const {
-    ARGOSY_CHECK(
-        how.empty(),
-        "[comm.",
-        to_string(what.kind),
-        "] ranks disagree about operation ",
-        what.sequence,
-        " of group ",
-        group_,
-        ": ",
-        how);
-  }
-
   void agree(const OpRecord& own, Deadline deadline) {
-    const Bytes all = known_to_all(&own, sizeof(own), deadline);
+    const Bytes all = levels_->known_to_all(&own, sizeof(own), deadline);
     std::vector<OpRecord> records(static_cast<std::size_t>(size_));
     std::memcpy(records.data(), all.data(), all.size());
-    check(disagreement(records), own);
+    check_agreed(disagreement(records), own, group_);
   }
 
   void check_counts(const Blocks& in, const Blocks& out, Deadline deadline) {
@@ -574,7 +341,7 @@ class HierarchicalBackend final : public Backend {
       }
     }
     const std::size_t bytes = own.size() * sizeof(own[0]);
-    const Bytes all = known_to_all(own.data(), bytes, deadline);
+    const Bytes all = levels_->known_to_all(own.data(), bytes, deadline);
     std::vector<message::RankCounts> counts;
     for (int rank = 0; rank < size_; ++rank) {
       std::memcpy(
@@ -587,7 +354,7 @@ class HierarchicalBackend final : public Backend {
     OpRecord what;
     what.kind = OpKind::AllToAll;
     what.sequence = sequence_;
-    check(disagreement(counts), what);
+    check_agreed(disagreement(counts), what, group_);
   }
 
   template <typename Body>
@@ -623,6 +390,7 @@ class HierarchicalBackend final : public Backend {
   message::Failures failures_;
   const std::unique_ptr<Backend> all_; // over the network alone
   std::unique_ptr<Backend> leaders_;   // null unless this rank is one
+  std::optional<Levels> levels_;       // set by the constructor
   std::uint64_t sequence_ = 0;
 };
 

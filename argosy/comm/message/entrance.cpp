@@ -77,16 +77,7 @@ void check_agreement(
   if (how.empty() && records[0].kind == OpKind::AllToAll) {
     how = disagreement(counts);
   }
-  ARGOSY_CHECK(
-      how.empty(),
-      "[comm.",
-      to_string(records[0].kind),
-      "] ranks disagree about operation ",
-      records[0].sequence,
-      " of group ",
-      group,
-      ": ",
-      how);
+  check_agreed(how, records[0], group);
 }
 
 } // namespace argosy::comm::message

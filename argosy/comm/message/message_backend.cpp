@@ -120,7 +120,7 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(reduction.dtype);
     Ticket ticket{
-        .record = record(OpKind::AllReduce, count, reduction),
+        .record = make_record(OpKind::AllReduce, count, reduction),
         .counts = {},
         .data = riding(in, bytes)};
     collective(
@@ -145,7 +145,7 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(reduction.dtype);
     Ticket ticket{
-        .record = record(OpKind::Reduce, count, reduction, root),
+        .record = make_record(OpKind::Reduce, count, reduction, root),
         .counts = {},
         .data = riding(in, bytes)};
     collective(
@@ -170,7 +170,7 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
     Ticket ticket{
-        .record = record(OpKind::Broadcast, count, plain(dtype), root),
+        .record = make_record(OpKind::Broadcast, count, plain(dtype), root),
         .counts = {},
         .data = rank_ == root ? riding(data, bytes) : Bytes()};
     collective(
@@ -194,7 +194,7 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
     Ticket ticket{
-        .record = record(OpKind::AllGather, count, plain(dtype)),
+        .record = make_record(OpKind::AllGather, count, plain(dtype)),
         .counts = {},
         .data = riding(in, bytes)};
     collective(
@@ -219,7 +219,7 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
     Ticket ticket{
-        .record = record(OpKind::Gather, count, plain(dtype), root),
+        .record = make_record(OpKind::Gather, count, plain(dtype), root),
         .counts = {},
         .data = riding(in, bytes)};
     collective(
@@ -249,7 +249,7 @@ class MessageBackend final : public Backend {
     const bool ride = rides(bytes * static_cast<std::size_t>(size_));
     const Blocks& given = rank_ == root ? in : Blocks{};
     Ticket ticket{
-        .record = record(OpKind::Scatter, count, plain(dtype), root),
+        .record = make_record(OpKind::Scatter, count, plain(dtype), root),
         .counts = {},
         .data = ride ? bytes_of(given, size_of(dtype)) : Bytes()};
     collective(
@@ -277,7 +277,7 @@ class MessageBackend final : public Backend {
     const std::size_t bytes = count * size_of(reduction.dtype);
     const bool ride = rides(bytes * static_cast<std::size_t>(size_));
     Ticket ticket{
-        .record = record(OpKind::ReduceScatter, count, reduction),
+        .record = make_record(OpKind::ReduceScatter, count, reduction),
         .counts = {},
         .data = ride ? bytes_of(in, size_of(reduction.dtype)) : Bytes()};
     collective(
@@ -306,7 +306,7 @@ class MessageBackend final : public Backend {
     const std::size_t element = size_of(dtype);
     const bool ride = rides(total_count(in) * element);
     Ticket ticket{
-        .record = record(OpKind::AllToAll, 0, plain(dtype)),
+        .record = make_record(OpKind::AllToAll, 0, plain(dtype)),
         .counts = counts_of(in, out),
         .data = ride ? bytes_of(in, element) : Bytes()};
     collective(
@@ -335,7 +335,7 @@ class MessageBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     message(
-        record(OpKind::Send, count, plain(dtype), peer),
+        make_record(OpKind::Send, count, plain(dtype), peer),
         deadline,
         [&](Flight& flight) { mail_.send(data, count, dtype, peer, flight); });
   }
@@ -347,7 +347,7 @@ class MessageBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     message(
-        record(OpKind::Recv, count, plain(dtype), peer),
+        make_record(OpKind::Recv, count, plain(dtype), peer),
         deadline,
         [&](Flight& flight) {
           mail_.receive(data, count, dtype, peer, flight);
@@ -375,17 +375,6 @@ class MessageBackend final : public Backend {
   template <typename T>
   static const T& of(const std::vector<T>& all, int rank) {
     return all[static_cast<std::size_t>(rank)];
-  }
-
-  static OpRecord record(
-      OpKind kind, std::size_t count, Reduction reduction, int root = -1) {
-    OpRecord result;
-    result.kind = kind;
-    result.count = count;
-    result.dtype = reduction.dtype;
-    result.op = reduction.op;
-    result.root = root;
-    return result;
   }
 
   static Reduction plain(DType dtype) { return {dtype, ReduceOp::SUM}; }

@@ -4,6 +4,17 @@
 
 namespace argosy::comm::message {
 
+OpRecord make_record(
+    OpKind kind, std::size_t count, Reduction reduction, int root) {
+  OpRecord result;
+  result.kind = kind;
+  result.count = count;
+  result.dtype = reduction.dtype;
+  result.op = reduction.op;
+  result.root = root;
+  return result;
+}
+
 std::string describe(const OpRecord& record) {
   std::string text = to_string(record.kind);
   if (record.kind == OpKind::Barrier) {
@@ -58,6 +69,20 @@ std::string disagreement(const std::vector<RankCounts>& counts) {
     }
   }
   return "";
+}
+
+void check_agreed(
+    const std::string& how, const OpRecord& what, const std::string& group) {
+  ARGOSY_CHECK(
+      how.empty(),
+      "[comm.",
+      to_string(what.kind),
+      "] ranks disagree about operation ",
+      what.sequence,
+      " of group ",
+      group,
+      ": ",
+      how);
 }
 
 } // namespace argosy::comm::message

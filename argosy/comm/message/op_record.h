@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct OpRecord {
   bool operator==(const OpRecord&) const = default;
 };
 
+OpRecord make_record(
+    OpKind kind, std::size_t count, Reduction reduction, int root = -1);
+
 // "all_reduce of 1024 float32, sum"
 std::string describe(const OpRecord& record);
 
@@ -40,5 +44,9 @@ struct RankCounts {
 // "rank 0 sends 3 to rank 2, which expects 4": the first pair that differs.
 // Empty when there is none.
 std::string disagreement(const std::vector<RankCounts>& counts);
+
+// Throws InvalidArgument unless `how`, a disagreement about `what`, is empty.
+void check_agreed(
+    const std::string& how, const OpRecord& what, const std::string& group);
 
 } // namespace argosy::comm::message

@@ -8,7 +8,7 @@ namespace argosy::comm::message {
 
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
+constexpr std::size_t kPieceBytes = std::size_t{512} << 10;
 // Pieces that are under way while one is added up.
 constexpr std::size_t kAhead = 3;
 
