@@ -44,12 +44,24 @@ if [ -d "$work/prefix/lib/python3" ]; then
   echo "installed Python module works"
 fi
 
+# What the example of collectives says it prints.
+cp -r "$source/examples/05_collectives" "$work/collectives"
+cmake -S collectives -B collectives-build -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build collectives-build
+printed=$("$work/prefix/bin/argosy" run -n 3 collectives-build/collectives 2>/dev/null)
+expected=$(sed -n '/^\/\/ prints from rank 0/,/^$/p' collectives/main.cpp | grep '^//   ' | cut -c6-)
+[ "$printed" = "$expected" ] || {
+  echo "unexpected output of the collectives: $printed" >&2
+  exit 1
+}
+echo "the collectives work"
+
 # A program with MPI, of headers that only it compiles.
 cp -r "$source/examples/04_mpi" "$work/mpi"
 cmake -S mpi -B mpi-build -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build mpi-build
 printed=$(timeout 60 mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 mpi-build/solver | sort)
-expected=$(sed -n 's|^//   \(solver\|writer\)|\1|p' mpi/main.cpp | sort)
+expected=$(grep -E '^//   (solver|writer)' mpi/main.cpp | cut -c6- | sort)
 [ "$printed" = "$expected" ] || {
   echo "unexpected output of the solver: $printed" >&2
   exit 1
