@@ -4,7 +4,7 @@
 
 namespace argosy::parallel {
 
-// The average over the ranks of sparse (COO) gradients, which may have
+// The average over the ranks of sparse gradients, which may have
 // different numbers of rows: the rows of all ranks, added up where they are the
 // same. An undefined gradient counts as one without rows; `like` is the
 // parameter.
