@@ -1,5 +1,8 @@
 #include "argosy/data/collate.h"
 
+// First: clang wants IValue complete where lists of it are declared.
+#include <ATen/core/ivalue.h>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 
