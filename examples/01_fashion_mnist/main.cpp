@@ -11,10 +11,10 @@
 #include <argosy/optim/adam.h>
 #include <torch/torch.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
-#include <map>
 
 #include "net.h"
 
@@ -65,17 +65,17 @@ void train(const Options& options) {
   torch::set_num_threads(1); // of each rank
   torch::manual_seed(1);
   auto loader = make_loader(data::Split::Train, options.batch);
-  const auto steps =
-      options.steps > 0 ? std::min<long>(options.steps, loader.size())
-                        : loader.size();
+  const auto steps = options.steps > 0
+      ? std::min<long>(options.steps, loader.size())
+      : loader.size();
   const double total_steps = static_cast<double>(options.epochs * steps);
 
   nn::Sequential net = make_net();
   argosy::DataParallel model(net);
   argosy::optim::Adam optimizer(net->parameters());
   argosy::observe::Session session({});
-  auto meter = argosy::observe::make_step_meter(
-      {.total_steps = options.epochs * steps});
+  auto meter =
+      argosy::observe::make_step_meter({.total_steps = options.epochs * steps});
 
   for (int epoch = 0; epoch < options.epochs; ++epoch) {
     loader.set_epoch(epoch);
@@ -105,28 +105,16 @@ void train(const Options& options) {
   argosy::destroy_process_group();
 }
 
-Options parse(int argc, char** argv) {
-  Options options;
-  const std::map<std::string, int*> flags = {
-      {"--epochs", &options.epochs},
-      {"--batch", &options.batch},
-      {"--steps", &options.steps},
-      {"--threads", &options.threads}};
-  for (int i = 1; i < argc; i += 2) {
-    const auto flag = flags.find(argv[i]);
-    ARGOSY_CHECK(
-        flag != flags.end() && i + 1 < argc,
-        "[fashion_mnist] ",
-        argv[i],
-        ", expected --epochs, --batch, --steps or --threads and a number");
-    *flag->second = std::stoi(argv[i + 1]);
-  }
-  return options;
-}
-
 int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("A convolutional network on Fashion-MNIST, data parallel.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--epochs", options.epochs);
+  app.add_option("--batch", options.batch, "pictures of one rank in one step");
+  app.add_option("--steps", options.steps, "of an epoch at most; 0: all");
+  app.add_option("--threads", options.threads, "run as so many thread ranks");
+  CLI11_PARSE(app, argc, argv);
   return argosy::record([&] {
-    const Options options = parse(argc, argv);
     if (options.threads > 0) {
       argosy::spawn([&] { train(options); }, options.threads);
     } else {
