@@ -21,6 +21,9 @@ TEXTS = {"gpt": "gpt, 10 M parameters, 512 tokens a rank",
 
 # What data_parallel_rank.cpp has, in PyTorch.
 
+PERIOD = 65521
+
+
 def hashed(shape, seed):
     import math
     import torch
@@ -41,7 +44,9 @@ def set_weights(module):
     with torch.no_grad():
         for seed, (name, param) in enumerate(module.named_parameters(), 1):
             if param.dim() > 1:
-                param.copy_(uniform(param.shape, seed) / param[0].numel() ** 0.5)
+                series = uniform((PERIOD,), seed) * param[0].numel() ** -0.5
+                count = param.numel()
+                param.copy_(series.repeat(count // PERIOD + 1)[:count].view_as(param))
             elif name.endswith("bias"):
                 param.zero_()
 
@@ -120,7 +125,7 @@ def make_step(what, times):
     net = {"gpt": make_gpt, "cnn": make_cnn, "mlp": make_mlp}[what]()
     set_weights(net)
     model = DistributedDataParallel(net, gradient_as_bucket_view=True)
-    optimizer = torch.optim.Adam(net.parameters())
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-4)
     x, target = make_batch(what, times, 1000 + dist.get_rank())
 
     def step():

@@ -39,6 +39,16 @@ at::Tensor uniform(at::IntArrayRef shape, long seed) {
       .to(torch::kFloat);
 }
 
+// Between -bound and bound. A short series over and over: what it would take
+// to hash 50 M weights is seconds.
+void set_weights(at::Tensor param, long seed, double bound) {
+  const long period = 65521;
+  const long count = param.numel();
+  const at::Tensor series = uniform({period}, seed) * bound;
+  param.copy_(
+      series.repeat({count / period + 1}).slice(0, 0, count).view_as(param));
+}
+
 void set_weights(nn::Module& module) {
   const torch::NoGradGuard no_grad;
   long seed = 0;
@@ -47,7 +57,7 @@ void set_weights(nn::Module& module) {
     ++seed;
     if (param.dim() > 1) {
       const double inputs = static_cast<double>(param[0].numel());
-      param.copy_(uniform(param.sizes(), seed) / std::sqrt(inputs));
+      set_weights(param, seed, 1 / std::sqrt(inputs));
     } else if (item.key().ends_with("bias")) {
       param.zero_();
     }
@@ -78,7 +88,7 @@ class TrainingOf final : public Training {
   TrainingOf(Net net, at::Tensor input, at::Tensor target)
       : net_(prepared(std::move(net))),
         model_(net_),
-        optimizer_(net_->parameters()),
+        optimizer_(net_->parameters(), optim::AdamOptions(1e-4)),
         input_(std::move(input)),
         target_(std::move(target)) {}
 
@@ -117,7 +127,7 @@ std::unique_ptr<Training> make_training(const std::string& what, long times) {
   if (what == "gpt") {
     const at::Tensor text = hashed({4 * times, 129}, seed).remainder(256);
     return training_of(
-        Gpt(GptOptions{.width = 320, .layers = 8, .heads = 5}),
+        Gpt(GptOptions{.context = 128, .width = 320, .layers = 8, .heads = 5}),
         text.slice(1, 0, 128).contiguous(),
         text.slice(1, 1).flatten());
   }

@@ -10,7 +10,7 @@
 
 struct GptOptions {
   long vocab = 256;
-  long context = 128; // tokens at most that a prediction looks back at
+  long context = 64; // tokens at most that a prediction looks back at
   long width = 128;
   long layers = 4;
   long heads = 4;

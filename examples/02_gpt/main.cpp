@@ -22,8 +22,8 @@ namespace data = argosy::data;
 
 struct Options {
   GptOptions gpt{.vocab = 1024};
-  int steps = 200;
-  int batch = 8;      // texts of one rank in one pass
+  int steps = 400;
+  int batch = 4;      // texts of one rank in one pass
   int accumulate = 2; // passes of one step
   double lr = 2e-3;
   int threads = 0; // thread ranks; 0: as the launcher says
