@@ -1,0 +1,184 @@
+// A rank of bench/data_parallel: does what lines on standard input say, and
+// answers each with one line.
+//
+//   load gpt 1   makes the model, trains three steps on batches of 1 times the
+//                usual size; the answer is their losses
+//   run 5        trains five steps; the answer is the seconds they took
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+
+#include "argosy/argosy.h"
+#include "argosy/optim/adam.h"
+#include "examples/01_fashion_mnist/net.h"
+#include "examples/02_gpt/gpt.h"
+
+namespace argosy::bench {
+namespace {
+
+namespace nn = torch::nn;
+
+// Numbers below 2^32 that look random, the same in data_parallel.py.
+at::Tensor hashed(at::IntArrayRef shape, long seed) {
+  const long mask = 0xffffffff;
+  at::Tensor x = torch::arange(c10::multiply_integers(shape));
+  x = (x * 2654435761 + seed * 97531).bitwise_and(mask);
+  x = x.bitwise_xor(x.div(1 << 15, "floor"));
+  x = (x * 40503).bitwise_and(mask);
+  x = x.bitwise_xor(x.div(1 << 13, "floor"));
+  return x.view(shape);
+}
+
+// In [-1, 1).
+at::Tensor uniform(at::IntArrayRef shape, long seed) {
+  return (hashed(shape, seed).to(torch::kDouble) / 2147483648.0 - 1)
+      .to(torch::kFloat);
+}
+
+// Between -bound and bound. A short series over and over: what it would take
+// to hash 50 M weights is seconds.
+void set_weights(at::Tensor param, long seed, double bound) {
+  const long period = 65521;
+  const long count = param.numel();
+  const at::Tensor series = uniform({period}, seed) * bound;
+  param.copy_(
+      series.repeat({count / period + 1}).slice(0, 0, count).view_as(param));
+}
+
+void set_weights(nn::Module& module) {
+  const torch::NoGradGuard no_grad;
+  long seed = 0;
+  for (const auto& item : module.named_parameters()) {
+    at::Tensor param = item.value();
+    ++seed;
+    if (param.dim() > 1) {
+      const double inputs = static_cast<double>(param[0].numel());
+      set_weights(param, seed, 1 / std::sqrt(inputs));
+    } else if (item.key().ends_with("bias")) {
+      param.zero_();
+    }
+  }
+}
+
+nn::Sequential make_mlp() {
+  const long width = 4096;
+  return nn::Sequential(
+      nn::Linear(width, width),
+      nn::ReLU(),
+      nn::Linear(width, width),
+      nn::ReLU(),
+      nn::Linear(width, width),
+      nn::ReLU(),
+      nn::Linear(width, 10));
+}
+
+class Training {
+ public:
+  virtual ~Training() = default;
+  virtual double step() = 0; // gives the loss
+};
+
+template <typename Net>
+class TrainingOf final : public Training {
+ public:
+  TrainingOf(Net net, at::Tensor input, at::Tensor target)
+      : net_(prepared(std::move(net))),
+        model_(net_),
+        optimizer_(net_->parameters(), optim::AdamOptions(1e-4)),
+        input_(std::move(input)),
+        target_(std::move(target)) {}
+
+  double step() override {
+    model_.zero_grad();
+    const at::Tensor scores = model_(input_);
+    const at::Tensor loss = nn::functional::cross_entropy(
+        scores.flatten(0, scores.dim() - 2), target_);
+    loss.backward();
+    optimizer_.step();
+    return loss.template item<double>();
+  }
+
+ private:
+  static Net prepared(Net net) {
+    set_weights(*net);
+    return net;
+  }
+
+  Net net_;
+  DataParallel<Net> model_;
+  optim::Adam optimizer_;
+  at::Tensor input_;
+  at::Tensor target_;
+};
+
+template <typename Net>
+std::unique_ptr<Training> training_of(
+    Net net, at::Tensor input, at::Tensor target) {
+  return std::make_unique<TrainingOf<Net>>(
+      std::move(net), std::move(input), std::move(target));
+}
+
+std::unique_ptr<Training> make_training(const std::string& what, long times) {
+  const long seed = 1000 + get_rank();
+  if (what == "gpt") {
+    const at::Tensor text = hashed({4 * times, 129}, seed).remainder(256);
+    return training_of(
+        Gpt(GptOptions{.context = 128, .width = 320, .layers = 8, .heads = 5}),
+        text.slice(1, 0, 128).contiguous(),
+        text.slice(1, 1).flatten());
+  }
+  const long batch = 64 * times;
+  const at::Tensor kinds = hashed({batch}, seed + 500).remainder(10);
+  if (what == "cnn") {
+    return training_of(make_net(), uniform({batch, 1, 28, 28}, seed), kinds);
+  }
+  ARGOSY_CHECK(what == "mlp", "[bench] ", what, ", expected gpt, cnn or mlp");
+  return training_of(make_mlp(), uniform({batch, 4096}, seed), kinds);
+}
+
+double run(Training& training, long steps) {
+  barrier();
+  const auto began = std::chrono::steady_clock::now();
+  for (long i = 0; i < steps; ++i) {
+    training.step();
+  }
+  const std::chrono::duration<double> took =
+      std::chrono::steady_clock::now() - began;
+  return took.count();
+}
+
+void serve() {
+  const auto world = init_parallel_env();
+  torch::set_num_threads(1);
+  std::cout << std::setprecision(9);
+  std::unique_ptr<Training> training;
+  std::string word;
+  while (std::cin >> word) {
+    long number = 0;
+    if (word == "load") {
+      std::cin >> word >> number;
+      training.reset(); // memory for the next
+      training = make_training(word, number);
+      for (int i = 0; i < 3; ++i) {
+        std::cout << training->step() << " ";
+      }
+    } else {
+      std::cin >> number;
+      std::cout << run(*training, number);
+    }
+    std::cout << std::endl;
+  }
+  training.reset();
+  destroy_process_group();
+}
+
+} // namespace
+} // namespace argosy::bench
+
+int main() {
+  return argosy::record(argosy::bench::serve);
+}

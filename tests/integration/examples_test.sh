@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# usage: examples_test.sh SOURCE_DIR BUILD_DIR
+# Installs Argosy, builds the Fashion-MNIST example against it, and trains for a
+# moment with each way to start ranks: the net must have learnt something.
+set -euo pipefail
+source=$1
+build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r "$source/examples/01_fashion_mnist" "$work/example"
+cd "$work"
+
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+cmake -S example -B built -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build built
+program=$work/built/fashion_mnist
+short="--epochs 1 --steps 80"
+
+# Several lines mean that the ranks did not meet.
+expect_learnt() {
+  local printed
+  # shellcheck disable=SC2086
+  printed=$(timeout 60 "$@" $short)
+  if [ "$(wc -l <<<"$printed")" != 1 ] ||
+    ! awk '{ exit !($5 > 60 && $5 < 100) }' <<<"$printed"; then
+    echo "unexpected output of $*: $printed" >&2
+    exit 1
+  fi
+  echo "$1 ${2:-}: $printed"
+}
+export OMP_NUM_THREADS=1
+expect_learnt "$work/prefix/bin/argosy" run -n 2 "$program"
+expect_learnt mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 "$program"
+expect_learnt torchrun --no_python --nproc_per_node 2 "$program"
+expect_learnt "$program" --threads 2
+expect_learnt "$program"
