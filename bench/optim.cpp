@@ -65,14 +65,22 @@ double microseconds(const F& f) {
   return passed.count() / calls;
 }
 
-// Bytes per second of copying from memory to memory with all threads: the
-// limit of a step, together with the bytes that it reads and writes.
-double copied_per_second() {
-  const at::Tensor from = torch::ones({16 << 20});
-  at::Tensor to = torch::empty_like(from);
-  const double time = microseconds([&] { to.copy_(from); });
-  return 2e6 * static_cast<double>(from.nbytes()) / time;
-}
+// Copies as many bytes as a step reads and writes, from memory to memory: half
+// of them read, half written.
+class Copy {
+ public:
+  explicit Copy(double bytes)
+      : from_(torch::ones({static_cast<std::int64_t>(bytes / 8)})),
+        to_(torch::zeros_like(from_)) {}
+
+  double operator()() {
+    return microseconds([&] { to_.copy_(from_); });
+  }
+
+ private:
+  at::Tensor from_;
+  at::Tensor to_;
+};
 
 // `words` is how many floats a step reads and writes for each element.
 template <typename Ours, typename Theirs, typename Options>
@@ -85,18 +93,19 @@ Row race_optimizer(
   const optim::FlatParameters flat(model.make());
   Ours ours(flat.params(), options);
   Theirs theirs(model.make(), options);
+  const double bytes = words * sizeof(float) * model.numel_of_all();
+  Copy copy(bytes);
   Row row = race(
       str(name, ", ", model.what),
       "us",
       Better::Lower,
       rounds,
       {{"ours", [&] { return microseconds([&] { ours.step(); }); }},
+       {"copy", [&] { return copy(); }},
        {"torch", [&] { return microseconds([&] { theirs.step(); }); }}});
-  const double bytes = words * sizeof(float) * model.numel_of_all();
   row.extra["GB/s"] = 1e-3 * bytes / row.ours;
-  if (model.numel > (1 << 20)) {
-    row.extra["roofline_share"] = 1e6 * bytes / row.ours / copied_per_second();
-  }
+  row.extra["roofline_share"] = row.peers.at("copy") / row.ours;
+  row.peers.erase("copy");
   return row;
 }
 
