@@ -17,7 +17,7 @@ Observer::~Observer() {
   }
 }
 
-void Observer::add(std::shared_ptr<Sink> sink) {
+void Observer::add(const std::shared_ptr<Sink>& sink) {
   ARGOSY_CHECK(sink != nullptr, "[observe.add] the sink is null");
   const std::lock_guard lock(mutex_);
   sinks_.push_back(sink);

@@ -26,7 +26,7 @@ class Observer {
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
-  void add(std::shared_ptr<Sink> sink);
+  void add(const std::shared_ptr<Sink>& sink);
 
   // Does nothing for a sink that is not there, as after it threw.
   void remove(const Sink& sink);
