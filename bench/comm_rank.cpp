@@ -20,6 +20,7 @@
 
 #include "argosy/argosy.h"
 #include "argosy/comm/backend.h"
+#include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/memory_backend.h"
 #include "argosy/comm/store_texts.h"
 #include "bench/comm_timing.h"
@@ -118,7 +119,7 @@ double memory_bandwidth(Backend& backend, int size) {
   std::vector<char> to(bytes, 2);
   // Each call ends when all ranks are done: ranks may share cores.
   const auto copy_together = [&] {
-    std::memcpy(to.data(), from.data(), bytes);
+    comm::copy(to.data(), from.data(), bytes, true); // past the caches
     backend.barrier(later());
   };
   const double seconds = time_calls(bytes, copy_together, copy_together);
