@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "argosy/comm/group.h"
+#include "argosy/comm/ops.h"
 #include "argosy/observe/current.h"
 #include "argosy/world/world.h"
 

@@ -2,13 +2,16 @@
 
 #include <memory>
 
-#include "argosy/comm/ops.h"
 #include "argosy/observe/step_meter.h"
+
+namespace argosy {
+class Group;
+}
 
 namespace argosy::observe {
 
 // One small all_gather in the group.
-Exchange exchange_in(const GroupPtr& group = nullptr);
+Exchange exchange_in(const std::shared_ptr<Group>& group = nullptr);
 
 // A meter of the calling thread's rank that reports all members of the group
 // together. All members must make it, and make the same calls. The exchanges
@@ -17,7 +20,7 @@ Exchange exchange_in(const GroupPtr& group = nullptr);
 // exchange = false, and each rank reports its own numbers.
 std::unique_ptr<StepMeter> make_step_meter(
     StepMeterOptions options = {},
-    const GroupPtr& group = nullptr,
+    const std::shared_ptr<Group>& group = nullptr,
     bool exchange = true);
 
 } // namespace argosy::observe

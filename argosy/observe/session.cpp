@@ -41,7 +41,7 @@ std::string with_rank(const std::string& path, int rank) {
   return result;
 }
 
-Session::Session(Outputs outputs, const GroupPtr& group)
+Session::Session(Outputs outputs, const std::shared_ptr<Group>& group)
     : group_(group ? group : get_group(0)), trace_path_(outputs.trace) {
   const auto world = require_world("observe.session");
   const int rank = world->rank();

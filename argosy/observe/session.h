@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/ops.h"
+namespace argosy {
+class Group;
+}
 
 namespace argosy::observe {
 
@@ -29,7 +31,8 @@ struct Outputs {
 class Session {
  public:
   // Throws SystemError for files that cannot be made.
-  explicit Session(Outputs outputs, const GroupPtr& group = nullptr);
+  explicit Session(
+      Outputs outputs, const std::shared_ptr<Group>& group = nullptr);
 
   // Without finish() there is no trace.
   ~Session();
@@ -43,7 +46,7 @@ class Session {
   void listen(std::shared_ptr<Sink> sink);
   void stop();
 
-  const GroupPtr group_;
+  const std::shared_ptr<Group> group_;
   const std::string trace_path_;
   std::shared_ptr<Observer> observer_;
   std::vector<std::shared_ptr<Sink>> sinks_;

@@ -8,6 +8,7 @@
 
 #include "argosy/comm/codec.h"
 #include "argosy/comm/group.h"
+#include "argosy/comm/ops.h"
 #include "argosy/common/file.h"
 
 namespace argosy::comm {

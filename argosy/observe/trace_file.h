@@ -3,8 +3,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "argosy/comm/ops.h"
 #include "argosy/observe/trace.h"
+
+namespace argosy {
+class Group;
+}
 
 namespace argosy::observe {
 
@@ -15,6 +18,6 @@ namespace argosy::observe {
 void write_trace(
     const std::filesystem::path& path,
     const RankTrace& own,
-    const GroupPtr& group = nullptr);
+    const std::shared_ptr<Group>& group = nullptr);
 
 } // namespace argosy::observe
