@@ -11,6 +11,7 @@
 #include "argosy/comm/message/store_board.h"
 #include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
+#include "argosy/common/sigpipe.h"
 
 namespace argosy::comm {
 
@@ -30,6 +31,7 @@ std::unique_ptr<Backend> make_c10d_gloo_backend(
     int rank,
     int size,
     Deadline deadline) {
+  const WithoutSigpipe guard; // also of the group's threads
   auto options = ::c10d::ProcessGroupGloo::Options::create();
   options->timeout = deadline.remaining(std::chrono::hours(24));
   options->devices.push_back(::c10d::ProcessGroupGloo::createDeviceForHostname(

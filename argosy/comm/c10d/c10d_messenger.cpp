@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/common/sigpipe.h"
 
 namespace argosy::comm {
 
@@ -78,6 +79,7 @@ class C10dMessenger final : public Messenger {
     if (aborted_.exchange(true)) {
       return;
     }
+    const WithoutSigpipe guard;
     constexpr int kNobodysTag = 1 << 30;
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) {
@@ -96,6 +98,7 @@ class C10dMessenger final : public Messenger {
  private:
   template <typename Post>
   static std::unique_ptr<Transfer> post(const Post& act) {
+    const WithoutSigpipe guard;
     try {
       return std::make_unique<C10dTransfer>(act());
     } catch (const std::exception& error) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/common/sigpipe.h"
 
 namespace argosy::comm::gloo {
 
@@ -118,6 +119,7 @@ class GlooMessenger final : public Messenger {
     if (size() == 1 || aborted_.exchange(true)) {
       return;
     }
+    const WithoutSigpipe guard;
     try {
       buffer_of(nullptr, 0)->waitRecv(nullptr, std::chrono::milliseconds(1));
     } catch (const std::exception&) {
@@ -133,6 +135,7 @@ class GlooMessenger final : public Messenger {
 
   template <typename Post>
   static void post(const Post& act) {
+    const WithoutSigpipe guard;
     try {
       act();
     } catch (const ::gloo::Exception& error) {
@@ -152,6 +155,7 @@ std::unique_ptr<Messenger> make_gloo_messenger(
     int size,
     const std::string& address,
     Deadline deadline) {
+  const WithoutSigpipe guard; // also of the device's thread
   try {
     ::gloo::transport::tcp::attr attributes;
     attributes.hostname = address;

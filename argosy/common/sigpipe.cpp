@@ -1,0 +1,40 @@
+#include "argosy/common/sigpipe.h"
+
+#include <ctime>
+
+namespace argosy {
+
+namespace {
+
+sigset_t only_sigpipe() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGPIPE);
+  return set;
+}
+
+bool is_pending() {
+  sigset_t pending;
+  ::sigpending(&pending);
+  return ::sigismember(&pending, SIGPIPE) == 1;
+}
+
+} // namespace
+
+WithoutSigpipe::WithoutSigpipe() {
+  const sigset_t pipe = only_sigpipe();
+  ::pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+  was_pending_ = is_pending();
+}
+
+// A signal that came meanwhile is ours: it must not strike when it is let in.
+WithoutSigpipe::~WithoutSigpipe() {
+  if (!was_pending_ && is_pending()) {
+    const sigset_t pipe = only_sigpipe();
+    const timespec at_once{};
+    ::sigtimedwait(&pipe, nullptr, &at_once);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+} // namespace argosy
