@@ -74,7 +74,7 @@ void Adagrad::update_sparse(
     const torch::optim::OptimizerOptions& options, Entry& entry) {
   auto& state = entry.state_as<State>();
   state.step(state.step() + 1);
-  const at::Tensor grad = entry.grad.coalesce();
+  const at::Tensor grad = entry.grad->coalesce();
   const at::Tensor values = grad._values() * grad_scale();
   const auto like_grad = [&](const at::Tensor& with) {
     return at::sparse_coo_tensor(grad._indices(), with, grad.sizes());
@@ -82,7 +82,7 @@ void Adagrad::update_sparse(
   state.sum().add_(like_grad(values * values));
   const at::Tensor sums = state.sum().sparse_mask(grad)._values();
   const at::Tensor direction = values / (sums.sqrt() + of(options).eps());
-  entry.param.add_(
+  entry.param->add_(
       like_grad(direction), -decayed_lr(of(options), state.step()));
 }
 

@@ -31,10 +31,11 @@ bool is_sparse(const at::Tensor& grad) {
   return grad.layout() == c10::kSparse;
 }
 
+bool is_ordered_like(const at::Tensor& grad, const at::Tensor& param) {
+  return grad.scalar_type() == param.scalar_type() && same_order(grad, param);
+}
+
 at::Tensor ordered_like(const at::Tensor& grad, const at::Tensor& param) {
-  if (grad.scalar_type() == param.scalar_type() && same_order(grad, param)) {
-    return grad;
-  }
   at::Tensor copy =
       at::empty_strided(param.sizes(), param.strides(), param.options());
   return copy.copy_(grad);
@@ -120,7 +121,7 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
   }
   const auto& params = param_groups_[group].params();
   const std::size_t index = entry.index;
-  auto& state = state_[impl_->key(group, index, entry.param)];
+  auto& state = state_[impl_->key(group, index, *entry.param)];
   if (!state) {
     state = new_state();
     entry.fresh = true;
@@ -128,10 +129,10 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
   entry.state = state.get();
   StateTensors found = tensors_of(*state, options);
   const auto type =
-      entry.param.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
+      entry.param->scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
   const auto settle = [&](at::Tensor& tensor, std::size_t kind) {
     const bool fits = tensor.defined() && tensor.scalar_type() == type &&
-        same_order(tensor, entry.param) && !impl_->adopting;
+        same_order(tensor, *entry.param) && !impl_->adopting;
     if (!fits) {
       at::Tensor placed = impl_->place(params, group, index, kind, type);
       if (tensor.defined()) {
@@ -140,7 +141,7 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
         entry.fresh = true;
         placed.fill_(found.initial);
       } else {
-        placed.copy_(entry.param);
+        placed.copy_(*entry.param);
       }
       tensor = placed;
     }
@@ -166,7 +167,7 @@ Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
       " of group ",
       group,
       ": expected a dense tensor of floats on the CPU");
-  Entry entry{.param = param, .grad = grad, .index = index};
+  Entry entry{.param = &param, .grad = &grad, .index = index};
   if (is_sparse(grad)) {
     check_sparse(of.options());
     ARGOSY_CHECK(
@@ -176,9 +177,12 @@ Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
         ", expected float32 or float64");
     return entry;
   }
-  entry.grad = ordered_like(grad, param);
+  if (!is_ordered_like(grad, param)) {
+    entry.reordered = ordered_like(grad, param);
+  }
   entry.span = span_of(param);
-  entry.span.tile.grad = entry.grad.data_ptr();
+  entry.span.tile.grad =
+      (entry.reordered.defined() ? entry.reordered : grad).data_ptr();
   return entry;
 }
 
@@ -214,14 +218,14 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
   for (std::size_t group = 0; group < entries.size(); ++group) {
     const OptimizerOptions& options = param_groups_[group].options();
     for (Entry& entry : entries[group]) {
-      if (is_sparse(entry.grad)) {
+      if (is_sparse(*entry.grad)) {
         update_sparse(options, entry);
       } else {
-        entry.param.unsafeGetTensorImpl()->bump_version();
+        entry.param->unsafeGetTensorImpl()->bump_version();
       }
     }
     std::erase_if(entries[group], [](const Entry& entry) {
-      return is_sparse(entry.grad);
+      return is_sparse(*entry.grad);
     });
     if (!entries[group].empty()) {
       update(options, entries[group]);

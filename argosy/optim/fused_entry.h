@@ -9,10 +9,12 @@
 
 namespace argosy::optim {
 
-// One parameter in one step.
+// One parameter in one step. Points to what its group and autograd hold, which
+// counting references to would take longer than small updates.
 struct Entry {
-  at::Tensor param;
-  at::Tensor grad;       // dense ones in the order of the parameter
+  const at::Tensor* param = nullptr;
+  const at::Tensor* grad = nullptr;
+  at::Tensor reordered;  // the gradient in the parameter's order, if it was not
   std::size_t index = 0; // in the group
   torch::optim::OptimizerParamState* state = nullptr;
   bool fresh = false; // the state was made for this step

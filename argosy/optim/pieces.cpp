@@ -13,8 +13,8 @@ namespace argosy::optim {
 
 namespace {
 
-// Below this, waking a thread takes longer than the work.
-constexpr std::int64_t kLeastPerThread = 32768;
+// With less, waking threads and waiting for them takes as long as the work.
+constexpr std::int64_t kLeastPerThread = 262144;
 
 } // namespace
 

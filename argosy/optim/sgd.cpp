@@ -70,7 +70,7 @@ void SGD::check_sparse(const torch::optim::OptimizerOptions& options) const {
 
 void SGD::update_sparse(
     const torch::optim::OptimizerOptions& options, Entry& entry) {
-  entry.param.add_(entry.grad, -of(options).lr() * grad_scale());
+  entry.param->add_(*entry.grad, -of(options).lr() * grad_scale());
 }
 
 } // namespace argosy::optim

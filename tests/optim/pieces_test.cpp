@@ -23,7 +23,7 @@ TEST(Pieces, CoverAllSpansInOrder) {
 // Each once, whatever the number of threads and however unequal the pieces.
 TEST(Pieces, AreDoneOnceEach) {
   const int before = at::get_num_threads();
-  const std::vector<Piece> pieces = cut({1, 100000, 7, 40000, 3, 3, 3, 16384});
+  const std::vector<Piece> pieces = cut({1, 700000, 7, 800000, 3, 3, 3, 16384});
   for (const int num_threads : {1, 2, 3, 5}) {
     at::set_num_threads(num_threads);
     std::vector<std::atomic<int>> times(pieces.size());
