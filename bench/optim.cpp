@@ -71,8 +71,8 @@ class Touch {
  public:
   explicit Touch(double bytes) {
     const auto numel = static_cast<std::int64_t>(bytes / 2 / sizeof(float));
-    params_[0] = torch::empty({numel});
-    params_[0].mutable_grad() = torch::ones({numel});
+    params_.push_back(torch::empty({numel}));
+    params_.back().mutable_grad() = torch::ones({numel});
   }
 
   double operator()() const {
