@@ -4,7 +4,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = """common store world launch comm observe fs data mesh dtensor optim
+LAYERS = """common store heap world launch comm observe fs data mesh dtensor optim
 parallel program plan checkpoint rpc ps elastic fleet testing""".split()
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]argosy/([^/">]+)(/?)')
 

@@ -24,6 +24,10 @@ constexpr EnvVariable kTable[] = {
     {"ARGOSY_LOG",
      "warn",
      "least level that is logged: trace, debug, info, warn, error or off"},
+    {"ARGOSY_SHARED_HEAP",
+     "1",
+     "0: large tensors of process ranks stay in private memory, and their "
+     "collectives copy once more"},
     {"ARGOSY_SPAWN",
      "set by spawn()",
      "tells a re-executed program which call of spawn() it is a rank of"},

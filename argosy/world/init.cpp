@@ -11,6 +11,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/common/net.h"
+#include "argosy/heap/allocator.h"
 #include "argosy/world/adopt.h"
 #include "argosy/world/binding.h"
 #include "argosy/world/connect.h"
@@ -72,6 +73,12 @@ LaunchInfo launch_info() {
   return adopt_process().info;
 }
 
+bool wants_shared_heap() {
+  return Environment::of_process()
+      .find_bool("ARGOSY_SHARED_HEAP")
+      .value_or(true);
+}
+
 // The last step of every way in: meet, fill in who is local, bind.
 std::shared_ptr<World> join(
     LaunchInfo info,
@@ -85,6 +92,9 @@ std::shared_ptr<World> join(
     if (!info.knows_local) {
       find_local_ranks(*store, info, deadline);
     }
+  }
+  if (info.local_size > 1 && !thread_binding().launch && wants_shared_heap()) {
+    share_tensor_memory();
   }
   auto world = std::make_shared<World>(
       std::move(info), store, timeout, std::move(companion));

@@ -3,15 +3,21 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "argosy/comm/ops.h"
 #include "argosy/comm/symmetric.h"
 #include "argosy/common/error.h"
+#include "argosy/heap/heap.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 
@@ -24,18 +30,29 @@ at::Tensor numbers(std::int64_t count, int rank) {
   return at::arange(count).remainder(31).add(13 * rank).to(at::kFloat);
 }
 
-// A tensor of this rank with those numbers; `symmetric` says where.
-at::Tensor placed(const at::Tensor& values, bool symmetric) {
-  if (!symmetric) {
-    return values.clone();
+// Where a tensor lies: in symmetric memory, in the heap that others see, or in
+// memory that the user has brought.
+enum class Where { Symmetric, Heap, Private };
+
+at::Tensor empty_in(Where where, const at::Tensor& like) {
+  const std::size_t bytes = std::max<std::size_t>(like.nbytes(), 1);
+  switch (where) {
+    case Where::Symmetric:
+      return symmetric_empty(like.sizes(), like.scalar_type());
+    case Where::Heap:
+      return at::empty_like(like);
+    default:
+      return at::from_blob(
+          std::malloc(bytes), like.sizes(), std::free, like.options());
   }
-  at::Tensor tensor = symmetric_empty(values.sizes(), values.scalar_type());
-  tensor.copy_(values);
-  return tensor;
+}
+
+at::Tensor placed(const at::Tensor& values, Where where) {
+  return empty_in(where, values).copy_(values);
 }
 
 // Every rank asks for the memory; which of them use it is another matter.
-void check_all(const World& world, std::int64_t count, bool mine_symmetric) {
+void check_all(const World& world, std::int64_t count, Where where) {
   const int rank = world.rank();
   const int size = world.size();
   const auto expect =
@@ -43,8 +60,8 @@ void check_all(const World& world, std::int64_t count, bool mine_symmetric) {
         EXPECT_TRUE(at::equal(got, expected)) << op << " of " << count;
       };
   const auto place = [&](const at::Tensor& values) {
-    const at::Tensor shared = placed(values, true);
-    return mine_symmetric ? shared : placed(values, false);
+    const at::Tensor shared = placed(values, Where::Symmetric);
+    return where == Where::Symmetric ? shared : placed(values, where);
   };
   at::Tensor sum = at::zeros({count});
   at::Tensor joined = at::empty({size, count});
@@ -100,7 +117,7 @@ const std::vector<std::int64_t> kCounts = {0, 1, 1000, 100003, 1 << 20};
 TEST(SymmetricThreads, SameResults) {
   testing::run_ranks(3, [](World& world) {
     for (const std::int64_t count : kCounts) {
-      check_all(world, count, true);
+      check_all(world, count, Where::Symmetric);
     }
   });
 }
@@ -108,9 +125,35 @@ TEST(SymmetricThreads, SameResults) {
 TEST(SymmetricProcesses, SameResultsAlsoBesideTensorsThatAreNot) {
   testing::run_process_ranks(3, [](World& world) {
     for (const std::int64_t count : kCounts) {
-      check_all(world, count, true);
-      check_all(world, count, world.rank() == 1);
-      check_all(world, count, world.rank() != 1);
+      check_all(world, count, Where::Symmetric);
+      for (const Where mine : {Where::Symmetric, Where::Heap, Where::Private}) {
+        for (const Where other :
+             {Where::Symmetric, Where::Heap, Where::Private}) {
+          check_all(world, count, world.rank() == 1 ? mine : other);
+        }
+      }
+    }
+  });
+}
+
+TEST(HeapProcesses, OrdinaryTensorsAreInIt) {
+  testing::run_process_ranks(2, [](World&) {
+    const at::Tensor tensor = at::ones({100'000});
+    ASSERT_NE(heap::process_heap(), nullptr);
+    EXPECT_TRUE(heap::process_heap()->contains(tensor.data_ptr()));
+  });
+}
+
+TEST(HeapProcesses, MessagesComeFromIt) {
+  testing::run_process_ranks(2, [](World& world) {
+    for (const Where where : {Where::Heap, Where::Private}) {
+      at::Tensor data = placed(numbers(100'000, world.rank()), where);
+      if (world.rank() == 0) {
+        send(data, 1);
+      } else {
+        recv(data, 0);
+        EXPECT_TRUE(at::equal(data, numbers(100'000, 0)));
+      }
     }
   });
 }

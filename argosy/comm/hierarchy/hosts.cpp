@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "argosy/comm/memory/shared_memory.h"
+#include "argosy/heap/shared_memory.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::hierarchy {
@@ -13,7 +13,7 @@ constexpr std::size_t kProbeBytes = 4096; // a page: just to be mapped
 
 bool can_open(const std::string& description) {
   try {
-    memory::SharedMemory::open(description, kProbeBytes);
+    heap::SharedMemory::open(description, kProbeBytes);
     return true;
   } catch (const SystemError&) {
     return false;
@@ -80,7 +80,7 @@ Hosts partition(const std::vector<std::vector<int>>& sees) {
 }
 
 Hosts find_hosts(int rank, int /*size*/, const GatherTexts& gather_texts) {
-  const auto own = memory::SharedMemory::create(kProbeBytes);
+  const auto own = heap::SharedMemory::create(kProbeBytes);
   std::string visible;
   const auto descriptions = gather_texts(own.description());
   for (std::size_t peer = 0; peer < descriptions.size(); ++peer) {

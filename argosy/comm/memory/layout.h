@@ -32,6 +32,8 @@ enum class Reach : std::uint8_t {
 // Where a buffer lies, for peers: an address of its owner, or a segment and an
 // offset in symmetric memory.
 using Place = std::uint64_t;
+// Of a place that is seen: it is an address in the owner's heap.
+constexpr Place kInHeap = Place{1} << 63;
 
 // What a rank is about to do. All ranks of a group must do the same, in the
 // same order; each compares its record with everybody's.

@@ -11,6 +11,7 @@
 #include "argosy/comm/op_kind.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/heap/heap.h"
 
 namespace argosy::comm::memory {
 
@@ -64,6 +65,10 @@ std::string describe(const OpRecord& record) {
 Peers::Peers(PeersSetup setup)
     : setup_(std::move(setup)),
       policy_(WaitPolicy::for_ranks(static_cast<int>(setup_.regions.size()))) {}
+
+bool Peers::in_shared_heap(const void* data) const {
+  return !setup_.heaps.empty() && heap::process_heap()->contains(data);
+}
 
 bool Peers::has_failed() const {
   return failure().state.load(std::memory_order_acquire) == Failure::kSet;
@@ -170,6 +175,10 @@ void Peers::fetch(
     int peer, void* to, Place from, std::size_t bytes, const OpRecord& doing) {
   if (one_address_space()) {
     copy(to, reinterpret_cast<const void*>(from), bytes, true);
+    return;
+  }
+  if ((from & kInHeap) != 0) {
+    copy(to, see(peer, from & ~kInHeap), bytes, true);
     return;
   }
   if (!fetch_from(process(peer), to, from, bytes)) {

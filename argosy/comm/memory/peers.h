@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "argosy/comm/memory/layout.h"
 #include "argosy/comm/memory/wait.h"
 #include "argosy/common/deadline.h"
+#include "argosy/heap/heap_view.h"
 
 namespace argosy::comm::memory {
 
@@ -21,6 +23,8 @@ struct PeersSetup {
   bool one_address_space = false;
   // The process of each rank, when all can fetch from all; else empty.
   std::vector<pid_t> processes;
+  // The heap of each rank's process, when all see those of all; else empty.
+  std::vector<std::shared_ptr<const heap::HeapView>> heaps;
   // Whether a rank is known to be dead; asked while waiting.
   std::function<bool(int rank)> is_dead;
 };
@@ -49,6 +53,13 @@ class Peers {
     return one_address_space() || !setup_.processes.empty();
   }
 
+  // Whether a buffer of this rank lies where all ranks see it.
+  bool in_shared_heap(const void* data) const;
+  // Where a buffer in the heap of `peer` lies for this rank.
+  std::byte* see(int peer, Place address) const {
+    return setup_.heaps[static_cast<std::size_t>(peer)]->at(address);
+  }
+
   // At the begin of any operation. Throws when the group has failed.
   void check_usable();
 
@@ -61,7 +72,8 @@ class Peers {
       const OpRecord& doing,
       Deadline deadline);
 
-  // Copy from and to an address of `peer`, which can_fetch() allows.
+  // Copy from and to where `peer` said its buffer is: in its heap, or an
+  // address if can_fetch().
   void fetch(
       int peer, void* to, Place from, std::size_t bytes, const OpRecord& doing);
   void store(

@@ -67,7 +67,9 @@ void Pipes::send(
   peers_.check_usable();
   const OpRecord doing = record(OpKind::Send, count, dtype, peer);
   const std::size_t bytes = count * size_of(dtype);
-  const bool by_place = bytes > kSlotBytes && peers_.can_fetch();
+  const Place in_heap = peers_.in_shared_heap(data) ? kInHeap : 0;
+  const bool by_place =
+      bytes > kSlotBytes && (in_heap != 0 || peers_.can_fetch());
   for (std::size_t done = 0; done < bytes || done == 0; done += kSlotBytes) {
     Slot& slot = await_free(peer, doing, deadline);
     if (done == 0) {
@@ -75,7 +77,7 @@ void Pipes::send(
           count,
           static_cast<std::uint8_t>(dtype),
           by_place,
-          reinterpret_cast<Place>(data)};
+          in_heap | reinterpret_cast<Place>(data)};
     }
     if (!by_place && bytes > 0) {
       std::memcpy(slot.data, at(data, done), chunk(bytes, done));

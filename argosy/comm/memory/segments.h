@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "argosy/comm/memory/layout.h"
-#include "argosy/comm/memory/shared_memory.h"
 #include "argosy/common/deadline.h"
+#include "argosy/heap/shared_memory.h"
 
 namespace argosy::comm::memory {
 
 class Team;
+using heap::SharedMemory;
 
 // Symmetric memory: segments of which each rank of a group owns a part, and
 // which all map. Used by one thread at a time, but parts may be let go of by

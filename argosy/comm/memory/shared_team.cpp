@@ -8,11 +8,17 @@
 #include "argosy/comm/memory/liveness.h"
 #include "argosy/comm/memory/peers.h"
 #include "argosy/comm/memory/pipes.h"
-#include "argosy/comm/memory/shared_memory.h"
 #include "argosy/comm/memory/team.h"
 #include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/heap/heap.h"
+#include "argosy/heap/heap_view.h"
+#include "argosy/heap/shared_memory.h"
 
 namespace argosy::comm::memory {
+
+using heap::HeapView;
+using heap::SharedMemory;
 
 struct SharedTeam::Impl {
   std::vector<SharedMemory> regions; // of all ranks
@@ -64,7 +70,58 @@ std::string map_all(
   return "";
 }
 
-constexpr char kCanFetch[] = "can fetch";
+// What a rank tells of itself: its region and, if it has one, its heap.
+constexpr char kThen = '|';
+
+std::string introduction(const SharedMemory& region) {
+  const heap::Heap* heap = heap::process_heap();
+  return str(
+      region.description(), kThen, heap == nullptr ? "" : heap->description());
+}
+
+// The heaps of all ranks; empty when one has none, or hides it.
+std::vector<std::shared_ptr<const HeapView>> see_heaps(
+    const std::vector<std::string>& descriptions) {
+  std::vector<std::shared_ptr<const HeapView>> heaps;
+  try {
+    for (const std::string& description : descriptions) {
+      if (description.empty()) {
+        return {};
+      }
+      heaps.push_back(HeapView::open(description));
+    }
+  } catch (const SystemError&) {
+    return {};
+  }
+  return heaps;
+}
+
+// What ranks answer when they have tried; what one cannot do, none does.
+constexpr char kFetches[] = " fetches";
+constexpr char kSees[] = " sees";
+
+struct Abilities {
+  bool fetch = true;
+  bool see = true;
+};
+
+std::string answer(const std::string& problem, Abilities mine) {
+  return problem.empty()
+      ? str("ok", mine.fetch ? kFetches : "", mine.see ? kSees : "")
+      : problem;
+}
+
+Abilities common_abilities(const std::vector<std::string>& answers) {
+  Abilities all;
+  for (const std::string& theirs : answers) {
+    if (!theirs.starts_with("ok")) {
+      throw SystemError(str("[comm.shm] ", theirs));
+    }
+    all.fetch = all.fetch && theirs.find(kFetches) != std::string::npos;
+    all.see = all.see && theirs.find(kSees) != std::string::npos;
+  }
+  return all;
+}
 
 bool can_fetch_from_all(const std::vector<SharedMemory>& regions) {
   return std::all_of(
@@ -92,27 +149,27 @@ SharedTeam::SharedTeam(
     : impl_(new Impl) {
   SharedMemory own = create_region(size);
   let_siblings_fetch();
-  const auto descriptions = gather_texts(own.description());
-  ARGOSY_ASSERT(static_cast<int>(descriptions.size()) == size);
-  const std::string problem =
-      map_all(std::move(own), rank, descriptions, impl_->regions);
-  // All must have mapped our region before its way in closes; and what one
-  // cannot do, all must know.
-  const std::string ability =
-      problem.empty() && may_fetch && can_fetch_from_all(impl_->regions)
-      ? kCanFetch
-      : "";
-  bool all_fetch = true;
-  for (const std::string& theirs :
-       gather_texts(problem.empty() ? ability : problem)) {
-    if (!theirs.empty() && theirs != kCanFetch) {
-      throw SystemError(str("[comm.shm] ", theirs));
-    }
-    all_fetch = all_fetch && theirs == kCanFetch;
+  std::vector<std::string> regions;
+  std::vector<std::string> heaps;
+  for (const std::string& theirs : gather_texts(introduction(own))) {
+    const auto parts = split(theirs, kThen);
+    regions.push_back(parts[0]);
+    heaps.push_back(parts[1]);
   }
+  ARGOSY_ASSERT(static_cast<int>(regions.size()) == size);
+  const std::string problem =
+      map_all(std::move(own), rank, regions, impl_->regions);
+  PeersSetup setup;
+  Abilities mine{.fetch = false, .see = false};
+  if (problem.empty()) {
+    setup.heaps = see_heaps(heaps);
+    mine.see = !setup.heaps.empty();
+    mine.fetch = may_fetch && can_fetch_from_all(impl_->regions);
+  }
+  // All must have mapped our region before its way in closes.
+  const Abilities all = common_abilities(gather_texts(answer(problem, mine)));
   impl_->regions[static_cast<std::size_t>(rank)].close_way_in();
   impl_->liveness.emplace(watched_processes(impl_->regions));
-  PeersSetup setup;
   setup.name = std::move(name);
   setup.rank = rank;
   setup.one_address_space = std::all_of(
@@ -121,9 +178,12 @@ SharedTeam::SharedTeam(
       [](const SharedMemory& region) { return region.same_process(); });
   for (const SharedMemory& region : impl_->regions) {
     setup.regions.push_back(&region_in(region));
-    if (all_fetch) {
+    if (all.fetch) {
       setup.processes.push_back(region.owner());
     }
+  }
+  if (!all.see) {
+    setup.heaps.clear();
   }
   setup.is_dead = [this](int peer) { return impl_->liveness->is_dead(peer); };
   impl_->peers.emplace(std::move(setup));

@@ -57,22 +57,28 @@ Reach Team::least_reach() const {
 }
 
 Reach Team::reach_of(const void* data) const {
-  if (peers_.one_address_space() || segments_.find(data)) {
+  if (peers_.one_address_space() || peers_.in_shared_heap(data) ||
+      segments_.find(data)) {
     return Reach::Seen;
   }
   return peers_.can_fetch() ? Reach::Fetched : Reach::Hidden;
 }
 
 Place Team::place_of(const void* data, Reach reach) const {
-  if (reach == Reach::Seen && !peers_.one_address_space()) {
-    return segments_.find(data).value_or(0);
+  const auto address = reinterpret_cast<Place>(data);
+  if (reach != Reach::Seen || peers_.one_address_space()) {
+    return address;
   }
-  return reinterpret_cast<Place>(data);
+  return peers_.in_shared_heap(data) ? kInHeap | address
+                                     : segments_.find(data).value_or(0);
 }
 
 std::byte* Team::see(int rank, Place place) const {
-  return peers_.one_address_space() ? reinterpret_cast<std::byte*>(place)
-                                    : segments_.see(rank, place);
+  if (peers_.one_address_space()) {
+    return reinterpret_cast<std::byte*>(place);
+  }
+  return (place & kInHeap) != 0 ? peers_.see(rank, place & ~kInHeap)
+                                : segments_.see(rank, place);
 }
 
 void Team::fetch(int peer, void* to, Place from, std::size_t bytes) {

@@ -1,4 +1,4 @@
-#include "argosy/comm/memory/shared_memory.h"
+#include "argosy/heap/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
 
-namespace argosy::comm::memory {
+namespace argosy::heap {
 
 namespace {
 
@@ -22,7 +22,7 @@ std::shared_ptr<std::byte> map_memory(int fd, std::size_t bytes) {
   void* memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) {
-    throw SystemError(with_errno("[comm.shm] mmap"));
+    throw SystemError(with_errno("[heap] mmap"));
   }
   // Where the administrator lets shared memory have huge pages.
   ::madvise(memory, bytes, MADV_HUGEPAGE);
@@ -86,7 +86,7 @@ SharedMemory SharedMemory::create(std::size_t bytes) {
   SharedMemory made;
   made.fd_ = ::memfd_create(region_name(own_process()).c_str(), MFD_CLOEXEC);
   if (made.fd_ < 0 || ::ftruncate(made.fd_, static_cast<off_t>(bytes)) != 0) {
-    throw SystemError(with_errno("[comm.shm] memfd"));
+    throw SystemError(with_errno("[heap] memfd"));
   }
   made.memory_ = map_memory(made.fd_, bytes);
   made.owner_ = ::getpid();
@@ -113,17 +113,17 @@ SharedMemory SharedMemory::open(
   }
   const std::string boot = split(words[2], '/')[0];
   if (boot != split(own_process(), '/')[0]) {
-    throw SystemError("[comm.shm] the other rank is on another host");
+    throw SystemError("[heap] the other rank is on another host");
   }
   const std::string path = str("/proc/", words[0], "/fd/", words[1]);
   std::error_code ignored;
   const auto shown = std::filesystem::read_symlink(path, ignored).string();
   if (shown.find(region_name(words[2])) == std::string::npos) {
-    throw SystemError(str("[comm.shm] ", path, " is not the other rank's"));
+    throw SystemError(str("[heap] ", path, " is not the other rank's"));
   }
   opened.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (opened.fd_ < 0) {
-    throw SystemError(with_errno(str("[comm.shm] ", path)));
+    throw SystemError(with_errno(str("[heap] ", path)));
   }
   opened.memory_ = map_memory(opened.fd_, bytes);
   opened.close_way_in();
@@ -151,4 +151,4 @@ bool SharedMemory::same_process() const {
   return process_ == own_process();
 }
 
-} // namespace argosy::comm::memory
+} // namespace argosy::heap

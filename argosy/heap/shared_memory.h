@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-namespace argosy::comm::memory {
+namespace argosy::heap {
 
 // Memory without a name (memfd): nothing of it is left when the
 // last process that maps it is gone, however it went.
@@ -49,4 +49,4 @@ class SharedMemory {
 // Tells processes apart, also those of other hosts and namespaces.
 const std::string& own_process();
 
-} // namespace argosy::comm::memory
+} // namespace argosy::heap
