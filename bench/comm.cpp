@@ -119,7 +119,7 @@ Row row_of(
               ranks,
               who == "threads" ? " threads, " : " ranks, ",
               size_text(c.bytes),
-              memory == "symmetric" ? ", symmetric" : ""),
+              memory == "private" ? "" : str(", ", memory)),
       .unit = "GB/s",
       .better = Better::Higher,
       .ours = factor / best.at(who)};
@@ -174,6 +174,7 @@ void race_ranks(
   }
   for (const CommCase& c : parse_cases(cases)) {
     report.add(row_of(c, ranks, times, "ours", "private"));
+    report.add(row_of(c, ranks, times, "brought", "brought"));
     report.add(row_of(c, ranks, times, "symmetric", "symmetric"));
     report.add(row_of(c, ranks, times, "threads", "private"));
   }

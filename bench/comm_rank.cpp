@@ -1,7 +1,8 @@
 // The ranks of bench/comm: time our collectives and Gloo's in turn, and the
-// memory itself. As processes, on private and on symmetric memory; with
-// "threads" and a number before the cases, as threads; with "overlap", a
-// computation beside an all_reduce.
+// memory itself. As processes, on private memory (what tensors lie in), on
+// memory that the user has brought, and on symmetric memory; with "threads" and
+// a number before the cases, as threads; with "overlap", a computation beside
+// an all_reduce.
 
 // In this order: clang 14 wants IValue complete before tensors.
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -14,6 +15,7 @@
 #include <ATen/ops/ones.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -45,6 +47,21 @@ struct Buffers {
 Buffers private_buffers(std::size_t bytes) {
   const auto count = static_cast<long>(bytes / sizeof(float));
   return {at::ones({count}), at::ones({count})};
+}
+
+// Memory that the user has brought: others do not see it.
+Buffers brought_buffers(std::size_t bytes) {
+  const auto tensor = [&] {
+    return at::from_blob(
+        std::malloc(bytes),
+        {static_cast<long>(bytes / sizeof(float))},
+        std::free,
+        at::TensorOptions().dtype(at::kFloat));
+  };
+  Buffers buffers{tensor(), tensor()};
+  buffers.in.fill_(1);
+  buffers.out.fill_(1);
+  return buffers;
 }
 
 Buffers symmetric_buffers(Backend& backend, std::size_t bytes) {
@@ -198,6 +215,8 @@ void run_processes(const std::string& cases) {
       time(
           "gloo", c, [&] { run_gloo(gloo, c, plain); }, 100);
     }
+    const Buffers brought = brought_buffers(c.bytes + 256);
+    time("brought", c, our_call(*backend, world->size(), c, brought), 2000);
     const Buffers shared = symmetric_buffers(*backend, c.bytes + 256);
     time("symmetric", c, our_call(*backend, world->size(), c, shared), 2000);
   }
@@ -220,11 +239,20 @@ double time_matmul(const std::function<void()>& beside) {
   return seconds;
 }
 
-// The all_reduces are as many on all ranks, and last longer than the matmuls.
+// One all_reduce after the other, asynchronous, until all ranks have set
+// `stop`; the last element says so.
+void reduce_until(const std::atomic<bool>& stop) {
+  at::Tensor data = at::ones({(std::int64_t{64} << 20) / 4});
+  float& all_stop = data.data_ptr<float>()[data.numel() - 1];
+  for (all_stop = 0; all_stop == 0;) {
+    all_stop = stop ? 1 : 0;
+    all_reduce(data, ReduceOp::MIN, nullptr, false)->wait();
+  }
+}
+
 void run_overlap() {
   at::set_num_threads(1);
   const auto world = init_parallel_env();
-  const at::Tensor data = at::ones({(std::int64_t{64} << 20) / 4});
   const std::vector<char> from(std::size_t{64} << 20, 1);
   std::vector<char> to(from.size());
   const auto print = [&](const char* what, double seconds) {
@@ -234,14 +262,14 @@ void run_overlap() {
   };
   print("alone", time_matmul(nullptr));
   barrier();
-  std::vector<WorkPtr> works;
-  for (int i = 0; i < 100; ++i) {
-    works.push_back(all_reduce(data, ReduceOp::MAX, nullptr, false));
-  }
+  std::atomic<bool> stop{false};
+  std::thread reducing([&] {
+    const WorldScope scope(world);
+    reduce_until(stop);
+  });
   print("all_reduce", time_matmul(nullptr));
-  for (const WorkPtr& work : works) {
-    work->wait();
-  }
+  stop = true;
+  reducing.join();
   barrier();
   print("copies", time_matmul([&] {
           std::memcpy(to.data(), from.data(), from.size());

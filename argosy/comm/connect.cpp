@@ -12,6 +12,7 @@
 #include "argosy/comm/gloo/gloo_backend.h"
 #include "argosy/comm/hierarchy/connect_hosts.h"
 #include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/message/messenger.h"
 #include "argosy/comm/patient_store.h"
 #include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
@@ -54,12 +55,12 @@ BackendPtr connect_c10d(const Members& members) {
 
 // Shared memory where the members can really see each other's; all of them come
 // to the same answer.
-BackendPtr connect_best(const Members& members) {
+BackendPtr connect_best(const Members& members, const MakeNetwork& network) {
   try {
     return connect_memory(members);
   } catch (const SystemError& error) {
     log::info("[comm.connect] group ", members.group, ": ", error.what());
-    return hierarchy::connect_hosts(members);
+    return hierarchy::connect_hosts(members, network);
   }
 }
 
@@ -77,7 +78,6 @@ class Registry {
  public:
   Registry() {
     makers_ = {
-        {"auto", connect_best},
         {"inproc", connect_threads},
         {"shm", connect_memory},
         {"gloo", gloo::make_gloo_backend},
@@ -93,15 +93,25 @@ class Registry {
         "\"");
   }
 
+  void set_network(MakeNetwork make_network) {
+    const std::lock_guard lock(mutex_);
+    network_ = std::move(make_network);
+  }
+
   MakeBackend find(const std::string& name) const {
     const std::lock_guard lock(mutex_);
+    if (name == "auto") {
+      return [network = network_](const Members& members) {
+        return connect_best(members, network);
+      };
+    }
     const auto found = makers_.find(name);
     return found == makers_.end() ? nullptr : found->second;
   }
 
   std::vector<std::string> names() const {
     const std::lock_guard lock(mutex_);
-    std::vector<std::string> names;
+    std::vector<std::string> names = {"auto"};
     for (const auto& [name, maker] : makers_) {
       names.push_back(name);
     }
@@ -111,6 +121,7 @@ class Registry {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, MakeBackend> makers_; // guarded by mutex_
+  MakeNetwork network_ = gloo::connect_gloo;  // guarded by mutex_
 };
 
 std::shared_ptr<Registry> registry_of(World& world) {
@@ -120,12 +131,18 @@ std::shared_ptr<Registry> registry_of(World& world) {
 } // namespace
 
 BackendPtr connect_auto(const Members& members) {
-  return patiently(connect_best)(members);
+  return patiently([](const Members& patient) {
+    return connect_best(patient, gloo::connect_gloo);
+  })(members);
 }
 
 void register_backend(
     World& world, const std::string& name, MakeBackend make_backend) {
   registry_of(world)->add(name, std::move(make_backend));
+}
+
+void set_network(World& world, MakeNetwork make_network) {
+  registry_of(world)->set_network(std::move(make_network));
 }
 
 std::vector<std::string> backend_names(World& world) {

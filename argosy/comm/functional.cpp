@@ -1,5 +1,8 @@
 #include "argosy/comm/functional.h"
 
+// First: clang 14 wants IValue complete before tensors.
+#include <ATen/core/ivalue.h>
+
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 

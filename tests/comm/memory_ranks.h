@@ -35,7 +35,7 @@ inline std::unique_ptr<Backend> make_backend(
       world.rank(),
       world.size(),
       gather_through(world.store(), name, world.rank(), world.size()),
-      may_fetch);
+      {.may_fetch = may_fetch});
 }
 
 // Small integers that differ by rank and place: their sums are exact in all

@@ -104,6 +104,23 @@ void case_adopted() {
   check_sums(new_group({}, "mpi"));
 }
 
+// Ranks that do not all see each other's memory, as on several hosts.
+void case_hosts() {
+  const auto world = mpi::init_parallel_env(MPI_COMM_WORLD);
+  const auto group = get_group();
+  check_sums(group);
+  ARGOSY_CHECK(get_backend(group) == "auto:shm+mpi", get_backend(group));
+  const int n = world->size();
+  const at::Tensor mine = torch::full({2}, world->rank());
+  at::Tensor all = torch::empty({n, 2}, torch::kLong);
+  all_gather(all, mine, group);
+  at::Tensor swapped = torch::empty({n}, torch::kLong);
+  alltoall_single(swapped, torch::full({n}, world->rank()));
+  const at::Tensor ranks = torch::arange(n);
+  ARGOSY_CHECK(torch::equal(all.select(1, 1), ranks), all);
+  ARGOSY_CHECK(torch::equal(swapped, ranks), swapped);
+}
+
 // The communicator keeps its own messages while ours go.
 void case_beside() {
   const auto world = mpi::init_parallel_env(MPI_COMM_WORLD);
@@ -193,6 +210,7 @@ int main(int argc, char** argv) {
        {"order", with_world(case_order)},
        {"adopted", with_world(case_adopted)},
        {"beside", with_world(case_beside)},
+       {"hosts", with_world(case_hosts)},
        {"abort", with_world(case_abort)},
        {"timeout", with_world(case_timeout)},
        {"finalize", with_world(case_finalize)},

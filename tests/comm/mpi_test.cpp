@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -148,6 +149,22 @@ TEST_P(MpiGroups, FailAloneAndWithMpi) {
   expect_good(3, kGroups, "abort,timeout,finalize multiple");
 }
 
+TEST_P(MpiGroups, OfSeveralHostsShareMemoryWithinEach) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "namespaces are root's";
+  }
+  const Mpi& mpi = GetParam();
+  const CommandResult result = run_command(
+      str(ARGOSY_SOURCE_DIR "/tests/comm/mpi_hosts.sh ",
+          kGroups,
+          "_",
+          mpi.name,
+          " ",
+          mpi.run));
+  EXPECT_TRUE(result.status.success()) << result.status.text() << "\n"
+                                       << result.output;
+}
+
 TEST_P(MpiGroups, OfADeadRankEndTheJob) {
   expect_job_ends(kGroups);
 }
@@ -160,7 +177,9 @@ INSTANTIATE_TEST_SUITE_P(Mpis, MpiBackends, kMpis, kMpiName);
 TEST_P(MpiBackends, DoAsTheOthers) {
   for (const int num_ranks : {2, 3, 4}) {
     const CommandResult result =
-        run(num_ranks, ARGOSY_MPI_BACKENDS, "--gtest_filter=-*Processes*");
+        run(num_ranks,
+            ARGOSY_MPI_BACKENDS,
+            "--gtest_filter=-*Processes* --gtest_brief=0");
     EXPECT_TRUE(result.status.success()) << result.output;
     EXPECT_THAT(
         result.output,

@@ -5,10 +5,10 @@
 
 #include <utility>
 
-#include "argosy/comm/gloo/gloo_backend.h"
 #include "argosy/comm/hierarchy/hierarchical_backend.h"
 #include "argosy/comm/hierarchy/hosts.h"
 #include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/message/message_backend.h"
 #include "argosy/comm/message/store_board.h"
 #include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
@@ -25,28 +25,32 @@ std::unique_ptr<Backend> connect_own_host(
   const int place = hosts.place_of(members.rank);
   const int size = static_cast<int>(ranks.size());
   return memory::make_memory_backend(
-      str(members.group, " (of ranks ", ranges_text(ranks), ")"),
+      members.group,
       place,
       size,
-      gather_through(members.store, str("host/", host), place, size));
+      gather_through(members.store, str("host/", host), place, size),
+      {.numbers = ranks});
 }
 
 } // namespace
 
-std::unique_ptr<Backend> connect_hosts(const Members& members) {
+std::unique_ptr<Backend> connect_hosts(
+    const Members& members, const MakeNetwork& network) {
   Hosts hosts = find_hosts(
       members.rank,
-      members.size(),
       gather_through(members.store, "hosts", members.rank, members.size()));
   if (hosts.size() == members.size()) {
-    return gloo::make_gloo_backend(members);
+    return message::make_message_backend(
+        members.group,
+        network(members),
+        message::make_store_board(members.store));
   }
   auto own_host = connect_own_host(members, hosts);
   return make_hierarchical_backend(
       {.group = members.group,
        .hosts = std::move(hosts),
        .host = std::move(own_host),
-       .network = gloo::connect_gloo(members),
+       .network = network(members),
        .board = message::make_store_board(members.store)});
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "argosy/heap/shared_memory.h"
 #include "argosy/common/error.h"
+#include "argosy/heap/shared_memory.h"
 
 namespace argosy::comm::hierarchy {
 
@@ -79,7 +79,7 @@ Hosts partition(const std::vector<std::vector<int>>& sees) {
   return hosts;
 }
 
-Hosts find_hosts(int rank, int /*size*/, const GatherTexts& gather_texts) {
+Hosts find_hosts(int rank, const GatherTexts& gather_texts) {
   const auto own = heap::SharedMemory::create(kProbeBytes);
   std::string visible;
   const auto descriptions = gather_texts(own.description());

@@ -26,6 +26,6 @@ struct Hosts {
 Hosts partition(const std::vector<std::vector<int>>& sees);
 
 // Finds the hosts by trying. All members call it and come to the same answer.
-Hosts find_hosts(int rank, int size, const GatherTexts& gather_texts);
+Hosts find_hosts(int rank, const GatherTexts& gather_texts);
 
 } // namespace argosy::comm::hierarchy

@@ -155,11 +155,11 @@ class Exchange {
         if (sent != expected) {
           team_.disagree(
               str("rank ",
-                  from,
+                  team_.peers().number(from),
                   " sends ",
                   sent,
                   " elements to rank ",
-                  to,
+                  team_.peers().number(to),
                   ", which expects ",
                   expected));
         }

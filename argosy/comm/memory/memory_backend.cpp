@@ -18,8 +18,8 @@ class MemoryBackend final : public Backend {
       int rank,
       int size,
       const GatherTexts& gather_texts,
-      bool may_fetch)
-      : shared_(std::move(group_name), rank, size, gather_texts, may_fetch) {}
+      const MemoryOptions& options)
+      : shared_(std::move(group_name), rank, size, gather_texts, options) {}
 
   std::string name() const override {
     return shared_.peers().one_address_space() ? "inproc" : "shm";
@@ -147,9 +147,9 @@ std::unique_ptr<Backend> make_memory_backend(
     int rank,
     int size,
     const GatherTexts& gather_texts,
-    bool may_fetch) {
+    const MemoryOptions& options) {
   return std::make_unique<MemoryBackend>(
-      std::move(group_name), rank, size, gather_texts, may_fetch);
+      std::move(group_name), rank, size, gather_texts, options);
 }
 
 } // namespace argosy::comm::memory

@@ -10,13 +10,12 @@ namespace argosy::comm::memory {
 
 // A backend for ranks that can see each other's memory: "inproc" when all are
 // threads of one process, "shm" otherwise. All members must call it. Throws
-// SystemError, on all of them, when some memory cannot be seen. Without
-// `may_fetch` of all of them, processes use windows alone.
+// SystemError, on all of them, when some memory cannot be seen.
 std::unique_ptr<Backend> make_memory_backend(
     std::string group_name,
     int rank,
     int size,
     const GatherTexts& gather_texts,
-    bool may_fetch = true);
+    const MemoryOptions& options = {});
 
 } // namespace argosy::comm::memory

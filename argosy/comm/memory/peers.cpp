@@ -121,7 +121,7 @@ void Peers::await(
     fail(
         FailureKind::Timeout,
         str(tag(doing),
-            peer < 0 ? "no rank" : str("rank ", culprit(peer)),
+            peer < 0 ? "no rank" : str("rank ", number(culprit(peer))),
             " of group ",
             name(),
             peer < 0 ? " came to " : " did not come to ",
@@ -157,7 +157,7 @@ void Peers::throw_lost(int peer, const OpRecord& doing) {
   std::vector<int> dead;
   for (int any = 0; any < size(); ++any) {
     if (any == peer || is_lost(any)) {
-      dead.push_back(any);
+      dead.push_back(number(any));
     }
   }
   fail(
@@ -205,7 +205,7 @@ void Peers::throw_unreachable(int peer, const OpRecord& doing) {
   // A process that ends loses its memory first.
   const bool gone = errno == ESRCH;
   const std::string reason =
-      with_errno(str("memory of rank ", peer, " cannot be reached"));
+      with_errno(str("memory of rank ", number(peer), " cannot be reached"));
   if (gone || has_failed() || is_lost(peer)) {
     throw_lost(peer, doing);
   }
@@ -243,7 +243,7 @@ void Peers::abort(const std::string& reason) {
       str("[comm] group ",
           name(),
           " was aborted by rank ",
-          rank(),
+          number(rank()),
           ": ",
           reason));
 }

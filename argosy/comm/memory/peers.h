@@ -18,6 +18,7 @@ namespace argosy::comm::memory {
 struct PeersSetup {
   std::string name; // of the group, for messages
   int rank = 0;
+  std::vector<int> numbers;     // of the ranks in messages; empty: from 0
   std::vector<Region*> regions; // of all ranks, as this rank sees them
   // Whether the addresses of one rank mean the same to the others: threads.
   bool one_address_space = false;
@@ -42,6 +43,12 @@ class Peers {
   int rank() const { return setup_.rank; }
   int size() const { return static_cast<int>(setup_.regions.size()); }
   const std::string& name() const { return setup_.name; }
+  // What messages call a rank.
+  int number(int rank) const {
+    return setup_.numbers.empty()
+        ? rank
+        : setup_.numbers[static_cast<std::size_t>(rank)];
+  }
   Region& region(int rank) const {
     return *setup_.regions[static_cast<std::size_t>(rank)];
   }

@@ -109,11 +109,11 @@ void Pipes::check_header(
       str("[comm.recv] ranks of group ",
           peers_.name(),
           " disagree about a message: rank ",
-          peer,
+          peers_.number(peer),
           " calls ",
           describe(sent),
           ", rank ",
-          peers_.rank(),
+          peers_.number(peers_.rank()),
           " calls ",
           describe(expected)));
 }

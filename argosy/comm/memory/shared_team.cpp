@@ -145,7 +145,7 @@ SharedTeam::SharedTeam(
     int rank,
     int size,
     const GatherTexts& gather_texts,
-    bool may_fetch)
+    const MemoryOptions& options)
     : impl_(new Impl) {
   SharedMemory own = create_region(size);
   let_siblings_fetch();
@@ -164,7 +164,7 @@ SharedTeam::SharedTeam(
   if (problem.empty()) {
     setup.heaps = see_heaps(heaps);
     mine.see = !setup.heaps.empty();
-    mine.fetch = may_fetch && can_fetch_from_all(impl_->regions);
+    mine.fetch = options.may_fetch && can_fetch_from_all(impl_->regions);
   }
   // All must have mapped our region before its way in closes.
   const Abilities all = common_abilities(gather_texts(answer(problem, mine)));
@@ -172,6 +172,7 @@ SharedTeam::SharedTeam(
   impl_->liveness.emplace(watched_processes(impl_->regions));
   setup.name = std::move(name);
   setup.rank = rank;
+  setup.numbers = options.numbers;
   setup.one_address_space = std::all_of(
       impl_->regions.begin(),
       impl_->regions.end(),

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "argosy/comm/texts.h"
 
@@ -11,19 +12,25 @@ class Peers;
 class Pipes;
 class Team;
 
+struct MemoryOptions {
+  // Processes fetch from each other's buffers if all of them may and can.
+  bool may_fetch = true;
+  // What messages call the ranks; empty: from 0.
+  std::vector<int> numbers;
+};
+
 // A team together with the memory it works on.
 class SharedTeam {
  public:
   // All ranks must call it; they may be threads of one process, processes of
   // one host, or a mixture. Throws SystemError, on all ranks, when one of them
-  // cannot map the memory of another. Processes fetch from each other's buffers
-  // if all of them may and can.
+  // cannot map the memory of another.
   SharedTeam(
       std::string name,
       int rank,
       int size,
       const GatherTexts& gather_texts,
-      bool may_fetch = true);
+      const MemoryOptions& options = {});
   ~SharedTeam();
   SharedTeam(const SharedTeam&) = delete;
   SharedTeam& operator=(const SharedTeam&) = delete;

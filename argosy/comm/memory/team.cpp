@@ -37,11 +37,11 @@ void Team::enter(OpRecord record, Deadline deadline) {
     if (!same_operation(record, record_of(peer))) {
       disagree(
           str("rank ",
-              rank(),
+              peers_.number(rank()),
               " calls ",
               describe(record),
               ", rank ",
-              peer,
+              peers_.number(peer),
               " calls ",
               describe(record_of(peer))));
     }

@@ -38,20 +38,19 @@ std::uint64_t agree_on_channel(
 } // namespace
 
 void register_messengers(World& world, MakeMessenger make_messenger) {
-  register_backend(
-      world,
-      "mpi",
+  const MakeNetwork network =
       [world_store = world.store(),
        make = std::move(make_messenger)](const Members& members) {
-        const auto store =
-            c10::make_intrusive<c10d::PrefixStore>("mpi", members.store);
-        const std::uint64_t channel =
-            agree_on_channel(*world_store, *store, members);
-        return message::make_message_backend(
-            members.group,
-            make(channel, members),
-            message::make_store_board(store));
-      });
+        c10d::PrefixStore store("mpi", members.store);
+        return make(agree_on_channel(*world_store, store, members), members);
+      };
+  register_backend(world, "mpi", [network](const Members& members) {
+    return message::make_message_backend(
+        members.group,
+        network(members),
+        message::make_store_board(members.store));
+  });
+  set_network(world, network);
 }
 
 std::int64_t take_number(World& world) {

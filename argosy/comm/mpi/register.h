@@ -23,7 +23,7 @@ namespace argosy::comm::mpi {
 using MakeMessenger = std::function<std::unique_ptr<message::Messenger>(
     std::uint64_t channel, const Members& members)>;
 
-// Makes "mpi" a backend of the world.
+// Makes "mpi" a backend of the world, and what "auto" takes between hosts.
 void register_messengers(World& world, MakeMessenger make_messenger);
 
 // The next number of a world, from 1; nobody else gets it.

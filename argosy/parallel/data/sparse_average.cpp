@@ -1,5 +1,8 @@
 #include "argosy/parallel/data/sparse_average.h"
 
+// First: clang 14 wants IValue complete before tensors.
+#include <ATen/core/ivalue.h>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
