@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "argosy/heap/allocator.h"
 #include "bindings/python/process_group.h"
 
 namespace argosy::python {
@@ -41,6 +42,7 @@ PYBIND11_MODULE(_C, module) {
       py::arg("name"),
       py::arg("global_ranks"),
       py::call_guard<py::gil_scoped_release>());
+  module.def("share_tensor_memory", &share_tensor_memory);
 }
 
 } // namespace argosy::python

@@ -1,7 +1,9 @@
 """Every collective of torch.distributed on argosy against what it should give,
 with inputs that are exact in all types."""
+import sys
 import unittest
 
+import argosy_torch
 import ranks
 import torch
 import torch.distributed as dist
@@ -222,7 +224,7 @@ FUNCTIONS = {
         reductions, copies, exchanges, lists, strided, sparse, asynchronous, messages, groups, refused)}
 
 
-def everything(rank, size):
+def everything(rank, size, *_):
     for function in FUNCTIONS.values():
         function(rank, size)
 
@@ -234,9 +236,14 @@ class Collectives(unittest.TestCase):
     def test_three_ranks(self):
         ranks.run(3, __file__, "everything")
 
+    def test_two_ranks_whose_tensors_are_shared(self):
+        ranks.run(2, __file__, "everything", "shared")
+
 
 if __name__ == "__main__":
     if ranks.is_rank():
+        if "shared" in sys.argv:
+            assert argosy_torch.share_tensor_memory()
         ranks.run_as_rank({"everything": everything})
     else:
         unittest.main()

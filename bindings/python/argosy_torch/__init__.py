@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from . import _C
 
-__all__ = ["register"]
+__all__ = ["register", "share_tensor_memory"]
 
 
 def _create(options, pg_options):
@@ -30,6 +30,15 @@ def register():
     """Makes the backend known. Importing the module does it."""
     if not hasattr(dist.Backend, "ARGOSY"):
         dist.Backend.register_backend("argosy", _create, extended_api=True)
+
+
+def share_tensor_memory():
+    """From now on, large CPU tensors of this process lie in memory that the
+    other ranks of the host map: collectives read and write them in place. Call
+    it on all ranks before init_process_group. Processes that are forked later,
+    as by a DataLoader, share the tensors they inherit with this one. Returns
+    whether it is so."""
+    return _C.share_tensor_memory()
 
 
 register()
