@@ -28,6 +28,10 @@ void GradientMerge::zero_grad() {
 }
 
 bool GradientMerge::step() {
+  return step([this] { optimizer_.step(); });
+}
+
+bool GradientMerge::step(const std::function<void()>& step_optimizer) {
   const bool steps = will_step();
   if (!steps) {
     ++merged_;
@@ -38,7 +42,7 @@ bool GradientMerge::step() {
       scale_grads(group.params(), 1.0 / options_.k_steps);
     }
   }
-  optimizer_.step();
+  step_optimizer();
   merged_ = 0;
   return true;
 }

@@ -2,6 +2,8 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <functional>
+
 namespace argosy::optim {
 
 struct GradientMergeOptions {
@@ -29,9 +31,16 @@ class GradientMerge {
   // Returns whether the optimizer has stepped.
   bool step();
 
+  // The same with `step_optimizer` in the place of the optimizer's step(), for
+  // what has to happen around it: a GradScaler, clipping.
+  bool step(const std::function<void()>& step_optimizer);
+
   // Whether the next step() is one of the optimizer: the backward pass before
   // it is the one whose gradients ranks must agree on.
   bool will_step() const { return merged_ + 1 == options_.k_steps; }
+
+  // Whether gradients wait for others.
+  bool is_merging() const { return merged_ > 0; }
 
   torch::optim::Optimizer& optimizer() { return optimizer_; }
 

@@ -188,6 +188,9 @@ class DataParallel {
   // Which gradients are reduced together, printable.
   const parallel::BucketPlan& plan() const { return core_->plan(); }
 
+  // For those who steer several wrappers.
+  const std::shared_ptr<parallel::DataParallelCore>& core() { return core_; }
+
  private:
   Module module_;
   std::shared_ptr<parallel::DataParallelCore> core_;

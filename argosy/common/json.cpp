@@ -1,0 +1,54 @@
+#include "argosy/common/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include <set>
+#include <vector>
+
+#include "argosy/common/error.h"
+
+namespace argosy {
+
+using nlohmann::json;
+
+namespace {
+
+// Watches the keys of every object that is open.
+class KeyWatch {
+ public:
+  explicit KeyWatch(std::string where) : where_(std::move(where)) {}
+
+  bool operator()(int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) {
+      open_.emplace_back();
+    } else if (event == json::parse_event_t::object_end) {
+      open_.pop_back();
+    } else if (event == json::parse_event_t::key) {
+      const std::string key = parsed.get<std::string>();
+      ARGOSY_CHECK(
+          open_.back().insert(key).second,
+          where_,
+          ": the key \"",
+          key,
+          "\" is there twice in one object");
+    }
+    return true;
+  }
+
+ private:
+  std::string where_;
+  std::vector<std::set<std::string>> open_;
+};
+
+} // namespace
+
+json parse_json(std::string_view text, const std::string& where) {
+  try {
+    return json::parse(text, KeyWatch(where));
+  } catch (const json::parse_error& error) {
+    throw InvalidArgument(
+        str(where, ": not JSON, at byte ", error.byte, " of ", text.size()));
+  }
+}
+
+} // namespace argosy

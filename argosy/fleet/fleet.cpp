@@ -1,0 +1,250 @@
+#include "argosy/fleet/fleet.h"
+
+#include "argosy/common/error.h"
+#include "argosy/fleet/combination.h"
+#include "argosy/fleet/pairs.h"
+#include "argosy/fleet/setting_json.h"
+#include "argosy/world/world.h"
+
+namespace argosy::fleet {
+
+namespace {
+
+// What hangs on a world.
+struct Current {
+  std::shared_ptr<Fleet> fleet;
+};
+
+Current& current_of(World& world) {
+  return *world.attached<Current>([] { return std::make_shared<Current>(); });
+}
+
+// The first setting that two strategies have with different values.
+std::optional<std::string> difference(
+    const DistributedStrategy& a, const DistributedStrategy& b) {
+  const auto ours = a.settings();
+  const auto theirs = b.settings();
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (ours[i]->value() != theirs[i]->value()) {
+      return str(
+          ours[i]->path(),
+          " is ",
+          json_text(ours[i]->value()),
+          " and ",
+          json_text(theirs[i]->value()));
+    }
+  }
+  return std::nullopt;
+}
+
+// Workers that train differently would wait for each other.
+void check_same(const DistributedStrategy& strategy, const UtilBase& util) {
+  const auto all = util.all_gather(strategy.to_json());
+  const auto first = DistributedStrategy::from_json(all.front());
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const auto found =
+        difference(first, DistributedStrategy::from_json(all[i]));
+    ARGOSY_CHECK(
+        !found,
+        "[fleet.init] workers 0 and ",
+        i,
+        " have different strategies: ",
+        *found);
+  }
+}
+
+void check_agrees(const RoleMaker& role, const World& world) {
+  ARGOSY_CHECK(
+      role.info().rank_by_arrival ||
+          (role.worker_index() == world.rank() &&
+           role.worker_num() == world.size()),
+      "[fleet.init] worker ",
+      role.worker_index(),
+      " of ",
+      role.worker_num(),
+      " by the role maker, but rank ",
+      world.rank(),
+      " of ",
+      world.size(),
+      " of the world");
+}
+
+std::shared_ptr<World> join_world(
+    const RoleMaker& role, const InitOptions& options) {
+  if (auto world = current_world()) {
+    return world;
+  }
+  ARGOSY_CHECK(
+      role.worker_num() == 1 || !role.info().store_url.empty() ||
+          role.info().exchange != Exchange::None,
+      "[fleet.init] ",
+      role.worker_num(),
+      " workers without worker_endpoints, expected a place to meet");
+  return argosy::init(role.info(), options);
+}
+
+std::shared_ptr<Fleet> start(
+    World& world, const RoleMaker& role, const DistributedStrategy& strategy) {
+  check_agrees(role, world);
+  auto fleet = std::make_shared<Fleet>(role, strategy);
+  check_same(strategy, fleet->util());
+  current_of(world).fleet = fleet;
+  return fleet;
+}
+
+void check_collective(const RoleMaker& role) {
+  ARGOSY_CHECK(
+      role.is_worker() && role.server_num() == 0,
+      "[fleet.init] ",
+      to_string(role.role()),
+      " ",
+      role.role_id(),
+      " of a job with ",
+      role.server_num(),
+      " servers, expected a worker of a collective job");
+}
+
+} // namespace
+
+Fleet::Fleet(RoleMaker role, DistributedStrategy strategy)
+    : role_(std::move(role)),
+      strategy_(strategy),
+      group_(get_group(0)),
+      util_(role_.worker_index(), role_.worker_num(), group_),
+      pairs_(std::make_shared<Pairs>()) {
+  check_combination(strategy_);
+}
+
+ModelSetup Fleet::prepare(torch::nn::Module& module) {
+  return prepare_model(module, strategy_, group_, pairs_);
+}
+
+void Fleet::take(const DistributedStrategy& strategy) {
+  const auto found = difference(strategy_, strategy);
+  if (!found) {
+    return;
+  }
+  ARGOSY_CHECK(
+      !pairs_->has_models(),
+      "[fleet.distributed_optimizer] another strategy than that of the model: ",
+      *found,
+      ". Give it to init()");
+  check_combination(strategy);
+  check_same(strategy, util_);
+  strategy_ = strategy;
+}
+
+DistributedOptimizer Fleet::distributed_optimizer(
+    torch::optim::Optimizer& optimizer,
+    const std::optional<DistributedStrategy>& strategy) {
+  if (strategy) {
+    take(*strategy);
+  }
+  return DistributedOptimizer(optimizer, strategy_, group_, pairs_);
+}
+
+std::shared_ptr<Fleet> init(
+    const RoleMaker& role_maker,
+    const DistributedStrategy& strategy,
+    const InitOptions& options) {
+  check_collective(role_maker);
+  check_combination(strategy);
+  const auto world = join_world(role_maker, options);
+  return start(*world, role_maker, strategy);
+}
+
+std::shared_ptr<Fleet> init(
+    bool is_collective,
+    const DistributedStrategy& strategy,
+    const InitOptions& options) {
+  const PaddleCloudRoleMaker before(is_collective);
+  check_collective(before);
+  check_combination(strategy);
+  const auto world = init_parallel_env(options);
+  // Meeting may have told more: ranks by arrival, who shares a host.
+  return start(*world, PaddleCloudRoleMaker(is_collective), strategy);
+}
+
+std::shared_ptr<Fleet> current_fleet(const char* op) {
+  const auto world = current_world();
+  auto fleet = world ? current_of(*world).fleet : nullptr;
+  ARGOSY_CHECK(fleet, "[", op, "] before fleet::init()");
+  return fleet;
+}
+
+namespace {
+
+const RoleMaker& role_of(const char* op) {
+  return current_fleet(op)->role(); // the world holds the fleet
+}
+
+} // namespace
+
+bool is_first_worker() {
+  return role_of("fleet.is_first_worker").is_first_worker();
+}
+
+bool is_worker() {
+  return role_of("fleet.is_worker").is_worker();
+}
+
+bool is_server() {
+  return role_of("fleet.is_server").is_server();
+}
+
+int worker_index() {
+  return role_of("fleet.worker_index").worker_index();
+}
+
+int worker_num() {
+  return role_of("fleet.worker_num").worker_num();
+}
+
+int server_index() {
+  return role_of("fleet.server_index").server_index();
+}
+
+int server_num() {
+  return role_of("fleet.server_num").server_num();
+}
+
+int node_num() {
+  return role_of("fleet.node_num").node_num();
+}
+
+int local_rank() {
+  return role_of("fleet.local_rank").local_rank();
+}
+
+std::vector<std::string> worker_endpoints() {
+  return role_of("fleet.worker_endpoints").worker_endpoints();
+}
+
+std::vector<std::string> server_endpoints() {
+  return role_of("fleet.server_endpoints").server_endpoints();
+}
+
+const UtilBase& util() {
+  return current_fleet("fleet.util")->util();
+}
+
+void barrier_worker() {
+  current_fleet("fleet.barrier_worker")->barrier_worker();
+}
+
+void init_worker() {
+  current_fleet("fleet.init_worker");
+}
+
+void stop_worker() {
+  current_fleet("fleet.stop_worker");
+}
+
+DistributedOptimizer distributed_optimizer(
+    torch::optim::Optimizer& optimizer,
+    const std::optional<DistributedStrategy>& strategy) {
+  return current_fleet("fleet.distributed_optimizer")
+      ->distributed_optimizer(optimizer, strategy);
+}
+
+} // namespace argosy::fleet

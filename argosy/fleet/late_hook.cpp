@@ -1,0 +1,21 @@
+#include "argosy/fleet/late_hook.h"
+
+#include "argosy/common/error.h"
+
+namespace argosy::fleet {
+
+void LateHook::start(
+    const parallel::BucketView& bucket, const GroupPtr& group) {
+  ARGOSY_CHECK(
+      hook_,
+      "[fleet.distributed_model] dgc needs the momentum of the optimizer: call "
+      "distributed_optimizer() before backward()");
+  hook_->start(bucket, group);
+}
+
+void LateHook::finish(
+    const parallel::BucketView& bucket, const GroupPtr& group) {
+  hook_->finish(bucket, group);
+}
+
+} // namespace argosy::fleet

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+
+#include "argosy/parallel/data/bucket_hook.h"
+
+namespace argosy::fleet {
+
+// A hook that is told later what it is. Deep gradient compression needs the
+// momentum of the optimizer, which may be made after the model.
+class LateHook final : public parallel::BucketHook {
+ public:
+  void set(std::shared_ptr<parallel::BucketHook> hook) {
+    hook_ = std::move(hook);
+  }
+
+  // Throw InvalidArgument before set().
+  void start(
+      const parallel::BucketView& bucket, const GroupPtr& group) override;
+  void finish(
+      const parallel::BucketView& bucket, const GroupPtr& group) override;
+
+ private:
+  std::shared_ptr<parallel::BucketHook> hook_;
+};
+
+} // namespace argosy::fleet

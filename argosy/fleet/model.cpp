@@ -1,0 +1,123 @@
+#include "argosy/fleet/model.h"
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include "argosy/fleet/late_hook.h"
+#include "argosy/fleet/pairs.h"
+#include "argosy/fleet/strategy.h"
+#include "argosy/parallel/data/compression.h"
+#include "argosy/parallel/data/sync_batch_norm.h"
+
+namespace argosy::fleet {
+
+namespace {
+
+bool is_batch_norm(const torch::nn::Module& module) {
+  return module.as<torch::nn::BatchNorm1dImpl>() != nullptr ||
+      module.as<torch::nn::BatchNorm2dImpl>() != nullptr ||
+      module.as<torch::nn::BatchNorm3dImpl>() != nullptr;
+}
+
+void cast_all(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+  for (const auto& item : tensors) {
+    at::Tensor tensor = item.value();
+    if (tensor.defined() && tensor.is_floating_point()) {
+      tensor.set_data(tensor.to(at::kBFloat16));
+    }
+  }
+}
+
+// Statistics of batches need more digits, and their modules take the rest.
+void cast_weights(torch::nn::Module& module) {
+  for (const auto& each : module.modules()) {
+    if (!is_batch_norm(*each)) {
+      cast_all(each->named_parameters(false));
+      cast_all(each->named_buffers(false));
+    }
+  }
+}
+
+std::shared_ptr<parallel::BucketHook> hook_of(
+    const DistributedStrategy& strategy) {
+  if (strategy.fp16_allreduce) {
+    return fp16_compression();
+  }
+  if (strategy.bf16_allreduce) {
+    return bf16_compression();
+  }
+  if (strategy.power_sgd) {
+    return power_sgd(
+        {.rank = strategy.power_sgd_configs.rank,
+         .start_step = strategy.power_sgd_configs.start_step,
+         .min_compression = strategy.power_sgd_configs.min_compression});
+  }
+  return nullptr;
+}
+
+DataParallelOptions options_of(
+    const DistributedStrategy& strategy, const GroupPtr& group) {
+  DataParallelOptions options;
+  options.comm_buffer_size = strategy.fuse_grad_size_in_MB;
+  options.last_comm_buffer_size = strategy.last_comm_group_size_MB;
+  options.fusion = strategy.fuse_all_reduce_ops ? parallel::Fusion::Mode::Size
+                                                : parallel::Fusion::Mode::None;
+  options.find_unused_parameters = strategy.find_unused_parameters;
+  options.group = group;
+  options.hook = hook_of(strategy);
+  return options;
+}
+
+} // namespace
+
+ModelSetup prepare_model(
+    torch::nn::Module& module,
+    const DistributedStrategy& strategy,
+    const GroupPtr& group,
+    std::shared_ptr<Pairs> pairs) {
+  if (strategy.sync_batch_norm) {
+    convert_sync_batchnorm(module, group);
+  }
+  if (strategy.amp && strategy.amp_configs.use_pure_bf16) {
+    cast_weights(module);
+  }
+  ModelSetup setup;
+  setup.options = options_of(strategy, group);
+  setup.autocast = strategy.amp;
+  setup.is_local = strategy.localsgd || strategy.adaptive_localsgd;
+  if (strategy.dgc) {
+    setup.hook = std::make_shared<LateHook>();
+    setup.options.hook = setup.hook;
+  }
+  setup.pairs = std::move(pairs);
+  return setup;
+}
+
+void detail::register_model(
+    const std::shared_ptr<parallel::DataParallelCore>& core,
+    torch::nn::Module& module,
+    const ModelSetup& setup) {
+  ModelSide side;
+  side.core = core;
+  side.is_local = setup.is_local;
+  side.hook = setup.hook;
+  for (const auto& item : module.named_parameters(true)) {
+    if (item.value().defined()) {
+      side.names.emplace(item.value().unsafeGetTensorImpl(), item.key());
+    }
+  }
+  setup.pairs->add(std::move(side));
+}
+
+bool detail::is_merging(
+    const Pairs& pairs, const parallel::DataParallelCore& core) {
+  return pairs.is_merging(&core);
+}
+
+void detail::widen(at::Tensor& tensor) {
+  if (tensor.defined() && tensor.scalar_type() == at::kBFloat16) {
+    tensor = tensor.to(at::kFloat);
+  }
+}
+
+} // namespace argosy::fleet

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "argosy/optim/autocast.h"
+#include "argosy/parallel/data/data_parallel.h"
+
+namespace argosy::fleet {
+
+class LateHook;
+class Pairs;
+struct DistributedStrategy;
+
+// What a strategy makes of a model. All ranks call it alike.
+struct ModelSetup {
+  DataParallelOptions options;
+  bool autocast = false;
+  bool is_local = false;
+  std::shared_ptr<LateHook> hook;
+  std::shared_ptr<Pairs> pairs;
+};
+
+// Converts batch norms, casts weights, and chooses how gradients are sent.
+ModelSetup prepare_model(
+    torch::nn::Module& module,
+    const DistributedStrategy& strategy,
+    const GroupPtr& group,
+    std::shared_ptr<Pairs> pairs);
+
+namespace detail {
+
+void register_model(
+    const std::shared_ptr<parallel::DataParallelCore>& core,
+    torch::nn::Module& module,
+    const ModelSetup& setup);
+
+bool is_merging(const Pairs& pairs, const parallel::DataParallelCore& core);
+
+// A bfloat16 tensor becomes float32.
+void widen(at::Tensor& tensor);
+
+// The same for those in a list, a pair, a tuple, or these nested.
+template <typename T>
+void widen_all(T& value) {
+  if constexpr (std::is_same_v<T, at::Tensor>) {
+    widen(value);
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    std::apply([](auto&... parts) { (widen_all(parts), ...); }, value);
+  } else if constexpr (requires {
+                         value.begin();
+                         value.end();
+                       }) {
+    for (auto& part : value) {
+      widen_all(part);
+    }
+  }
+}
+
+} // namespace detail
+
+// A module that trains as a strategy says: DataParallel, whose forward computes
+// in bfloat16 with `amp` (what it returns is float32 again). Made by
+// distributed_model().
+template <typename Module>
+class DistributedModel : public DataParallel<Module> {
+ public:
+  using Base = DataParallel<Module>;
+
+  DistributedModel(Module module, const ModelSetup& setup)
+      : Base(std::move(module), setup.options),
+        autocast_(setup.autocast),
+        pairs_(setup.pairs) {
+    detail::register_model(
+        this->core(), parallel::as_module(this->module()), setup);
+  }
+
+  template <typename... Args>
+  decltype(auto) forward(Args&&... args) {
+    std::optional<optim::AutoCast> cast;
+    if (autocast_) {
+      cast.emplace();
+    }
+    auto result = Base::forward(std::forward<Args>(args)...);
+    if (autocast_) {
+      detail::widen_all(result);
+    }
+    return result;
+  }
+
+  template <typename... Args>
+  decltype(auto) operator()(Args&&... args) {
+    return forward(std::forward<Args>(args)...);
+  }
+
+  // Nothing while gradient_merge gathers gradients.
+  void zero_grad() {
+    if (!detail::is_merging(*pairs_, *this->core())) {
+      Base::zero_grad();
+    }
+  }
+
+ private:
+  bool autocast_;
+  std::shared_ptr<Pairs> pairs_;
+};
+
+} // namespace argosy::fleet

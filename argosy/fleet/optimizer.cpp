@@ -1,0 +1,315 @@
+#include "argosy/fleet/optimizer.h"
+
+#include <set>
+
+#include "argosy/common/error.h"
+#include "argosy/fleet/pairs.h"
+#include "argosy/fleet/replacement.h"
+#include "argosy/fleet/strategy.h"
+#include "argosy/optim/ema.h"
+#include "argosy/optim/fused.h"
+#include "argosy/optim/grad_scaler.h"
+#include "argosy/optim/gradient_merge.h"
+#include "argosy/optim/gradients.h"
+#include "argosy/optim/local_sgd.h"
+#include "argosy/parallel/data/compression.h"
+
+namespace argosy::fleet {
+
+namespace {
+
+using torch::optim::Optimizer;
+
+std::vector<at::Tensor> params_of(const Optimizer& optimizer) {
+  std::vector<at::Tensor> params;
+  for (const auto& group : optimizer.param_groups()) {
+    params.insert(params.end(), group.params().begin(), group.params().end());
+  }
+  return params;
+}
+
+std::set<ParameterId> ids_of(const std::vector<at::Tensor>& params) {
+  std::set<ParameterId> ids;
+  for (const at::Tensor& param : params) {
+    ids.insert(param.unsafeGetTensorImpl());
+  }
+  return ids;
+}
+
+optim::GradientMergeOptions merge_of(const DistributedStrategy& strategy) {
+  if (!strategy.gradient_merge) {
+    return {};
+  }
+  const auto& configs = strategy.gradient_merge_configs;
+  return {.k_steps = configs.k_steps, .avg = configs.avg};
+}
+
+std::unique_ptr<optim::GradScaler> scaler_of(
+    const DistributedStrategy& strategy, const GroupPtr& group) {
+  if (!strategy.amp) {
+    return nullptr;
+  }
+  const auto& configs = strategy.amp_configs;
+  return std::make_unique<optim::GradScaler>(
+      optim::GradScalerOptions{
+          .init_loss_scaling = configs.init_loss_scaling,
+          .incr_ratio = configs.incr_ratio,
+          .decr_ratio = configs.decr_ratio,
+          .incr_every_n_steps = configs.incr_every_n_steps,
+          .decr_every_n_nan_or_inf = configs.decr_every_n_nan_or_inf,
+          .use_dynamic_loss_scaling = configs.use_dynamic_loss_scaling},
+      group);
+}
+
+DgcOptions dgc_of(const DistributedStrategy& strategy, double momentum) {
+  const auto& configs = strategy.dgc_configs;
+  DgcOptions options;
+  options.rampup_begin_step = configs.rampup_begin_step;
+  options.rampup_step = configs.rampup_step;
+  options.sparsity = configs.sparsity;
+  options.momentum = momentum;
+  if (strategy.grad_clip) {
+    options.clip_norm = strategy.grad_clip_configs.limit;
+  }
+  return options;
+}
+
+NameOf names_in(const Pairs& pairs) {
+  return [&pairs](const at::Tensor& parameter) {
+    return pairs.name_of(parameter.unsafeGetTensorImpl());
+  };
+}
+
+} // namespace
+
+struct DistributedOptimizer::Impl final : public OptimizerSide {
+  Impl(
+      Optimizer& given,
+      const DistributedStrategy& its_strategy,
+      const GroupPtr& its_group,
+      std::shared_ptr<Pairs> its_pairs)
+      : strategy(its_strategy),
+        group(its_group),
+        pairs(std::move(its_pairs)),
+        replacement(replace_optimizer(
+            given, strategy, names_in(*pairs), group->nranks())),
+        optimizer(replacement.optimizer ? *replacement.optimizer : given),
+        params(params_of(optimizer)),
+        ids(ids_of(params)),
+        merge(optimizer, merge_of(strategy)),
+        scaler(scaler_of(strategy, group)) {
+    ARGOSY_CHECK(
+        !strategy.amp || !strategy.amp_configs.use_pure_bf16 ||
+            dynamic_cast<optim::FusedOptimizer*>(&optimizer) != nullptr,
+        "[fleet.distributed_optimizer] amp_configs.use_pure_bf16 needs master "
+        "weights: take the optimizer of argosy::optim");
+  }
+
+  bool holds(ParameterId parameter) const override {
+    return ids.count(parameter) > 0;
+  }
+  bool will_step() const override { return merge.will_step(); }
+  bool is_merging() const override { return merge.is_merging(); }
+  std::shared_ptr<parallel::BucketHook> hook() override {
+    return replacement.dgc_momentum
+        ? deep_gradient_compression(dgc_of(strategy, *replacement.dgc_momentum))
+        : nullptr;
+  }
+
+  void note_backward(const at::Tensor& loss);
+  void check_backward() const;
+  void make_averages();
+  optim::Ema& moving_average();
+  void sum_gradients();
+  void clip_gradients();
+  bool step_once();
+  void average_parameters();
+
+  const DistributedStrategy strategy;
+  const GroupPtr group;
+  const std::shared_ptr<Pairs> pairs;
+  const Replacement replacement;
+  Optimizer& optimizer; // what steps
+  const std::vector<at::Tensor> params;
+  const std::set<ParameterId> ids;
+  optim::GradientMerge merge;
+  const std::unique_ptr<optim::GradScaler> scaler;
+
+  // Made when parameters agree: models may come after their optimizers.
+  std::unique_ptr<optim::LocalSgd> local;
+  std::unique_ptr<optim::AdaptiveLocalSgd> adaptive;
+  std::unique_ptr<optim::Ema> ema;
+
+  bool backward_done = false;
+  double loss_sum = 0; // of the batches of this step
+  int num_losses = 0;
+};
+
+void DistributedOptimizer::Impl::note_backward(const at::Tensor& loss) {
+  backward_done = true;
+  if (strategy.adaptive_localsgd) {
+    loss_sum += loss.item<double>();
+    ++num_losses;
+  }
+}
+
+void DistributedOptimizer::Impl::check_backward() const {
+  ARGOSY_CHECK(
+      backward_done || !(strategy.amp || strategy.adaptive_localsgd),
+      "[fleet.step] ",
+      strategy.amp ? "amp scales the loss"
+                   : "adaptive_localsgd goes by the loss",
+      ": call backward(loss) of the distributed optimizer before step()");
+}
+
+// Before the first step: parameters of all ranks agree.
+void DistributedOptimizer::Impl::make_averages() {
+  if (strategy.localsgd && !local) {
+    const auto& configs = strategy.localsgd_configs;
+    local = std::make_unique<optim::LocalSgd>(
+        params,
+        optim::LocalSgdOptions{
+            .k_steps = configs.k_steps, .begin_step = configs.begin_step},
+        group);
+  }
+  if (strategy.adaptive_localsgd && !adaptive) {
+    const auto& configs = strategy.adaptive_localsgd_configs;
+    adaptive = std::make_unique<optim::AdaptiveLocalSgd>(
+        params,
+        optim::AdaptiveLocalSgdOptions{
+            .init_k_steps = configs.init_k_steps,
+            .begin_step = configs.begin_step},
+        group);
+  }
+  if (strategy.ema) {
+    moving_average();
+  }
+}
+
+optim::Ema& DistributedOptimizer::Impl::moving_average() {
+  if (!ema) {
+    const auto& configs = strategy.ema_configs;
+    ema = std::make_unique<optim::Ema>(
+        params,
+        optim::EmaOptions{
+            .decay = configs.decay,
+            .bias_correction = configs.bias_correction});
+  }
+  return *ema;
+}
+
+// Models average; the sum is that of all ranks.
+void DistributedOptimizer::Impl::sum_gradients() {
+  const bool sums =
+      strategy.gradient_scale_configs.scale_strategy.get() != "avg";
+  if (sums && group->nranks() > 1) {
+    optim::scale_grads(params, group->nranks());
+  }
+}
+
+void DistributedOptimizer::Impl::clip_gradients() {
+  if (!strategy.grad_clip || replacement.dgc_momentum) {
+    return;
+  }
+  if (scaler) {
+    scaler->unscale_(optimizer);
+  }
+  const auto& configs = strategy.grad_clip_configs;
+  if (configs.by.get() == "norm") {
+    optim::clip_grad_norm_(params, configs.limit);
+  } else {
+    optim::clip_grad_value_(params, configs.limit);
+  }
+}
+
+// Returns whether it was not left out.
+bool DistributedOptimizer::Impl::step_once() {
+  sum_gradients();
+  clip_gradients();
+  if (!scaler) {
+    optimizer.step();
+    return true;
+  }
+  const bool stepped = scaler->step(optimizer);
+  scaler->update();
+  return stepped;
+}
+
+void DistributedOptimizer::Impl::average_parameters() {
+  if (local) {
+    local->step();
+  }
+  if (adaptive) {
+    adaptive->step(
+        loss_sum / num_losses,
+        optimizer.param_groups().front().options().get_lr());
+  }
+  if (ema) {
+    ema->update();
+  }
+}
+
+DistributedOptimizer::DistributedOptimizer(
+    Optimizer& optimizer,
+    const DistributedStrategy& strategy,
+    const GroupPtr& group,
+    std::shared_ptr<Pairs> pairs)
+    : impl_(std::make_shared<Impl>(
+          optimizer, strategy, group, std::move(pairs))) {
+  impl_->pairs->add(impl_);
+}
+
+DistributedOptimizer::~DistributedOptimizer() = default;
+DistributedOptimizer::DistributedOptimizer(DistributedOptimizer&&) noexcept =
+    default;
+
+void DistributedOptimizer::zero_grad() {
+  impl_->merge.zero_grad();
+}
+
+void DistributedOptimizer::backward(const at::Tensor& loss) {
+  (impl_->scaler ? impl_->scaler->scale(loss) : loss).backward();
+  impl_->note_backward(loss);
+}
+
+bool DistributedOptimizer::step() {
+  Impl& impl = *impl_;
+  impl.check_backward();
+  impl.make_averages();
+  impl.backward_done = false;
+  bool stepped = false;
+  const bool due = impl.merge.step([&] { stepped = impl.step_once(); });
+  if (stepped) {
+    impl.average_parameters();
+  }
+  if (due) {
+    impl.loss_sum = 0;
+    impl.num_losses = 0;
+  }
+  impl.pairs->settle();
+  return stepped;
+}
+
+double DistributedOptimizer::get_lr() const {
+  return impl_->optimizer.param_groups().front().options().get_lr();
+}
+
+void DistributedOptimizer::set_lr(double lr) {
+  for (auto& group : impl_->optimizer.param_groups()) {
+    group.options().set_lr(lr);
+  }
+}
+
+Optimizer& DistributedOptimizer::optimizer() {
+  return impl_->optimizer;
+}
+
+optim::GradScaler* DistributedOptimizer::scaler() {
+  return impl_->scaler.get();
+}
+
+optim::Ema* DistributedOptimizer::ema() {
+  return impl_->strategy.ema ? &impl_->moving_average() : nullptr;
+}
+
+} // namespace argosy::fleet

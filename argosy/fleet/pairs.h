@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace argosy::parallel {
+class BucketHook;
+class DataParallelCore;
+} // namespace argosy::parallel
+
+namespace argosy::fleet {
+
+class LateHook;
+
+// A parameter, whatever handle there is to it.
+using ParameterId = const void*;
+
+// A model as its optimizers see it.
+struct ModelSide {
+  std::weak_ptr<parallel::DataParallelCore> core;
+  std::map<ParameterId, std::string> names;
+  bool is_local = false;          // its gradients are never sent
+  std::shared_ptr<LateHook> hook; // null unless an optimizer is to set it
+};
+
+// An optimizer as its models see it.
+class OptimizerSide {
+ public:
+  virtual ~OptimizerSide() = default;
+  virtual bool holds(ParameterId parameter) const = 0;
+  // Whether the next gradients are those of a step.
+  virtual bool will_step() const = 0;
+  virtual bool is_merging() const = 0;
+  // What a LateHook becomes; null when it has nothing to say.
+  virtual std::shared_ptr<parallel::BucketHook> hook() = 0;
+};
+
+// Which models and optimizers of one rank have parameters in common, in
+// whatever order they were made. Holds neither alive.
+class Pairs {
+ public:
+  void add(ModelSide model);
+  void add(const std::shared_ptr<OptimizerSide>& optimizer);
+
+  bool has_models() const { return !models_.empty(); }
+
+  // The name that the first model has for a parameter, or "".
+  std::string name_of(ParameterId parameter) const;
+
+  // Tells every model whether its next gradients are averaged: when one of its
+  // optimizers steps with them, or it has none.
+  void settle() const;
+
+  // Whether a model's gradients wait for those of further batches.
+  bool is_merging(const parallel::DataParallelCore* core) const;
+
+ private:
+  struct Model {
+    ModelSide side;
+    std::vector<std::weak_ptr<OptimizerSide>> optimizers;
+  };
+
+  static void link(Model& model, const std::shared_ptr<OptimizerSide>& with);
+
+  std::vector<Model> models_;
+  std::vector<std::weak_ptr<OptimizerSide>> optimizers_;
+};
+
+} // namespace argosy::fleet

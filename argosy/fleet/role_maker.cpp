@@ -1,0 +1,160 @@
+#include "argosy/fleet/role_maker.h"
+
+#include "argosy/common/environment.h"
+#include "argosy/common/error.h"
+#include "argosy/world/adopt.h"
+#include "argosy/world/init.h"
+#include "argosy/world/sources/values.h"
+
+namespace argosy::fleet {
+
+namespace {
+
+std::vector<std::string> texts(const std::vector<Endpoint>& endpoints) {
+  std::vector<std::string> result;
+  for (const Endpoint& endpoint : endpoints) {
+    result.push_back(endpoint.text());
+  }
+  return result;
+}
+
+std::vector<Endpoint> parsed(
+    const std::vector<std::string>& endpoints, const char* name) {
+  std::vector<Endpoint> result;
+  for (const std::string& text : endpoints) {
+    result.push_back(parse_endpoint(text, str("[fleet.role_maker] ", name)));
+  }
+  return result;
+}
+
+void check_kind(bool is_collective, const LaunchInfo& info) {
+  ARGOSY_CHECK(
+      !is_collective || (info.role == Role::Worker && info.num_servers == 0),
+      "[fleet.role_maker] is_collective, but this is ",
+      to_string(info.role),
+      " ",
+      info.rank,
+      " of a job with ",
+      info.num_servers,
+      " servers, according to ",
+      info.source);
+  ARGOSY_CHECK(
+      is_collective || info.num_servers > 0 || info.size == 1,
+      "[fleet.role_maker] ",
+      info.size,
+      " workers without servers, according to ",
+      info.source,
+      ": set is_collective, or PADDLE_PSERVERS_IP_PORT_LIST");
+}
+
+// What Paddle says of a worker that nobody launched.
+void name_the_only_worker(LaunchInfo& info) {
+  if (info.size == 1 && info.num_servers == 0 &&
+      info.worker_endpoints.empty()) {
+    info.worker_endpoints = {Endpoint{"127.0.0.1", 6170}};
+    info.current_endpoint = info.worker_endpoints.front();
+  }
+}
+
+int worker_num_of(const UserDefinedRole& role) {
+  const auto listed = static_cast<int>(role.worker_endpoints.size());
+  ARGOSY_CHECK(
+      role.worker_num >= 0 && (role.worker_num > 0 || listed > 0),
+      "[fleet.role_maker] worker_num ",
+      role.worker_num,
+      " and no worker_endpoints, expected at least one worker");
+  ARGOSY_CHECK(
+      listed == 0 || role.worker_num == 0 || role.worker_num == listed,
+      "[fleet.role_maker] worker_num ",
+      role.worker_num,
+      " but worker_endpoints lists ",
+      listed);
+  return role.worker_num > 0 ? role.worker_num : listed;
+}
+
+// Where this process is: from the list of its role, if there is one.
+void set_place(LaunchInfo& info) {
+  const std::vector<Endpoint>& own =
+      info.role == Role::Server ? info.server_endpoints : info.worker_endpoints;
+  if (own.empty()) {
+    info.knows_local = info.size == 1;
+    return;
+  }
+  std::vector<std::string> hosts;
+  for (const Endpoint& endpoint : own) {
+    hosts.push_back(endpoint.host);
+  }
+  info.current_endpoint = own[static_cast<std::size_t>(info.rank)];
+  world::set_local_from(info, hosts);
+}
+
+LaunchInfo info_of(const UserDefinedRole& role) {
+  ARGOSY_CHECK(
+      role.role == Role::Worker || role.role == Role::Server,
+      "[fleet.role_maker] role ",
+      to_string(role.role),
+      ", expected worker or server");
+  ARGOSY_CHECK(
+      !role.is_collective ||
+          (role.role == Role::Worker && role.server_endpoints.empty()),
+      "[fleet.role_maker] is_collective, but role is ",
+      to_string(role.role),
+      " and server_endpoints lists ",
+      role.server_endpoints.size());
+  LaunchInfo info;
+  info.source = "user-defined";
+  info.role = role.role;
+  info.worker_endpoints = parsed(role.worker_endpoints, "worker_endpoints");
+  info.server_endpoints = parsed(role.server_endpoints, "server_endpoints");
+  info.num_workers = worker_num_of(role);
+  info.num_servers = static_cast<int>(info.server_endpoints.size());
+  info.rank = role.current_id;
+  info.size = role.role == Role::Worker ? info.num_workers : info.num_servers;
+  ARGOSY_CHECK(
+      info.rank >= 0 && info.rank < info.size,
+      "[fleet.role_maker] current_id ",
+      info.rank,
+      " of ",
+      info.size,
+      " of role ",
+      to_string(info.role),
+      ", expected 0 <= current_id < ",
+      info.size);
+  set_place(info);
+  if (role.is_collective && info.size > 1 && !info.worker_endpoints.empty()) {
+    info.store_url = "tcp://" + info.worker_endpoints.front().text();
+    info.serves_store = info.rank == 0;
+  }
+  return info;
+}
+
+} // namespace
+
+std::vector<std::string> RoleMaker::worker_endpoints() const {
+  return texts(info_.worker_endpoints);
+}
+
+std::vector<std::string> RoleMaker::server_endpoints() const {
+  return texts(info_.server_endpoints);
+}
+
+PaddleCloudRoleMaker::PaddleCloudRoleMaker(bool is_collective, LaunchInfo info)
+    : RoleMaker(is_collective, std::move(info)) {
+  check_kind(is_collective, info_);
+  if (info_.role == Role::Worker && info_.num_servers == 0) {
+    info_.num_workers = info_.size;
+  }
+  name_the_only_worker(info_);
+}
+
+PaddleCloudRoleMaker::PaddleCloudRoleMaker(bool is_collective)
+    : PaddleCloudRoleMaker(is_collective, ParallelEnv().info()) {}
+
+PaddleCloudRoleMaker::PaddleCloudRoleMaker(
+    bool is_collective, const Environment& environment)
+    : PaddleCloudRoleMaker(is_collective, adopt(environment).info) {}
+
+UserDefinedRoleMaker::UserDefinedRoleMaker(const UserDefinedRole& role)
+    : RoleMaker(role.is_collective, info_of(role)) {}
+
+} // namespace argosy::fleet

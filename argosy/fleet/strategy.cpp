@@ -1,0 +1,35 @@
+#include "argosy/fleet/strategy.h"
+
+#include "argosy/common/error.h"
+#include "argosy/common/file.h"
+
+namespace argosy::fleet {
+
+// Here, so that users do not compile them.
+DistributedStrategy::DistributedStrategy() = default;
+DistributedStrategy::DistributedStrategy(const DistributedStrategy&) = default;
+DistributedStrategy& DistributedStrategy::operator=(
+    const DistributedStrategy&) = default;
+DistributedStrategy::~DistributedStrategy() = default;
+
+DistributedStrategy DistributedStrategy::from_json(std::string_view text) {
+  DistributedStrategy strategy;
+  strategy.merge_json(text);
+  return strategy;
+}
+
+DistributedStrategy DistributedStrategy::load(
+    const std::filesystem::path& path) {
+  const auto text = read_file(path);
+  ARGOSY_CHECK(
+      text, "[fleet.strategy] ", path.string(), ": there is no such file");
+  DistributedStrategy strategy;
+  strategy.merge_json(*text, path.string());
+  return strategy;
+}
+
+void DistributedStrategy::save(const std::filesystem::path& path) const {
+  write_file(path, to_json() + '\n');
+}
+
+} // namespace argosy::fleet

@@ -1,0 +1,316 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "argosy/fleet/setting.h"
+
+namespace argosy::fleet {
+
+struct AmpConfigs : Section {
+  using Section::Section;
+
+  Setting<double> init_loss_scaling{
+      this,
+      "init_loss_scaling",
+      32768,
+      above(0),
+      "what the loss is multiplied by at first"};
+  Setting<int> incr_every_n_steps{
+      this,
+      "incr_every_n_steps",
+      1000,
+      at_least(1),
+      "finite steps in a row before the scale grows"};
+  Setting<int> decr_every_n_nan_or_inf{
+      this,
+      "decr_every_n_nan_or_inf",
+      2,
+      at_least(1),
+      "steps in a row that were not finite before it shrinks"};
+  Setting<double> incr_ratio{
+      this, "incr_ratio", 2, above(1), "what it grows by"};
+  Setting<double> decr_ratio{
+      this, "decr_ratio", 0.8, between(0, 1), "what it shrinks by"};
+  Setting<bool> use_dynamic_loss_scaling{
+      this,
+      "use_dynamic_loss_scaling",
+      true,
+      anything(),
+      "grow and shrink it at all"};
+  Setting<bool> use_pure_bf16{
+      this,
+      "use_pure_bf16",
+      false,
+      anything(),
+      "keep the weights in bfloat16 too, with masters in the optimizer"};
+};
+
+struct GradientMergeConfigs : Section {
+  using Section::Section;
+
+  Setting<int> k_steps{this, "k_steps", 1, at_least(1), "batches for one step"};
+  Setting<bool> avg{
+      this, "avg", true, anything(), "divide their sum by k_steps"};
+};
+
+struct LocalSgdConfigs : Section {
+  using Section::Section;
+
+  Setting<int> k_steps{
+      this, "k_steps", 1, at_least(1), "steps between two averages"};
+  Setting<int> begin_step{
+      this,
+      "begin_step",
+      1,
+      at_least(1),
+      "up to this step, every one averages"};
+};
+
+struct AdaptiveLocalSgdConfigs : Section {
+  using Section::Section;
+
+  Setting<int> init_k_steps{
+      this,
+      "init_k_steps",
+      1,
+      at_least(1),
+      "steps between two averages at first"};
+  Setting<int> begin_step{
+      this,
+      "begin_step",
+      1,
+      at_least(1),
+      "up to this step, every one averages"};
+};
+
+struct DgcConfigs : Section {
+  using Section::Section;
+
+  Setting<int> rampup_begin_step{
+      this, "rampup_begin_step", 0, at_least(0), "plain momentum before"};
+  Setting<int> rampup_step{
+      this,
+      "rampup_step",
+      1,
+      at_least(1),
+      "steps over which the sparsities are walked"};
+  Setting<std::vector<double>> sparsity{
+      this,
+      "sparsity",
+      {0.999},
+      from_to(0, 1),
+      "parts of the gradients that wait"};
+};
+
+struct PowerSgdConfigs : Section {
+  using Section::Section;
+
+  Setting<int> rank{
+      this, "rank", 2, at_least(1), "of the matrices that are sent"};
+  Setting<int> start_step{
+      this, "start_step", 10, at_least(0), "plain averages before"};
+  Setting<double> min_compression{
+      this,
+      "min_compression",
+      2,
+      at_least(1),
+      "what shrinks less is sent as it is"};
+};
+
+struct LarsConfigs : Section {
+  using Section::Section;
+
+  Setting<double> lars_coeff{
+      this, "lars_coeff", 0.001, above(0), "trust in a layer"};
+  Setting<double> lars_weight_decay{
+      this, "lars_weight_decay", 0.0005, at_least(0), "weight decay"};
+  Setting<double> epsilon{
+      this, "epsilon", 0, at_least(0), "added to the divisor"};
+  Setting<std::vector<std::string>> exclude_from_weight_decay{
+      this,
+      "exclude_from_weight_decay",
+      {},
+      anything(),
+      "parameters whose names contain one of these have none"};
+};
+
+struct LambConfigs : Section {
+  using Section::Section;
+
+  Setting<double> lamb_weight_decay{
+      this, "lamb_weight_decay", 0.01, at_least(0), "weight decay"};
+  Setting<std::vector<std::string>> exclude_from_weight_decay{
+      this,
+      "exclude_from_weight_decay",
+      {},
+      anything(),
+      "parameters whose names contain one of these have none"};
+};
+
+struct GradClipConfigs : Section {
+  using Section::Section;
+
+  Setting<std::string> by{
+      this,
+      "by",
+      "norm",
+      one_of({"norm", "value"}),
+      "the norm of all gradients, or each number"};
+  Setting<double> limit{this, "limit", 1, above(0), "what it is cut to"};
+};
+
+struct EmaConfigs : Section {
+  using Section::Section;
+
+  Setting<double> decay{
+      this, "decay", 0.999, from_to(0, 1), "share of the past"};
+  Setting<bool> bias_correction{
+      this,
+      "bias_correction",
+      false,
+      anything(),
+      "begin at 0, and correct for it"};
+};
+
+struct GradientScaleConfigs : Section {
+  using Section::Section;
+
+  Setting<std::string> scale_strategy{
+      this,
+      "scale_strategy",
+      "avg",
+      one_of({"avg", "sum", "customized"}),
+      "what becomes of the ranks' gradients; customized: the sum, of losses "
+      "that you scale"};
+};
+
+// How a model is trained on many ranks: switches, and what each needs to know.
+// Assigning a value that is out of range throws InvalidArgument at once. Print
+// it for a table of all settings.
+struct DistributedStrategy : Section {
+  DistributedStrategy();
+  DistributedStrategy(const DistributedStrategy&);
+  DistributedStrategy& operator=(const DistributedStrategy&);
+  ~DistributedStrategy() override;
+
+  Setting<bool> amp{
+      this,
+      "amp",
+      false,
+      anything(),
+      "compute forward in bfloat16, scale the loss"};
+  AmpConfigs amp_configs{this, "amp_configs", "for amp"};
+
+  Setting<bool> gradient_merge{
+      this,
+      "gradient_merge",
+      false,
+      anything(),
+      "add up the gradients of several batches for one step"};
+  GradientMergeConfigs gradient_merge_configs{
+      this, "gradient_merge_configs", "for gradient_merge"};
+
+  Setting<bool> localsgd{
+      this,
+      "localsgd",
+      false,
+      anything(),
+      "ranks step alone, and average their parameters now and then"};
+  LocalSgdConfigs localsgd_configs{this, "localsgd_configs", "for localsgd"};
+
+  Setting<bool> adaptive_localsgd{
+      this,
+      "adaptive_localsgd",
+      false,
+      anything(),
+      "localsgd that chooses its own steps by the loss"};
+  AdaptiveLocalSgdConfigs adaptive_localsgd_configs{
+      this, "adaptive_localsgd_configs", "for adaptive_localsgd"};
+
+  Setting<bool> dgc{
+      this,
+      "dgc",
+      false,
+      anything(),
+      "send only the largest gradients; SGD with momentum"};
+  DgcConfigs dgc_configs{this, "dgc_configs", "for dgc"};
+
+  Setting<bool> fp16_allreduce{
+      this, "fp16_allreduce", false, anything(), "send gradients as float16"};
+  Setting<bool> bf16_allreduce{
+      this, "bf16_allreduce", false, anything(), "send gradients as bfloat16"};
+
+  Setting<bool> power_sgd{
+      this,
+      "power_sgd",
+      false,
+      anything(),
+      "send low-rank approximations of gradients"};
+  PowerSgdConfigs power_sgd_configs{this, "power_sgd_configs", "for power_sgd"};
+
+  Setting<bool> lars{
+      this,
+      "lars",
+      false,
+      anything(),
+      "LARS in the place of SGD with momentum"};
+  LarsConfigs lars_configs{this, "lars_configs", "for lars"};
+
+  Setting<bool> lamb{
+      this, "lamb", false, anything(), "LAMB in the place of Adam or AdamW"};
+  LambConfigs lamb_configs{this, "lamb_configs", "for lamb"};
+
+  Setting<bool> grad_clip{
+      this, "grad_clip", false, anything(), "clip gradients before a step"};
+  GradClipConfigs grad_clip_configs{this, "grad_clip_configs", "for grad_clip"};
+
+  Setting<bool> ema{
+      this,
+      "ema",
+      false,
+      anything(),
+      "keep an exponential moving average of the parameters"};
+  EmaConfigs ema_configs{this, "ema_configs", "for ema"};
+
+  GradientScaleConfigs gradient_scale_configs{
+      this, "gradient_scale_configs", "sum or average of gradients"};
+
+  Setting<bool> sync_batch_norm{
+      this,
+      "sync_batch_norm",
+      false,
+      anything(),
+      "batch statistics over all ranks"};
+  Setting<bool> find_unused_parameters{
+      this,
+      "find_unused_parameters",
+      false,
+      anything(),
+      "a step may leave parameters without gradient"};
+  Setting<bool> fuse_all_reduce_ops{
+      this,
+      "fuse_all_reduce_ops",
+      true,
+      anything(),
+      "reduce several gradients together"};
+  Setting<double> fuse_grad_size_in_MB{
+      this, "fuse_grad_size_in_MB", 32, above(0), "so many MB of them"};
+  Setting<double> last_comm_group_size_MB{
+      this,
+      "last_comm_group_size_MB",
+      1,
+      above(0),
+      "and of the last, which nothing hides"};
+
+  // From and to a file of JSON. Throw InvalidArgument as merge_json() does, and
+  // SystemError.
+  static DistributedStrategy load(const std::filesystem::path& path);
+  void save(const std::filesystem::path& path) const;
+
+  static DistributedStrategy from_json(std::string_view text);
+};
+
+} // namespace argosy::fleet
