@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 
 #include "argosy/common/error.h"
+#include "argosy/optim/amx.h"
 
 namespace argosy::optim {
 
@@ -24,6 +25,7 @@ AutoCast::AutoCast(bool enabled, c10::ScalarType dtype)
       dtype_before_(at::autocast::get_autocast_cpu_dtype()) {
   check(enabled, dtype);
   if (enabled) {
+    avoid_broken_amx();
     at::autocast::set_autocast_cpu_dtype(dtype);
   }
   at::autocast::set_cpu_enabled(enabled);

@@ -40,6 +40,16 @@ TEST(AutoCast, MultipliesInBfloat16WithinTheScope) {
   EXPECT_EQ(product().scalar_type(), torch::kFloat);
 }
 
+// Large enough for AMX, with which oneDNN 2.6 ends the process.
+TEST(AutoCast, MultipliesOnMachinesWithAmx) {
+  torch::manual_seed(3);
+  const at::Tensor x = torch::randn({64, 64});
+  const at::Tensor y = torch::randn({64, 256});
+  const AutoCast cast;
+  const at::Tensor exact = x.to(torch::kDouble).mm(y.to(torch::kDouble));
+  EXPECT_TRUE(torch::allclose(x.mm(y).to(torch::kDouble), exact, 0.1, 0.5));
+}
+
 TEST(AutoCast, GradientsHaveTheTypeOfTheWeights) {
   torch::nn::Linear layer(8, 4);
   at::Tensor loss;
