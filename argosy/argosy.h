@@ -20,6 +20,7 @@
 #include "argosy/data/megatron.h"
 #include "argosy/data/token_files.h"
 #include "argosy/data/tokenizer.h"
+#include "argosy/fleet/fleet.h"
 #include "argosy/observe/current.h"
 #include "argosy/observe/group_meter.h"
 #include "argosy/observe/session.h"

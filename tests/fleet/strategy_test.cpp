@@ -12,6 +12,7 @@
 #include "argosy/common/file.h"
 #include "argosy/fleet/combination.h"
 #include "argosy/fleet/file_shard.h"
+#include "argosy/fleet/setting_json.h"
 
 namespace argosy::fleet {
 namespace {
@@ -280,6 +281,26 @@ TEST(StrategyTable, HasARowForEachSettingAndMarksTheChanged) {
   EXPECT_EQ(
       std::count(table.begin(), table.end(), '\n'),
       static_cast<long>(strategy.settings().size()) + 1);
+}
+
+// The note has the settings and exclusions of the code, no more and no less.
+TEST(StrategyTable, IsInTheNote) {
+  std::ostringstream settings;
+  const DistributedStrategy strategy;
+  for (const AnySetting* setting : strategy.settings()) {
+    settings << "| `" << setting->path() << "` | "
+             << json_text(setting->default_value()) << " | "
+             << setting->expected() << " | " << setting->doc() << " |\n";
+  }
+  std::ostringstream excluded;
+  for (const Exclusion& each : exclusions()) {
+    excluded << "| `" << each.one << "` | `" << each.other << "` | " << each.why
+             << " |\n";
+  }
+  const std::string note =
+      read_file(ARGOSY_SOURCE_DIR "/docs/fleet.md").value();
+  EXPECT_THAT(note, HasSubstr("|---|---|---|---|\n" + settings.str() + "\n"));
+  EXPECT_THAT(note, HasSubstr("|---|---|---|\n" + excluded.str() + "\n"));
 }
 
 // ---- What excludes what -----------------------------------------------------

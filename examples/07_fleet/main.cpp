@@ -1,0 +1,62 @@
+// A perceptron on Fashion-MNIST, trained as a file says.
+//
+//   argosy run -n 2 ./fleet strategy.json
+//
+// prints from rank 0, with what it is trained by:
+//   step 100: loss 0.69
+//   step 400: loss 0.43
+
+#include <argosy/argosy.h>
+#include <argosy/optim/adam.h>
+#include <torch/torch.h>
+
+#include <iostream>
+
+namespace data = argosy::data;
+namespace fleet = argosy::fleet;
+namespace nn = torch::nn;
+
+void train(const fleet::DistributedStrategy& strategy) {
+  fleet::init(true, strategy);
+  torch::manual_seed(1);
+  const data::IdxImages images = data::fashion_mnist(data::Split::Train);
+  const data::SamplerOptions part{
+      .batch_size = 64,
+      .num_replicas = fleet::worker_num(),
+      .rank = fleet::worker_index(),
+      .shuffle = true};
+  data::DataLoader loader(
+      images, data::DistributedBatchSampler(images, part), data::stack_images);
+
+  nn::Sequential net(
+      nn::Flatten(), nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10));
+  auto model = fleet::distributed_model(net);
+  argosy::optim::Adam adam(net->parameters(), 5e-3);
+  auto optimizer = fleet::distributed_optimizer(adam);
+
+  double losses = 0;
+  for (int step = 1; step <= 400; ++step) {
+    const auto batch = loader.next();
+    optimizer.zero_grad();
+    const at::Tensor loss =
+        nn::functional::cross_entropy(model(batch->input), batch->target);
+    optimizer.minimize(loss);
+    losses += loss.item<double>();
+    if (step % 100 == 0) {
+      const double sum = fleet::util().all_reduce(std::exchange(losses, 0));
+      fleet::util().print_on_rank(
+          argosy::str(
+              "step ", step, ": loss ", sum / 100 / fleet::worker_num()),
+          0);
+    }
+  }
+  argosy::destroy_process_group();
+}
+
+int main(int argc, char** argv) {
+  return argosy::record([&] {
+    train(
+        argc > 1 ? fleet::DistributedStrategy::load(argv[1])
+                 : fleet::DistributedStrategy());
+  });
+}
