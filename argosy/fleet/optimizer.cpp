@@ -11,6 +11,7 @@
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/gradient_merge.h"
 #include "argosy/optim/gradients.h"
+#include "argosy/optim/groups.h"
 #include "argosy/optim/local_sgd.h"
 #include "argosy/parallel/data/compression.h"
 
@@ -19,14 +20,6 @@ namespace argosy::fleet {
 namespace {
 
 using torch::optim::Optimizer;
-
-std::vector<at::Tensor> params_of(const Optimizer& optimizer) {
-  std::vector<at::Tensor> params;
-  for (const auto& group : optimizer.param_groups()) {
-    params.insert(params.end(), group.params().begin(), group.params().end());
-  }
-  return params;
-}
 
 std::set<ParameterId> ids_of(const std::vector<at::Tensor>& params) {
   std::set<ParameterId> ids;
@@ -94,7 +87,7 @@ struct DistributedOptimizer::Impl final : public OptimizerSide {
         replacement(replace_optimizer(
             given, strategy, names_in(*pairs), group->nranks())),
         optimizer(replacement.optimizer ? *replacement.optimizer : given),
-        params(params_of(optimizer)),
+        params(optim::params_of(optimizer)),
         ids(ids_of(params)),
         merge(optimizer, merge_of(strategy)),
         scaler(scaler_of(strategy, group)) {

@@ -10,18 +10,11 @@
 #include "argosy/common/error.h"
 #include "argosy/optim/fused.h"
 #include "argosy/optim/gradients.h"
+#include "argosy/optim/groups.h"
 
 namespace argosy::optim {
 
 namespace {
-
-std::vector<at::Tensor> params_of(torch::optim::Optimizer& optimizer) {
-  std::vector<at::Tensor> params;
-  for (const auto& group : optimizer.param_groups()) {
-    params.insert(params.end(), group.params().begin(), group.params().end());
-  }
-  return params;
-}
 
 void check(const GradScalerOptions& options) {
   ARGOSY_CHECK(

@@ -17,6 +17,9 @@ using NamedParameters = torch::OrderedDict<std::string, at::Tensor>;
 using ParamPredicate =
     std::function<bool(const std::string& name, const at::Tensor& param)>;
 
+// All parameters of an optimizer, in the order of its groups.
+std::vector<at::Tensor> params_of(const torch::optim::Optimizer& optimizer);
+
 // Whether a name contains one of the texts, as exclude_from_weight_decay.
 ParamPredicate name_contains(std::vector<std::string> texts);
 

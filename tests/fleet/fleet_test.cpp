@@ -17,23 +17,15 @@
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
+#include "tests/support/refusal.h"
 
 namespace argosy::fleet {
 namespace {
 
+using argosy::testing::refusal;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-template <typename F>
-std::string refusal(const F& action) {
-  try {
-    action();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // ---- Role makers ------------------------------------------------------------
 

@@ -13,22 +13,14 @@
 #include "argosy/fleet/combination.h"
 #include "argosy/fleet/file_shard.h"
 #include "argosy/fleet/setting_json.h"
+#include "tests/support/refusal.h"
 
 namespace argosy::fleet {
 namespace {
 
+using argosy::testing::refusal;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-template <typename F>
-std::string refusal(const F& action) {
-  try {
-    action();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "";
-}
 
 std::string refusal_of_json(const std::string& text) {
   return refusal([&] { DistributedStrategy::from_json(text); });

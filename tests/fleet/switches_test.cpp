@@ -561,19 +561,27 @@ TEST_P(Switches, LambTakesThePlaceOfAdam) {
 
 // ---- Mixed precision --------------------------------------------------------
 
+optim::GradScaler scaler_by_hand() {
+  return optim::GradScaler(
+      {.init_loss_scaling = 1024, .incr_every_n_steps = 3}, get_group());
+}
+
+at::Tensor loss_in_bfloat16(HandModel& model, int step, int rank) {
+  const auto forward = [&](const at::Tensor& x) {
+    const optim::AutoCast cast;
+    return model(x).to(torch::kFloat);
+  };
+  return loss_of(forward, step, rank);
+}
+
 // The loop by hand; `clip` 0 is none.
 Train mixed(double clip, bool pure = false) {
   return [=](Net& net, HandModel& model, int rank) {
     optim::SGD optimizer(net->parameters(), momentum());
-    optim::GradScaler scaler(
-        {.init_loss_scaling = 1024, .incr_every_n_steps = 3}, get_group());
-    const auto forward = [&](const at::Tensor& x) {
-      const optim::AutoCast cast;
-      return model(x).to(torch::kFloat);
-    };
+    optim::GradScaler scaler = scaler_by_hand();
     for (int step = 0; step < kSteps; ++step) {
       optimizer.zero_grad();
-      scaler.scale(loss_of(forward, step, rank)).backward();
+      scaler.scale(loss_in_bfloat16(model, step, rank)).backward();
       if (clip > 0) {
         scaler.unscale_(optimizer);
         optim::clip_grad_norm_(net->parameters(), clip);
@@ -695,19 +703,14 @@ TEST_P(Switches, ManyAtOnce) {
     const Train train = [](Net& net, HandModel& model, int rank) {
       optim::Lamb inner(net->parameters(), optim::LambOptions(0.01).eps(1e-8));
       optim::GradientMerge merge(inner, {.k_steps = 2});
-      optim::GradScaler scaler(
-          {.init_loss_scaling = 1024, .incr_every_n_steps = 3}, get_group());
-      const auto forward = [&](const at::Tensor& x) {
-        const optim::AutoCast cast;
-        return model(x).to(torch::kFloat);
-      };
+      optim::GradScaler scaler = scaler_by_hand();
       for (int step = 0; step < kSteps; ++step) {
         merge.zero_grad();
         std::optional<parallel::NoSync> alone;
         if (!merge.will_step()) {
           alone.emplace(model.core());
         }
-        scaler.scale(loss_of(forward, step, rank)).backward();
+        scaler.scale(loss_in_bfloat16(model, step, rank)).backward();
         merge.step([&] {
           scaler.unscale_(inner);
           optim::clip_grad_norm_(net->parameters(), 0.1);

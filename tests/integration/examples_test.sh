@@ -3,17 +3,8 @@
 # Installs Argosy, builds the Fashion-MNIST example against it, and trains for a
 # moment with each way to start ranks: the net must have learnt something.
 set -euo pipefail
-source=$1
-build=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cp -r "$source/examples/01_fashion_mnist" "$work/example"
-cd "$work"
-
-cmake --install "$build" --prefix "$work/prefix" >/dev/null
-cmake -S example -B built -G Ninja -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
-cmake --build built
+# shellcheck source=build_example.sh
+. "$(dirname "$0")/build_example.sh" "$1" "$2" 01_fashion_mnist
 program=$work/built/fashion_mnist
 short="--epochs 1 --steps 80"
 

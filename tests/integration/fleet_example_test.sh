@@ -4,17 +4,8 @@
 # with and without its strategy: the loss must have fallen. A strategy with a
 # wrong name must be refused.
 set -euo pipefail
-source=$1
-build=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cp -r "$source/examples/07_fleet" "$work/example"
-cd "$work"
-
-cmake --install "$build" --prefix "$work/prefix" >/dev/null
-cmake -S example -B built -G Ninja -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
-cmake --build built
+# shellcheck source=build_example.sh
+. "$(dirname "$0")/build_example.sh" "$1" "$2" 07_fleet
 export OMP_NUM_THREADS=1
 run=("$work/prefix/bin/argosy" run -n 2 "$work/built/fleet")
 
