@@ -106,7 +106,7 @@ void check_collective(const RoleMaker& role) {
 
 } // namespace
 
-Fleet::Fleet(RoleMaker role, DistributedStrategy strategy)
+Fleet::Fleet(RoleMaker role, const DistributedStrategy& strategy)
     : role_(std::move(role)),
       strategy_(strategy),
       group_(get_group(0)),

@@ -29,7 +29,7 @@ namespace argosy::fleet {
 class Fleet {
  public:
   // In the calling thread's world.
-  Fleet(RoleMaker role, DistributedStrategy strategy);
+  Fleet(RoleMaker role, const DistributedStrategy& strategy);
 
   const RoleMaker& role() const { return role_; }
   const DistributedStrategy& strategy() const { return strategy_; }

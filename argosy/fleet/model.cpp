@@ -21,7 +21,7 @@ bool is_batch_norm(const torch::nn::Module& module) {
 
 void cast_all(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
   for (const auto& item : tensors) {
-    at::Tensor tensor = item.value();
+    const at::Tensor& tensor = item.value();
     if (tensor.defined() && tensor.is_floating_point()) {
       tensor.set_data(tensor.to(at::kBFloat16));
     }

@@ -129,7 +129,7 @@ optim::LambOptions lamb_of(
 }
 
 std::string required_name(const at::Tensor& parameter, const NameOf& name_of) {
-  const std::string name = name_of(parameter);
+  std::string name = name_of(parameter);
   ARGOSY_CHECK(
       !name.empty(),
       "[fleet.distributed_optimizer] exclude_from_weight_decay goes by names, "
