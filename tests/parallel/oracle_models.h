@@ -101,7 +101,10 @@ inline std::vector<OracleModel> oracle_models() {
   return {
       {.name = "mlp",
        .make = [] { return torch::nn::AnyModule(Mlp()); },
-       .input = [](long rows, long seed) { return numbers({rows, 6}, seed); }},
+       .input =
+           [](long rows, long seed) {
+             return numbers({rows, 6}, seed);
+           }},
       {.name = "cnn",
        .make = [] { return torch::nn::AnyModule(Cnn()); },
        .input =

@@ -49,7 +49,8 @@ double train_step(Model& model, Optimizer& optimizer, const Batch& batch) {
       param.mutable_grad() = at::Tensor();
     }
   }
-  const at::Tensor loss = testing::loss_of(model.forward(batch.x), batch.target);
+  const at::Tensor loss =
+      testing::loss_of(model.forward(batch.x), batch.target);
   loss.backward();
   optimizer.step();
   return loss.template item<double>();
@@ -129,10 +130,9 @@ void expect_equals(
 
 class Oracle : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(
-    Models,
-    Oracle,
-    ::testing::Values(0, 1, 2),
-    [](const auto& of) { return testing::oracle_models()[of.param].name; });
+    Models, Oracle, ::testing::Values(0, 1, 2), [](const auto& of) {
+      return testing::oracle_models()[of.param].name;
+    });
 
 TEST_P(Oracle, EqualsOneProcessWithTheWholeBatch) {
   const OracleModel of = testing::oracle_models()[GetParam()];
@@ -152,12 +152,13 @@ TEST(OraclePlans, Differ) {
   const OracleModel of = testing::oracle_models().back();
   std::map<std::string, std::size_t> num_buckets;
   for (const auto& [name, options] : bucket_plans()) {
-    testing::run_ranks(2, [&, &plan_name = name, &plan = options](World& world) {
-      DataParallel model(of.make_with_weights(), plan);
-      if (world.rank() == 0) {
-        num_buckets[plan_name] = model.plan().buckets.size();
-      }
-    });
+    testing::run_ranks(
+        2, [&, &plan_name = name, &plan = options](World& world) {
+          DataParallel model(of.make_with_weights(), plan);
+          if (world.rank() == 0) {
+            num_buckets[plan_name] = model.plan().buckets.size();
+          }
+        });
   }
   EXPECT_EQ(num_buckets["index"], 3u);
   EXPECT_EQ(num_buckets["none"], 28u);

@@ -12,8 +12,8 @@ namespace argosy::parallel {
 // and again, and fresh pages of the system cost more than what is computed in
 // them by cheap operations.
 //
-// Holds at most twice what was in use at the same time, and kSpare; what was not
-// used for the longest time goes first. Thread-safe.
+// Holds at most twice what was in use at the same time, and kSpare; what was
+// not used for the longest time goes first. Thread-safe.
 class BlockCache {
  public:
   // Smaller blocks are the business of malloc, which keeps those.
@@ -52,7 +52,7 @@ class BlockCache {
   void trim(std::size_t coming);
   void note_use(void* block, std::size_t size);
 
-  mutable std::mutex mutex_; // guards all
+  mutable std::mutex mutex_;              // guards all
   std::multimap<std::size_t, Kept> kept_; // by size
   std::unordered_map<void*, std::size_t> used_;
   std::size_t calls_ = 0; // of give_back()
