@@ -70,8 +70,10 @@ class KeepingAllocator final : public c10::Allocator {
 void keep_memory() {
   static std::once_flag once;
   std::call_once(once, [] {
-    keep_heap();
-    c10::SetCPUAllocator(new KeepingAllocator);
+    if (c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator()) {
+      keep_heap();
+      c10::SetCPUAllocator(new KeepingAllocator);
+    }
   });
 }
 
