@@ -168,6 +168,12 @@ def free_port():
         return free.getsockname()[1]
 
 
+def kernels():
+    """What makes PyTorch use the kernels of matrix products that ours does."""
+    core = subprocess.run([OURS, "kernels"], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+    return {"OPENBLAS_CORETYPE": core} if core else {}
+
+
 class Ranks:
     """Processes of one contestant that all do what they are asked."""
 
@@ -175,7 +181,7 @@ class Ranks:
         port = str(free_port())
         self.processes = []
         for rank in range(count):
-            env = dict(os.environ, OMP_NUM_THREADS="1")
+            env = dict(os.environ, OMP_NUM_THREADS="1", **kernels())
             if not alone:
                 env.update(RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
             self.processes.append(subprocess.Popen(

@@ -4,6 +4,8 @@
 //   load gpt 1   makes the model, trains three steps on batches of 1 times the
 //                usual size; the answer is their losses
 //   run 5        trains five steps; the answer is the seconds they took
+//
+// With an argument, prints the kernels that OpenBLAS uses, and ends.
 
 #include <torch/torch.h>
 
@@ -13,6 +15,7 @@
 #include <memory>
 
 #include "argosy/argosy.h"
+#include "argosy/comm/kernels/openblas.h"
 #include "argosy/optim/adam.h"
 #include "examples/01_fashion_mnist/net.h"
 #include "examples/02_gpt/gpt.h"
@@ -179,6 +182,10 @@ void serve() {
 } // namespace
 } // namespace argosy::bench
 
-int main() {
+int main(int argc, char** /*argv*/) {
+  if (argc > 1) {
+    std::cout << argosy::comm::openblas_core() << std::endl;
+    return 0;
+  }
   return argosy::record(argosy::bench::serve);
 }

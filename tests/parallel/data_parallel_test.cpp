@@ -8,9 +8,11 @@
 
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
+#include "argosy/observe/current.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
+#include "tests/observe/recording_sink.h"
 
 namespace argosy {
 namespace {
@@ -106,42 +108,6 @@ Mlp trained_alone(int steps, std::int64_t rows) {
   return alone;
 }
 
-class DataParallelPlans : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(
-    Ranks, DataParallelPlans, ::testing::Values(1, 2, 3, 4));
-
-std::vector<DataParallelOptions> all_plans() {
-  using Mode = parallel::Fusion::Mode;
-  std::vector<DataParallelOptions> plans(5);
-  plans[1].comm_buffer_size = 0.0005;
-  plans[1].last_comm_buffer_size = 0.0001;
-  plans[2].fusion = Mode::None;
-  plans[3].fusion = Mode::Index;
-  plans[3].fusion_starts = {2, 3};
-  plans[4].fusion = Mode::Auto;
-  return plans;
-}
-
-TEST_P(DataParallelPlans, EqualsOneProcessWithTheWholeBatch) {
-  const int n = GetParam();
-  for (const DataParallelOptions& options : all_plans()) {
-    const Mlp alone = trained_alone(10, 12);
-    argosy::testing::run_ranks(n, [&](World& world) {
-      Mlp net;
-      net->to(torch::kDouble);
-      set_weights(*net, world.rank()); // rank 0's count
-      DataParallel model(net, options);
-      torch::optim::SGD optimizer(
-          net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-      train(model, optimizer, 10, [&](int step) {
-        return part_of(
-            batch_of(step, 12, torch::kDouble), world.rank(), world.size());
-      });
-      expect_close(*net, *alone);
-    });
-  }
-}
-
 TEST(DataParallel, CountsItsReductions) {
   argosy::testing::run_ranks(2, [](World& world) {
     Mlp net;
@@ -163,6 +129,22 @@ TEST(DataParallel, CountsItsReductions) {
       bytes += bucket.bytes();
     }
     EXPECT_EQ(after.bytes - before.bytes, 3 * bytes);
+  });
+}
+
+TEST(DataParallel, WaitsForGradientsAreObserved) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    Mlp net;
+    DataParallel model(net);
+    const auto sink = std::make_shared<observe::RecordingSink>(
+        std::vector{observe::Interest::Stretches});
+    observe::observer_of(world)->add(sink);
+    model(batch_of(world.rank(), 4).x).sum().backward();
+    EXPECT_THAT(sink->names, ::testing::ElementsAre("wait for gradients"));
+    EXPECT_EQ(sink->stretches.at(0).activity, observe::Activity::Wait);
+    const auto local = model.no_sync();
+    model(batch_of(world.rank(), 4).x).sum().backward();
+    EXPECT_EQ(sink->names.size(), 1u) << "there is nothing to wait for";
   });
 }
 

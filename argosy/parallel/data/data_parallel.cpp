@@ -9,6 +9,7 @@
 #include "argosy/common/error.h"
 #include "argosy/parallel/data/reducer.h"
 #include "argosy/parallel/data/same_modules.h"
+#include "argosy/parallel/memory/keep_memory.h"
 
 namespace argosy::parallel {
 
@@ -104,6 +105,9 @@ struct DataParallelCore::Impl {
 DataParallelCore::DataParallelCore(
     torch::nn::Module& module, DataParallelOptions options)
     : impl_(new Impl) {
+  if (options.keep_memory) {
+    keep_memory();
+  }
   impl_->group = options.group ? options.group : get_group(0);
   impl_->parameters = distinct(module.named_parameters(true));
   impl_->buffers = distinct(module.named_buffers(true));

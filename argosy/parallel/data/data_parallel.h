@@ -36,6 +36,9 @@ struct DataParallelOptions {
   // Buffers (running statistics) are those of the first rank at every forward.
   bool broadcast_buffers = false;
 
+  // Memory of large tensors is kept for the next step; see keep_memory().
+  bool keep_memory = true;
+
   GroupPtr group;                             // null: all ranks
   std::shared_ptr<parallel::BucketHook> hook; // null: the plain average
   // Names of parameters with sparse gradients. Embeddings tell by themselves.

@@ -13,6 +13,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/observe/span.h"
 #include "argosy/parallel/data/bucket_hook.h"
 #include "argosy/parallel/data/bucket_memory.h"
 #include "argosy/parallel/data/graph_walk.h"
@@ -301,8 +302,11 @@ void Reducer::Impl::check_all_started() const {
 void Reducer::Impl::finish_backward() {
   under_way = false;
   check_all_started();
-  for (BucketState& bucket : buckets) {
-    finish_bucket(bucket);
+  {
+    const observe::Span span("wait for gradients", observe::Activity::Wait);
+    for (BucketState& bucket : buckets) {
+      finish_bucket(bucket);
+    }
   }
   adopt_gradients();
   follow_observed_order();

@@ -1,0 +1,35 @@
+#include "argosy/comm/kernels/openblas.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+namespace argosy::comm {
+namespace {
+
+TEST(OpenBlas, BetterKernelsThanThoseForUnknownModels) {
+  EXPECT_EQ(better_openblas_core("Prescott", Isa::Avx512, {}), "SkylakeX");
+  EXPECT_EQ(better_openblas_core("Prescott", Isa::Avx2, {}), "Haswell");
+}
+
+TEST(OpenBlas, KeepsWhatIsRightOrWanted) {
+  EXPECT_EQ(better_openblas_core("Prescott", Isa::Baseline, {}), "");
+  EXPECT_EQ(better_openblas_core("Zen", Isa::Avx2, {}), "");
+  EXPECT_EQ(better_openblas_core("", Isa::Avx512, {}), "");
+  const Environment wanted{{"OPENBLAS_CORETYPE", "Prescott"}};
+  EXPECT_EQ(better_openblas_core("Prescott", Isa::Avx512, wanted), "");
+}
+
+TEST(OpenBlas, ThisProcessHasThem) {
+  if (openblas_core().empty()) {
+    GTEST_SKIP() << "torch uses another BLAS";
+  }
+  EXPECT_EQ(better_openblas_core(openblas_core(), highest_isa(), {}), "");
+  const auto a = torch::arange(35 * 70).reshape({35, 70}).remainder(7);
+  const auto b = torch::arange(70 * 33).reshape({70, 33}).remainder(5);
+  EXPECT_TRUE(torch::equal(
+      a.to(torch::kFloat).matmul(b.to(torch::kFloat)),
+      a.matmul(b).to(torch::kFloat)));
+}
+
+} // namespace
+} // namespace argosy::comm
