@@ -3,6 +3,11 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Device.h>
+#include <malloc.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
 
 #include "argosy/heap/heap.h"
 
@@ -10,56 +15,111 @@ namespace argosy {
 
 namespace {
 
-// Smaller ones go through windows, and should not each take whole pages.
+using heap::Heap;
+using heap::Sharing;
+
+// Smaller ones go through windows when they are sent, malloc keeps their memory
+// anyway, and they should not each take whole pages.
 constexpr std::size_t kLeastBytes = std::size_t{32} << 10;
 
-c10::Allocator*& allocator_before() {
-  static c10::Allocator* allocator = nullptr;
-  return allocator;
-}
-
-void free_shared(void* data) {
-  heap::process_heap()->free(data);
-}
-
-// Of either kind.
-void free_any(void* data) {
-  if (heap::process_heap()->contains(data)) {
-    free_shared(data);
-  } else {
-    allocator_before()->raw_deallocate(data);
+// The heaps that tensors may lie in; the one that new tensors come from.
+class TensorHeaps {
+ public:
+  void use(Heap* heap, Sharing sharing) {
+    heaps_[static_cast<std::size_t>(sharing)] = heap;
+    // Never back to private memory.
+    if (sharing == Sharing::Shared || current_ == nullptr) {
+      current_ = heap;
+    }
   }
+  Heap* current() const { return current_; }
+  Heap* heap_of(const void* data) const {
+    for (const auto& heap : heaps_) {
+      Heap* const candidate = heap;
+      if (candidate != nullptr && candidate->contains(data)) {
+        return candidate;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  std::array<std::atomic<Heap*>, 2> heaps_ = {nullptr, nullptr};
+  std::atomic<Heap*> current_{nullptr};
+};
+
+TensorHeaps& tensor_heaps() {
+  static TensorHeaps heaps;
+  return heaps;
+}
+
+// Of tensors of all sizes, so that memory can be freed without knowing more.
+void free_tensor(void* data) {
+  Heap* const heap = tensor_heaps().heap_of(data);
+  if (heap == nullptr) {
+    c10::GetDefaultCPUAllocator()->raw_deallocate(data);
+    return;
+  }
+  c10::profiledCPUMemoryReporter().Delete(data);
+  heap->free(data);
 }
 
 class HeapAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) const override {
     if (bytes >= kLeastBytes) {
-      if (void* data = heap::process_heap()->allocate(bytes)) {
-        return {data, data, &free_shared, c10::Device(c10::DeviceType::CPU)};
+      if (void* data = tensor_heaps().current()->allocate(bytes)) {
+        c10::profiledCPUMemoryReporter().New(data, bytes);
+        return {data, data, &free_tensor, c10::Device(c10::DeviceType::CPU)};
       }
     }
-    return allocator_before()->allocate(bytes);
+    return c10::GetDefaultCPUAllocator()->allocate(bytes);
   }
 
-  c10::DeleterFnPtr raw_deleter() const override { return &free_any; }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_tensor; }
 };
 
-bool install() {
-  if (!heap::make_process_heap()) {
+// For what libraries that torch calls (oneDNN) ask of malloc themselves.
+void make_malloc_keep() {
+  constexpr int kMegabyte = 1 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, 32 * kMegabyte); // the most that it takes
+  ::mallopt(M_TRIM_THRESHOLD, 256 * kMegabyte);
+}
+
+// Whether tensors come from our heaps.
+bool install_allocator() {
+  static HeapAllocator allocator;
+  static const bool installed = [] {
+    if (c10::GetCPUAllocator() != c10::GetDefaultCPUAllocator()) {
+      return false;
+    }
+    make_malloc_keep();
+    c10::SetCPUAllocator(&allocator);
+    return c10::GetCPUAllocator() == &allocator;
+  }();
+  return installed;
+}
+
+bool use_heap(Sharing sharing) {
+  Heap* const heap = heap::make_process_heap(sharing);
+  if (heap == nullptr) {
     return false;
   }
-  static HeapAllocator allocator;
-  allocator_before() = c10::GetCPUAllocator();
-  c10::SetCPUAllocator(&allocator, /*priority=*/1);
-  return c10::GetCPUAllocator() == &allocator;
+  tensor_heaps().use(heap, sharing);
+  return install_allocator();
 }
 
 } // namespace
 
+void keep_tensor_memory() {
+  static const bool kept =
+      tensor_heaps().current() != nullptr || use_heap(Sharing::Private);
+  (void)kept;
+}
+
 bool share_tensor_memory() {
-  static const bool installed = install();
-  return installed;
+  static const bool shared = use_heap(Sharing::Shared);
+  return shared;
 }
 
 } // namespace argosy

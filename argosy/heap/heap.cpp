@@ -33,37 +33,68 @@ bool promises_are_strict() {
   return mode && trim(*mode) == "2";
 }
 
-std::atomic<Heap*>& place_of_heap() {
+std::atomic<Heap*>& place_of_shared_heap() {
   static std::atomic<Heap*> heap{nullptr};
   return heap;
 }
 
 void leave_heap_to_parent() {
-  if (Heap* heap = process_heap()) {
+  if (Heap* heap = shared_heap()) {
     heap->leave_to_parent();
   }
 }
 
-// Lives until the process ends: tensors do that are static.
-Heap* make_heap() {
+Heap* make_heap(Sharing sharing) {
   if (promises_are_strict()) {
     return nullptr;
   }
   try {
-    auto* heap = new Heap(std::min(machine_bytes(), kMostBytes));
-    ::pthread_atfork(nullptr, nullptr, leave_heap_to_parent);
-    return heap;
+    return new Heap(sharing, std::min(machine_bytes(), kMostBytes));
   } catch (const SystemError& error) {
-    log::info("[heap] tensors stay private: ", error.what());
+    log::info("[heap] tensors stay with malloc: ", error.what());
     return nullptr;
   }
 }
 
+Heap* make_shared_heap() {
+  Heap* heap = make_heap(Sharing::Shared);
+  if (heap != nullptr) {
+    place_of_shared_heap().store(heap, std::memory_order_release);
+    ::pthread_atfork(nullptr, nullptr, leave_heap_to_parent);
+  }
+  return heap;
+}
+
+std::optional<SharedMemory> shared_memory(Sharing sharing, std::size_t bytes) {
+  if (sharing == Sharing::Private) {
+    return std::nullopt;
+  }
+  return SharedMemory::create(bytes);
+}
+
+std::shared_ptr<std::byte> private_memory(std::size_t bytes) {
+  void* memory = ::mmap(
+      nullptr,
+      bytes,
+      PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+      -1,
+      0);
+  if (memory == MAP_FAILED) {
+    throw SystemError(with_errno("[heap] mmap"));
+  }
+  ::madvise(memory, bytes, MADV_HUGEPAGE);
+  return {static_cast<std::byte*>(memory), [bytes](std::byte* mapped) {
+            ::munmap(mapped, bytes);
+          }};
+}
+
 } // namespace
 
-Heap::Heap(std::size_t bytes)
+Heap::Heap(Sharing sharing, std::size_t bytes)
     : bytes_(bytes / kPage * kPage),
-      memory_(SharedMemory::create(bytes_)),
+      shared_(shared_memory(sharing, bytes_)),
+      base_(shared_ ? shared_->share() : private_memory(bytes_)),
       space_(bytes_) {}
 
 void* Heap::allocate(std::size_t bytes) {
@@ -72,7 +103,7 @@ void* Heap::allocate(std::size_t bytes) {
   }
   const std::lock_guard lock(mutex_);
   const auto begin = space_.take((bytes + kPage - 1) / kPage * kPage);
-  return begin ? memory_.get() + *begin : nullptr;
+  return begin ? base_.get() + *begin : nullptr;
 }
 
 void Heap::free(void* data) {
@@ -81,7 +112,7 @@ void Heap::free(void* data) {
   }
   const std::lock_guard lock(mutex_);
   space_.give_back(
-      static_cast<std::size_t>(static_cast<std::byte*>(data) - memory_.get()));
+      static_cast<std::size_t>(static_cast<std::byte*>(data) - base_.get()));
   drop_idle_pages();
 }
 
@@ -91,27 +122,34 @@ void Heap::drop_idle_pages() {
     return;
   }
   for (const Range& range : space_.drop_pages(keep)) {
-    ::madvise(memory_.get() + range.begin, range.bytes, MADV_REMOVE);
+    ::madvise(
+        base_.get() + range.begin,
+        range.bytes,
+        shared_ ? MADV_REMOVE : MADV_DONTNEED);
   }
 }
 
 std::string Heap::description() const {
+  ARGOSY_ASSERT(shared_.has_value());
   return str(
-      memory_.description(),
+      shared_->description(),
       " ",
-      reinterpret_cast<std::uintptr_t>(memory_.get()),
+      reinterpret_cast<std::uintptr_t>(base_.get()),
       " ",
       bytes_);
 }
 
-Heap* process_heap() {
-  return place_of_heap().load(std::memory_order_acquire);
+Heap* shared_heap() {
+  return place_of_shared_heap().load(std::memory_order_acquire);
 }
 
-bool make_process_heap() {
-  static Heap* const heap = make_heap();
-  place_of_heap().store(heap, std::memory_order_release);
-  return heap != nullptr;
+Heap* make_process_heap(Sharing sharing) {
+  if (sharing == Sharing::Shared) {
+    static Heap* const shared = make_shared_heap();
+    return shared;
+  }
+  static Heap* const own = make_heap(Sharing::Private);
+  return own;
 }
 
 } // namespace argosy::heap

@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "argosy/heap/free_space.h"
@@ -11,25 +13,29 @@
 
 namespace argosy::heap {
 
-// A stretch of addresses, as long as the machine's memory, whose pages other
-// processes can map: what lies in it, they read and write in place. Pages come
-// when they are touched, and stay for the next who asks for memory: the heap
-// never holds more of them than were in use at once. Thread-safe.
+// Whether other processes can map a heap, and read and write in place what lies
+// in it. One that they cannot has huge pages where the system gives them.
+enum class Sharing { Private, Shared };
+
+// A stretch of addresses, as long as the machine's memory. Pages come when they
+// are touched, and stay for the next who asks for memory: the heap never holds
+// more of them than were in use at once. Thread-safe.
 class Heap {
  public:
   // Throws SystemError when there can be none.
-  explicit Heap(std::size_t bytes);
+  Heap(Sharing sharing, std::size_t bytes);
 
-  // Whole pages; null when it is full, and in a child process after fork().
+  // Whole pages; null when it is full, and in a child process that shares it
+  // with its parent after fork().
   void* allocate(std::size_t bytes);
   void free(void* data);
 
   bool contains(const void* data) const {
     const auto* place = static_cast<const std::byte*>(data);
-    return place >= memory_.get() && place < memory_.get() + bytes_;
+    return place >= base_.get() && place < base_.get() + bytes_;
   }
 
-  // For HeapView::open() of another process.
+  // Of a shared one, for HeapView::open() of another process.
   std::string description() const;
 
   // A child has the parent's pages, and the parent goes on using them.
@@ -39,16 +45,19 @@ class Heap {
   void drop_idle_pages();
 
   const std::size_t bytes_;
-  SharedMemory memory_;
+  const std::optional<SharedMemory> shared_;
+  const std::shared_ptr<std::byte> base_;
   std::atomic<bool> left_{false};
   std::mutex mutex_;
   FreeSpace space_; // guarded by mutex_
 };
 
-// The heap of this process, made by make_process_heap(); null before.
-Heap* process_heap();
+// The heap of this process that others can map; null before it is made.
+Heap* shared_heap();
 
-// False when this system has no place for one. Only the first call matters.
-bool make_process_heap();
+// The heap of this process of either kind, made by the first call. Lives until
+// the process ends, as tensors do that are static. Null when this system has no
+// place for one.
+Heap* make_process_heap(Sharing sharing);
 
 } // namespace argosy::heap

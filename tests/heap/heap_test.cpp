@@ -30,7 +30,7 @@ std::size_t pages_bytes(const Heap& heap) {
 }
 
 TEST(Heap, GivesMemoryThatHoldsWhatIsWritten) {
-  Heap heap(64 * kMega);
+  Heap heap(Sharing::Shared, 64 * kMega);
   auto* a = static_cast<char*>(heap.allocate(10'000));
   auto* b = static_cast<char*>(heap.allocate(10'000));
   std::memset(a, 'a', 10'000);
@@ -44,7 +44,7 @@ TEST(Heap, GivesMemoryThatHoldsWhatIsWritten) {
 }
 
 TEST(Heap, NeverHoldsMoreThanWasInUseAtOnce) {
-  Heap heap(4096 * kMega);
+  Heap heap(Sharing::Shared, 4096 * kMega);
   for (int i = 1; i <= 30; ++i) { // of sizes that do not fit each other
     const std::size_t bytes = static_cast<std::size_t>(7 * i) * kMega;
     void* data = heap.allocate(bytes);
@@ -59,7 +59,7 @@ TEST(Heap, NeverHoldsMoreThanWasInUseAtOnce) {
 
 // Of other processes: in the tests of comm, with real ranks.
 TEST(HeapView, OfTheOwnProcessIsTheHeapItself) {
-  Heap heap(16 * kMega);
+  Heap heap(Sharing::Shared, 16 * kMega);
   void* data = heap.allocate(kMega);
   const auto view = HeapView::open(heap.description());
   EXPECT_EQ(view->at(reinterpret_cast<std::uint64_t>(data)), data);
@@ -71,21 +71,40 @@ TEST(HeapView, OfAnotherHostCannotBeHad) {
 }
 
 TEST(Heap, AChildLeavesItToTheParent) {
-  ASSERT_TRUE(make_process_heap());
-  void* data = process_heap()->allocate(kMega);
+  Heap* heap = make_process_heap(Sharing::Shared);
+  ASSERT_NE(heap, nullptr);
+  EXPECT_EQ(make_process_heap(Sharing::Shared), heap);
+  EXPECT_EQ(shared_heap(), heap);
+  void* data = heap->allocate(kMega);
   const pid_t child = ::fork();
   if (child == 0) {
-    process_heap()->free(data); // does nothing
-    ::_exit(process_heap()->allocate(kMega) == nullptr ? 0 : 1);
+    heap->free(data); // does nothing
+    ::_exit(heap->allocate(kMega) == nullptr ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_NE(process_heap()->allocate(kMega), data);
+  EXPECT_NE(heap->allocate(kMega), data);
+}
+
+TEST(Heap, APrivateOneIsCopiedForAChild) {
+  Heap heap(Sharing::Private, 64 * kMega);
+  auto* data = static_cast<int*>(heap.allocate(kMega));
+  data[0] = 1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    data[0] = 2;
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(data[0], 1);
+  heap.free(data);
+  EXPECT_EQ(heap.allocate(kMega), data);
 }
 
 TEST(Heap, ThreadsMayUseItTogether) {
-  Heap heap(256 * kMega);
+  Heap heap(Sharing::Shared, 256 * kMega);
   std::vector<std::thread> threads;
   for (int id = 0; id < 4; ++id) {
     threads.emplace_back([&heap, id] {

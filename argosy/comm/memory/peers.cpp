@@ -67,7 +67,7 @@ Peers::Peers(PeersSetup setup)
       policy_(WaitPolicy::for_ranks(static_cast<int>(setup_.regions.size()))) {}
 
 bool Peers::in_shared_heap(const void* data) const {
-  return !setup_.heaps.empty() && heap::process_heap()->contains(data);
+  return !setup_.heaps.empty() && heap::shared_heap()->contains(data);
 }
 
 bool Peers::has_failed() const {

@@ -74,7 +74,7 @@ std::string map_all(
 constexpr char kThen = '|';
 
 std::string introduction(const SharedMemory& region) {
-  const heap::Heap* heap = heap::process_heap();
+  const heap::Heap* heap = heap::shared_heap();
   return str(
       region.description(), kThen, heap == nullptr ? "" : heap->description());
 }

@@ -7,9 +7,9 @@
 #include <unordered_set>
 
 #include "argosy/common/error.h"
+#include "argosy/heap/allocator.h"
 #include "argosy/parallel/data/reducer.h"
 #include "argosy/parallel/data/same_modules.h"
-#include "argosy/parallel/memory/keep_memory.h"
 
 namespace argosy::parallel {
 
@@ -106,7 +106,7 @@ DataParallelCore::DataParallelCore(
     torch::nn::Module& module, DataParallelOptions options)
     : impl_(new Impl) {
   if (options.keep_memory) {
-    keep_memory();
+    keep_tensor_memory();
   }
   impl_->group = options.group ? options.group : get_group(0);
   impl_->parameters = distinct(module.named_parameters(true));

@@ -36,7 +36,8 @@ struct DataParallelOptions {
   // Buffers (running statistics) are those of the first rank at every forward.
   bool broadcast_buffers = false;
 
-  // Memory of large tensors is kept for the next step; see keep_memory().
+  // Memory of large tensors is kept for the next step; see
+  // keep_tensor_memory().
   bool keep_memory = true;
 
   GroupPtr group;                             // null: all ranks
