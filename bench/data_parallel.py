@@ -261,7 +261,7 @@ def main():
     rows = gpt_rows(both, Ranks([OURS], 2, alone=True), rounds)
     rows += [training_row(what, 1, both, rounds)[1] for what in ("cnn", "mlp")]
     if not quick:
-        rows += [training_row(what, 8, both, 2)[1] for what in TEXTS]
+        rows += [training_row(what, 8, both, 4)[1] for what in TEXTS]
     for ranks in both.values():
         ranks.close()
     if "--json" in sys.argv:
