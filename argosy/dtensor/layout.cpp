@@ -115,4 +115,22 @@ bool is_even(
   return true;
 }
 
+Shape dense_strides(const Shape& sizes, const Shape& like) {
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+    return like[a] > like[b];
+  });
+  Shape strides(sizes.size(), 0);
+  std::int64_t next = 1;
+  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
+    if (like[*dim] == 0 && sizes[*dim] > 1) {
+      continue; // expanded
+    }
+    strides[*dim] = next;
+    next *= std::max<std::int64_t>(sizes[*dim], 1);
+  }
+  return strides;
+}
+
 } // namespace argosy::dtensor

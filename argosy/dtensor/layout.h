@@ -60,4 +60,8 @@ bool is_even(
 
 std::int64_t numel(const Shape& shape);
 
+// Strides of a dense tensor of these sizes whose dims are in memory in the same
+// order as `like` has them; 0 stays 0.
+Shape dense_strides(const Shape& sizes, const Shape& like);
+
 } // namespace argosy::dtensor

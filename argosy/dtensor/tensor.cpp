@@ -1,7 +1,5 @@
 #include "argosy/dtensor/tensor.h"
 
-#include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "argosy/common/error.h"
@@ -15,29 +13,6 @@ void delete_parts(void* parts) {
   delete static_cast<Parts*>(parts);
 }
 
-// Dense ones, in the order that the dims of the local tensor have in memory.
-c10::SmallVector<std::int64_t, 8> global_strides(
-    const at::Tensor& local, at::IntArrayRef global) {
-  const auto strides = local.strides();
-  c10::SmallVector<std::int64_t, 8> order(global.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return strides[static_cast<std::size_t>(a)] >
-        strides[static_cast<std::size_t>(b)];
-  });
-  c10::SmallVector<std::int64_t, 8> result(global.size());
-  std::int64_t next = 1;
-  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
-    const auto d = static_cast<std::size_t>(*dim);
-    if (strides[d] == 0 && global[d] > 1) {
-      continue; // expanded
-    }
-    result[d] = next;
-    next *= std::max<std::int64_t>(global[d], 1);
-  }
-  return result;
-}
-
 } // namespace
 
 at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
@@ -47,8 +22,9 @@ at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
   const auto device = local.device();
   const bool plain_order =
       local.is_contiguous() || local.dim() != static_cast<int>(global.size());
-  const auto strides = plain_order ? c10::SmallVector<std::int64_t, 8>()
-                                   : global_strides(local, global);
+  const Shape strides = plain_order
+      ? Shape()
+      : dense_strides(global.vec(), local.strides().vec());
   auto* context = new Parts(std::move(parts));
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(),

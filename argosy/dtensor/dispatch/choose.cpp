@@ -70,12 +70,29 @@ class Pricing {
       return;
     }
     ++price.changes;
+    // Shards that nobody has yet must be gathered later as likely as not.
+    const bool is_new =
+        from.is_partial() && to.is_shard() && !has_shard(strategy);
     const std::int64_t bytes = axis_bytes(
-        from, to, view_.size, bytes_without(operand, mesh_shape_, view_.axis));
+        from,
+        is_new ? Placement(Replicate()) : to,
+        view_.size,
+        bytes_without(operand, mesh_shape_, view_.axis));
     if (bytes > 0) {
       price.communicates = true;
       price.bytes += kStartBytes + bytes;
     }
+  }
+
+  // Whether an input is sharded already as the strategy wants it.
+  bool has_shard(const Strategy& strategy) const {
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      if (strategy.inputs[i].is_shard() &&
+          strategy.inputs[i] == view_.current[i]) {
+        return true;
+      }
+    }
+    return false;
   }
 
   // What reducing a Partial output takes: as much as it has, twice.

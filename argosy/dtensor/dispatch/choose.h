@@ -52,8 +52,9 @@ struct Choice {
 //
 // What needs no communication now is taken before all else, even if it leaves a
 // Partial to be reduced later: whoever uses that may want a part of it only.
-// Otherwise bytes decide, those that a Partial costs later included. Of equals,
-// that which changes the fewest inputs, then the first offered.
+// Otherwise bytes decide, with those that a Partial output costs later. A
+// Partial input becomes a Shard only where another input is one already. Of
+// equals, that which changes the fewest inputs, then the first offered.
 //
 // An operand that is written stays where it is if any strategy lets it.
 Choice choose(

@@ -1,6 +1,10 @@
 // Ops that make each element of the result from one element of each input, with
 // broadcasting. Shards go through; Partial goes through what is linear.
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+
+#include "argosy/dtensor/dispatch/decision_cache.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
 
@@ -111,6 +115,32 @@ std::vector<Strategy> unlike(const OpCall& call) {
   Strategy strategy = call.strategy();
   strategy.inputs[0] = call.current(0);
   return {strategy};
+}
+
+// Memory without values may as well be Partial: what is copied there next is.
+std::vector<Strategy> empty_like(const OpCall& call) {
+  Strategy strategy = call.strategy();
+  strategy.inputs[0] = call.current(0);
+  strategy.outputs[0] = call.current(0);
+  return {strategy};
+}
+
+// As the gradient of a parameter is made; of any other shape it is replicated.
+std::vector<Strategy> empty_strided(const OpCall& call) {
+  return call.out_shape(0) == call.shape(0) ? empty_like(call) : unlike(call);
+}
+
+void run_empty_strided(LocalCall& call) {
+  const at::Tensor self = call.argument("self").toTensor();
+  const Shape strides = call.argument("stride").toIntVector();
+  const auto& expected = call.decision().outputs[0].tensors;
+  if (expected.empty()) {
+    call.run();
+    return;
+  }
+  const Shape& local = expected[0].local;
+  call.finish(
+      at::empty_strided(local, dense_strides(local, strides), self.options()));
 }
 
 } // namespace
@@ -244,9 +274,11 @@ void add_pointwise_rules(RuleTable& table) {
   table.add({"add", "sub", "rsub.Tensor"}, {.strategies = additive});
   table.add({"mul", "div"}, {.strategies = product});
   table.add({"copy"}, {.strategies = copy});
+  table.add({"full_like", "ones_like", "zeros_like"}, {.strategies = like});
+  table.add({"empty_like"}, {.strategies = empty_like});
   table.add(
-      {"empty_like", "full_like", "ones_like", "zeros_like"},
-      {.strategies = like});
+      {"new_empty_strided"},
+      {.strategies = empty_strided, .run = run_empty_strided});
   table.add(
       {"new_empty", "new_full", "new_ones", "new_zeros"},
       {.strategies = unlike});
