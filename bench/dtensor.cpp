@@ -95,7 +95,7 @@ void run(Flags flags) {
   testing::run_ranks(
       2,
       [&](World& world) {
-        if (world.rank() == 0) {
+        if (world.rank() == 0) { // nothing is sent
           measure(report, 2000, flags.quick ? 5 : 20);
         }
         barrier();

@@ -9,14 +9,12 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/dtensor/cost.h"
 #include "argosy/dtensor/exchange.h"
 
 namespace argosy::dtensor {
 
 namespace {
-
-// What a collective costs however little it carries, in bytes.
-constexpr std::int64_t kStartBytes = 16 * 1024;
 
 // In quarters of a byte, so that of equal ones the simpler is cheaper: that
 // with fewer local steps, and blocks of equal shape rather than any.

@@ -119,6 +119,13 @@ Strategy OpCall::strategy() const {
       std::vector<Placement>(num_outputs(), Replicate())};
 }
 
+Strategy OpCall::strategy(Placement first_input, Placement outputs) const {
+  Strategy strategy = this->strategy();
+  strategy.inputs.at(0) = first_input;
+  strategy.outputs.assign(num_outputs(), outputs);
+  return strategy;
+}
+
 c10::IValue& LocalCall::argument(std::size_t index) {
   return stack_[stack_.size() - info_.args.size() + index];
 }

@@ -60,6 +60,8 @@ class OpCall {
 
   // All inputs and outputs replicated; rules change what differs.
   Strategy strategy() const;
+  // The same, but for the first input and all outputs.
+  Strategy strategy(Placement first_input, Placement outputs) const;
 
  private:
   const c10::IValue* find(std::string_view argument) const;

@@ -85,7 +85,7 @@ TEST(RefusalRanks, WrongArguments) {
     const at::Tensor x =
         shard_tensor(exact_values({4, 3}), ProcessMesh({2}), {Shard(0)});
     EXPECT_THROW(x.matmul(x), c10::Error);
-    EXPECT_THROW(x.view({5}), c10::Error);
+    EXPECT_THROW(x.view({5}), std::exception);
   });
 }
 

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <tuple>
 
+#include "argosy/dtensor/cost.h"
+
 namespace argosy::dtensor {
 
 namespace {
-
-// What a collective costs however little it carries, in bytes.
-constexpr std::int64_t kStartBytes = 16 * 1024;
 
 struct Price {
   bool pinned_moves = false;

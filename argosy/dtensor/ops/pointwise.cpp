@@ -102,27 +102,18 @@ std::vector<Strategy> copy(const OpCall& call) {
 
 // New tensors that have of the input only its shape, so it stays as it is.
 std::vector<Strategy> like(const OpCall& call) {
-  Strategy strategy = call.strategy();
-  strategy.inputs[0] = call.current(0);
-  if (!call.current(0).is_partial()) {
-    strategy.outputs.assign(call.num_outputs(), call.current(0));
-  }
-  return {strategy};
+  const Placement now = call.current(0);
+  return {call.strategy(now, now.is_partial() ? Replicate() : now)};
 }
 
 // The same, of a shape of its own.
 std::vector<Strategy> unlike(const OpCall& call) {
-  Strategy strategy = call.strategy();
-  strategy.inputs[0] = call.current(0);
-  return {strategy};
+  return {call.strategy(call.current(0), Replicate())};
 }
 
 // Memory without values may as well be Partial: what is copied there next is.
 std::vector<Strategy> empty_like(const OpCall& call) {
-  Strategy strategy = call.strategy();
-  strategy.inputs[0] = call.current(0);
-  strategy.outputs[0] = call.current(0);
-  return {strategy};
+  return {call.strategy(call.current(0), call.current(0))};
 }
 
 // As the gradient of a parameter is made; of any other shape it is replicated.

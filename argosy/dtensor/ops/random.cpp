@@ -17,12 +17,10 @@ namespace {
 
 // As it is; of a Partial the whole is drawn.
 std::vector<Strategy> in_place(const OpCall& call) {
-  Strategy strategy = call.strategy();
-  if (!call.current(0).is_partial()) {
-    strategy.inputs[0] = call.current(0);
-    strategy.outputs[0] = call.current(0);
+  if (call.current(0).is_partial()) {
+    return {};
   }
-  return {strategy};
+  return {call.strategy(call.current(0), call.current(0))};
 }
 
 void fill(LocalCall& call, const Distribution& distribution) {

@@ -42,13 +42,6 @@ Dims dims_of(const OpCall& call) {
   return dims;
 }
 
-Strategy one_input(const OpCall& call, Placement input, Placement output) {
-  Strategy strategy = call.strategy();
-  strategy.inputs[0] = input;
-  strategy.outputs.assign(call.num_outputs(), output);
-  return strategy;
-}
-
 // `partial`: what the reduction of a shard is. `needs_even`: only when shards
 // are of equal size.
 std::vector<Strategy> reduction(
@@ -59,9 +52,9 @@ std::vector<Strategy> reduction(
     const Placement shard = Shard(static_cast<int>(dim));
     const bool even = call.is_even(0, dim);
     if (!dims.reduced[dim]) {
-      strategies.push_back(one_input(call, shard, Shard(dims.out(dim))));
+      strategies.push_back(call.strategy(shard, Shard(dims.out(dim))));
     } else if (partial && (even || !needs_even)) {
-      strategies.push_back(one_input(call, shard, Partial(*partial)));
+      strategies.push_back(call.strategy(shard, Partial(*partial)));
     }
   }
   return strategies;
@@ -74,7 +67,7 @@ void add_passing(
     std::initializer_list<ReduceOp> ops) {
   for (const ReduceOp op : ops) {
     if (call.current(0) == Partial(op)) {
-      strategies.push_back(one_input(call, Partial(op), Partial(op)));
+      strategies.push_back(call.strategy(Partial(op), Partial(op)));
     }
   }
 }
@@ -83,6 +76,11 @@ std::vector<Strategy> sum(const OpCall& call) {
   auto strategies = reduction(call, ReduceOp::SUM, false);
   add_passing(strategies, call, {ReduceOp::SUM, ReduceOp::AVG});
   return strategies;
+}
+
+// A NaN is left out of a part, but makes the whole NaN.
+std::vector<Strategy> nansum(const OpCall& call) {
+  return reduction(call, ReduceOp::SUM, false);
 }
 
 // The mean of means is the mean when all have as many elements.
@@ -140,7 +138,8 @@ std::vector<Strategy> whole_dims(const OpCall& call) {
 } // namespace
 
 void add_reduction_rules(RuleTable& table) {
-  table.add({"sum", "nansum"}, {.strategies = sum});
+  table.add({"sum"}, {.strategies = sum});
+  table.add({"nansum"}, {.strategies = nansum});
   table.add({"mean"}, {.strategies = mean});
   table.add({"prod"}, {.strategies = product});
   table.add({"amax", "max"}, {.strategies = maximum});

@@ -14,13 +14,6 @@ namespace argosy::dtensor {
 
 namespace {
 
-Strategy through(const OpCall& call, Placement input, Placement output) {
-  Strategy strategy = call.strategy();
-  strategy.inputs[0] = input;
-  strategy.outputs.assign(call.num_outputs(), output);
-  return strategy;
-}
-
 // A strategy for each dim of the input that has a place in the output (else
 // -1), and for what is Partial.
 std::vector<Strategy> by_dims(
@@ -29,11 +22,11 @@ std::vector<Strategy> by_dims(
   for (std::size_t dim = 0; dim < out_dims.size(); ++dim) {
     if (out_dims[dim] >= 0) {
       strategies.push_back(
-          through(call, Shard(static_cast<int>(dim)), Shard(out_dims[dim])));
+          call.strategy(Shard(static_cast<int>(dim)), Shard(out_dims[dim])));
     }
   }
   if (call.current(0).is_partial()) {
-    strategies.push_back(through(call, call.current(0), call.current(0)));
+    strategies.push_back(call.strategy(call.current(0), call.current(0)));
   }
   return strategies;
 }
