@@ -1,11 +1,5 @@
 #include "argosy/comm/functional.h"
 
-// First: clang 14 wants IValue complete before tensors.
-#include <ATen/core/ivalue.h>
-
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -17,63 +11,14 @@
 #include <numeric>
 #include <utility>
 
+#include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
 
 namespace argosy::functional {
 
 namespace {
 
-using Map = std::function<Tensors(const Tensors&)>;
-
-// A node of the graph from a function. That runs differentiable operations, so
-// backward can itself be differentiated.
-class Node : public torch::autograd::Node {
- public:
-  Node(torch::autograd::edge_list&& next_edges, Map backward)
-      : torch::autograd::Node(std::move(next_edges)),
-        backward_(std::move(backward)) {}
-
-  Tensors apply(Tensors&& gradients) override {
-    // Every rank takes part, also where the loss does not depend on the result.
-    for (std::uint32_t i = 0; i < num_inputs(); ++i) {
-      if (!gradients[i].defined()) {
-        gradients[i] = input_metadata(i).zeros_like();
-      }
-    }
-    return backward_(gradients);
-  }
-
- private:
-  const Map backward_;
-};
-
-Tensors apply(const Tensors& inputs, const Map& forward, Map backward) {
-  Tensors outputs;
-  {
-    const at::NoGradGuard no_grad;
-    outputs = forward(inputs);
-  }
-  if (torch::autograd::compute_requires_grad(inputs)) {
-    const std::shared_ptr<Node> node(
-        new Node(
-            torch::autograd::collect_next_edges(inputs), std::move(backward)),
-        torch::autograd::deleteNode);
-    torch::autograd::set_history(outputs, node);
-  }
-  return outputs;
-}
-
-using TensorMap = std::function<at::Tensor(const at::Tensor&)>;
-
-at::Tensor apply(
-    const at::Tensor& tensor,
-    const TensorMap& forward,
-    const TensorMap& backward) {
-  return apply(
-      Tensors{tensor},
-      [&](const Tensors& in) { return Tensors{forward(in[0])}; },
-      [backward](const Tensors& in) { return Tensors{backward(in[0])}; })[0];
-}
+using comm::apply;
 
 GroupPtr group_or_default(const GroupPtr& group) {
   return group ? group : get_group(0);

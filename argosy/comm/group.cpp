@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "argosy/comm/work.h"
 #include "argosy/comm/worker.h"
 #include "argosy/common/error.h"
+#include "argosy/common/text.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -107,7 +109,11 @@ struct Group::Impl {
         make(comm::find_backend(world, setup.backend)),
         flight(comm::flight::black_box_of(world)),
         log(flight->add_group(setup.id, setup.ranks)),
-        collectives(link(setup, str(setup.id), rank, setup.ranks)) {}
+        collectives(link(setup, key_of(setup), rank, setup.ranks)) {}
+
+  static std::string key_of(const Setup& setup) {
+    return setup.key.empty() ? str(setup.id) : setup.key;
+  }
 
   std::shared_ptr<Link> link(
       const Setup& setup,
@@ -139,7 +145,7 @@ struct Group::Impl {
             peer,
             link(
                 setup,
-                str(setup.id, ":", low, "-", high),
+                str(key_of(setup), ":", low, "-", high),
                 rank == low ? 0 : 1,
                 {setup.ranks[static_cast<std::size_t>(low)],
                  setup.ranks[static_cast<std::size_t>(high)]}))
@@ -315,6 +321,24 @@ class Groups {
     return groups_[id];
   }
 
+  // Members may ask for their groups in different orders: they meet by ranks,
+  // and the number is only a name in reports.
+  std::shared_ptr<Group> share(const std::vector<int>& ranks) {
+    const std::lock_guard lock(mutex_);
+    auto& group = shared_[ranks];
+    if (!group) {
+      const std::string key = str("of ", ranges_text(ranks));
+      group = std::make_shared<Group>(
+          world_,
+          Group::Setup{
+              .id = -1 - static_cast<int>(std::hash<std::string>{}(key) >> 34),
+              .ranks = ranks,
+              .timeout = world_.timeout(),
+              .key = key});
+    }
+    return group;
+  }
+
   std::shared_ptr<Group> find(int id) {
     const std::lock_guard lock(mutex_);
     const auto found = groups_.find(id);
@@ -332,12 +356,17 @@ class Groups {
   }
 
   void abort(const std::string& reason) {
-    std::map<int, std::shared_ptr<Group>> groups;
+    std::vector<std::shared_ptr<Group>> groups;
     {
       const std::lock_guard lock(mutex_);
-      groups = groups_;
+      for (const auto& [id, group] : groups_) {
+        groups.push_back(group);
+      }
+      for (const auto& [ranks, group] : shared_) {
+        groups.push_back(group);
+      }
     }
-    for (const auto& [id, group] : groups) {
+    for (const auto& group : groups) {
       group->abort(reason);
     }
   }
@@ -347,6 +376,8 @@ class Groups {
   std::mutex mutex_;
   int next_id_ = 0;                              // guarded by mutex_
   std::map<int, std::shared_ptr<Group>> groups_; // guarded by mutex_
+  // Guarded by mutex_.
+  std::map<std::vector<int>, std::shared_ptr<Group>> shared_;
 };
 
 std::shared_ptr<Groups> groups_of(const std::shared_ptr<World>& world) {
@@ -364,6 +395,29 @@ std::shared_ptr<Groups> groups_of(const std::shared_ptr<World>& world) {
 
 } // namespace
 
+namespace {
+
+// Brings them into order.
+void check_ranks(std::vector<int>& ranks, const World& world) {
+  std::sort(ranks.begin(), ranks.end());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    ARGOSY_CHECK(
+        ranks[i] >= 0 && ranks[i] < world.size(),
+        "[comm.new_group] rank ",
+        ranks[i],
+        " is not in [0, ",
+        world.size(),
+        ")");
+    ARGOSY_CHECK(
+        i == 0 || ranks[i] != ranks[i - 1],
+        "[comm.new_group] rank ",
+        ranks[i],
+        " is named twice");
+  }
+}
+
+} // namespace
+
 std::shared_ptr<Group> new_group(
     std::vector<int> ranks,
     const std::string& backend,
@@ -373,23 +427,19 @@ std::shared_ptr<Group> new_group(
   if (ranks.empty()) {
     ranks = get_group(0)->ranks();
   }
-  std::sort(ranks.begin(), ranks.end());
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    ARGOSY_CHECK(
-        ranks[i] >= 0 && ranks[i] < world->size(),
-        "[comm.new_group] rank ",
-        ranks[i],
-        " is not in [0, ",
-        world->size(),
-        ")");
-    ARGOSY_CHECK(
-        i == 0 || ranks[i] != ranks[i - 1],
-        "[comm.new_group] rank ",
-        ranks[i],
-        " is named twice");
-  }
+  check_ranks(ranks, *world);
   return groups_of(world)->make(
       std::move(ranks), backend, timeout.value_or(world->timeout()));
+}
+
+std::shared_ptr<Group> shared_group(
+    const std::shared_ptr<World>& world, std::vector<int> ranks) {
+  ARGOSY_CHECK(world != nullptr, "[comm.shared_group] no world given");
+  check_ranks(ranks, *world);
+  if (static_cast<int>(ranks.size()) == world->size()) {
+    return groups_of(world)->find(0);
+  }
+  return groups_of(world)->share(ranks);
 }
 
 std::shared_ptr<Group> get_group(int id) {

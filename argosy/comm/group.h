@@ -35,6 +35,7 @@ class Group {
     std::vector<int> ranks; // global, ascending
     std::string backend = "auto";
     std::chrono::milliseconds timeout{};
+    std::string key{}; // under which the members meet; empty: the id
   };
 
   Group(World& world, Setup setup);
@@ -99,6 +100,12 @@ std::shared_ptr<Group> new_group(
     std::vector<int> ranks = {},
     const std::string& backend = "auto",
     std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+
+// The group of these ranks that all who ask for it share; each member gets it
+// by its first call, and nobody else need call. With all ranks of the world,
+// the group 0. Throws as new_group() does.
+std::shared_ptr<Group> shared_group(
+    const std::shared_ptr<World>& world, std::vector<int> ranks);
 
 // The group of that number; 0 is the one of all ranks. Throws InvalidArgument
 // when there is none.

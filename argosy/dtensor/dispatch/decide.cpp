@@ -1,0 +1,207 @@
+#include "argosy/dtensor/dispatch/decide.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/dtensor/dispatch/choose.h"
+#include "argosy/dtensor/dispatch/expected.h"
+#include "argosy/dtensor/dispatch/frame.h"
+#include "argosy/dtensor/rule.h"
+
+namespace argosy::dtensor {
+
+namespace {
+
+using Outputs = std::vector<std::vector<Expected>>;
+
+void say_once(const std::string& op) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (said.insert(op).second) {
+    log::warn(
+        "[dtensor] ",
+        op,
+        " has no sharding rule: its inputs are gathered on every rank");
+  }
+}
+
+void check_can_run(const OpInfo& info) {
+  ARGOSY_CHECK(
+      !info.changes_shape,
+      "[dtensor.",
+      info.name,
+      "] changes the shape of a DTensor in place, which is not possible; use "
+      "the op that returns a new tensor");
+  ARGOSY_CHECK(
+      !info.is_random || info.rule != nullptr,
+      "[dtensor.",
+      info.name,
+      "] is random and has no sharding rule: ranks would draw different "
+      "values");
+}
+
+std::vector<Operand> operands_of(const Frame& frame) {
+  std::vector<Operand> operands;
+  for (const Frame::Input& input : frame.inputs()) {
+    Operand operand{
+        .shape = input.tensor->sizes().vec(),
+        .item_bytes = static_cast<std::int64_t>(input.tensor->itemsize()),
+        .placements = frame.placements(input),
+        .is_written = frame.info().args[input.arg].is_written};
+    const auto& returns = frame.info().returns;
+    for (std::size_t i = 0; i < returns.size(); ++i) {
+      if (returns[i].written == static_cast<int>(input.arg) &&
+          frame.info().args[input.arg].kind == OpInfo::ArgKind::Tensor) {
+        operand.output = static_cast<int>(i);
+      }
+    }
+    operands.push_back(std::move(operand));
+  }
+  return operands;
+}
+
+AxisView whole_view(const std::vector<Operand>& operands) {
+  AxisView view;
+  for (const Operand& operand : operands) {
+    view.shapes.push_back(operand.shape);
+    view.current.emplace_back();
+    view.uneven.push_back(0);
+  }
+  return view;
+}
+
+Outputs expected(
+    const c10::OperatorHandle& op, const Frame& frame, const OpCall& call) {
+  const Rule* rule = frame.info().rule;
+  if (rule == nullptr || rule->shapes == nullptr) {
+    return expected_outputs(op, frame.info(), frame.arguments());
+  }
+  Outputs outputs;
+  for (Shape& shape : rule->shapes(call)) {
+    outputs.push_back({Expected{.shape = std::move(shape)}});
+  }
+  return outputs;
+}
+
+// Lists are told by their first: rules treat all alike.
+std::vector<Shape> first_shapes(const Outputs& outputs) {
+  std::vector<Shape> shapes;
+  for (const auto& tensors : outputs) {
+    shapes.push_back(tensors.empty() ? Shape() : tensors.front().shape);
+  }
+  return shapes;
+}
+
+// Whether a tensor of these dims can be so placed; outputs of unknown shape
+// cannot be sharded.
+bool fits(Placement placement, const Shape* shape) {
+  return !placement.is_shard() ||
+      (shape != nullptr && placement.dim() < static_cast<int>(shape->size()));
+}
+
+bool fits(const Strategy& strategy, const AxisView& view) {
+  for (std::size_t i = 0; i < strategy.inputs.size(); ++i) {
+    if (!fits(strategy.inputs[i], &view.shapes[i])) {
+      return false;
+    }
+  }
+  for (std::size_t i = 0; i < strategy.outputs.size(); ++i) {
+    const Shape* shape = i < view.outs.size() ? &view.outs[i] : nullptr;
+    if (!fits(strategy.outputs[i], shape)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Choice choose_for(
+    const Frame& frame,
+    const std::vector<Operand>& operands,
+    const std::vector<Shape>& outs) {
+  const OpInfo& info = frame.info();
+  return choose(
+      frame.mesh().mesh().shape(),
+      operands,
+      outs,
+      info.returns.size(),
+      [&](const AxisView& view) {
+        std::vector<Strategy> offers;
+        if (info.rule != nullptr && info.rule->strategies != nullptr) {
+          offers = info.rule->strategies(OpCall(info, frame.arguments(), view));
+        }
+        std::erase_if(
+            offers, [&](const Strategy& each) { return !fits(each, view); });
+        return offers;
+      });
+}
+
+void add_local_arguments(
+    Decision& decision, const Frame& frame, const OpCall& call) {
+  std::vector<Shape> local_outs;
+  for (const Decision::Output& output : decision.outputs) {
+    local_outs.push_back(
+        output.tensors.empty() ? Shape() : output.tensors.front().local);
+  }
+  for (auto& [name, value] : frame.info().rule->localize(call, local_outs)) {
+    for (std::size_t i = 0; i < frame.info().args.size(); ++i) {
+      if (frame.info().args[i].name == name) {
+        decision.arguments.emplace_back(i, std::move(value));
+      }
+    }
+  }
+}
+
+Decision make_decision(const c10::OperatorHandle& op, const Frame& frame) {
+  const OpInfo& info = frame.info();
+  check_can_run(info);
+  if (info.rule == nullptr) {
+    say_once(info.name);
+  }
+  const std::vector<Operand> operands = operands_of(frame);
+  const AxisView view = whole_view(operands);
+  const OpCall call(info, frame.arguments(), view);
+  Outputs outputs = expected(op, frame, call);
+  const Choice choice = choose_for(frame, operands, first_shapes(outputs));
+
+  Decision decision;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    decision.inputs.push_back(
+        {choice.inputs[i], choice.inputs[i] != operands[i].placements});
+  }
+  for (std::size_t i = 0; i < info.returns.size(); ++i) {
+    decision.outputs.push_back({choice.outputs[i], {}});
+    if (i >= outputs.size()) {
+      continue;
+    }
+    for (Expected& each : outputs[i]) {
+      each.local = frame.mesh().local_shape(each.shape, choice.outputs[i]);
+    }
+    decision.outputs[i].tensors = std::move(outputs[i]);
+  }
+  if (info.rule != nullptr) {
+    decision.run = info.rule->run;
+    if (info.rule->localize != nullptr) {
+      add_local_arguments(decision, frame, call);
+    }
+  }
+  return decision;
+}
+
+} // namespace
+
+std::shared_ptr<const Decision> decide(
+    const c10::OperatorHandle& op, const Frame& frame) {
+  DecisionCache& cache = frame.mesh().decisions();
+  if (auto known = cache.find(frame.key())) {
+    return known;
+  }
+  return cache.insert(frame.key(), make_decision(op, frame));
+}
+
+} // namespace argosy::dtensor

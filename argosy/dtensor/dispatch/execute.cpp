@@ -1,0 +1,271 @@
+#include "argosy/dtensor/dispatch/execute.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/dtensor/dispatch/decide.h"
+#include "argosy/dtensor/dispatch/frame.h"
+#include "argosy/dtensor/rule.h"
+
+namespace argosy::dtensor {
+
+namespace {
+
+using ArgKind = OpInfo::ArgKind;
+
+at::Tensor local_input(
+    const Frame& frame, std::size_t index, const Decision& decision) {
+  const Frame::Input& input = frame.inputs()[index];
+  const at::Tensor& own = input.parts ? input.parts->local : *input.tensor;
+  if (!decision.inputs[index].moves) {
+    return own;
+  }
+  at::Tensor moved = frame.mesh().reshard(
+      own,
+      input.tensor->sizes(),
+      frame.placements(input),
+      decision.inputs[index].placements);
+  // What is written goes back later; until then the original stays.
+  const bool written = frame.info().args[input.arg].is_written;
+  return written && moved.is_alias_of(own) ? moved.clone() : moved;
+}
+
+at::Tensor empty_like_out(const c10::IValue& out) {
+  const Parts& parts = require_parts(out.toTensor(), "out");
+  return at::empty({0}, parts.local.options());
+}
+
+// The arguments of this rank: local tensors, and what the decision replaces.
+class LocalArguments {
+ public:
+  LocalArguments(const Frame& frame, const Decision& decision)
+      : frame_(frame), decision_(decision) {}
+
+  // In place of the global ones, of which all are kept by the caller.
+  void replace(c10::IValue* arguments) {
+    for (std::size_t i = 0; i < frame_.info().args.size(); ++i) {
+      const OpInfo::Arg& arg = frame_.info().args[i];
+      if (arg.is_out) {
+        arguments[i] = empty_like_out(arguments[i]);
+      } else if (arg.kind == ArgKind::Tensor) {
+        if (is_tensor(arguments[i])) {
+          arguments[i] = next();
+        }
+      } else if (arg.kind == ArgKind::Tensors && !arguments[i].isNone()) {
+        arguments[i] = list(arguments[i]);
+      }
+    }
+    for (const auto& [index, value] : decision_.arguments) {
+      arguments[index] = value;
+    }
+  }
+
+ private:
+  static bool is_tensor(const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined();
+  }
+
+  at::Tensor next() { return local_input(frame_, next_++, decision_); }
+
+  c10::IValue list(const c10::IValue& value) {
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> locals;
+      for (const c10::IValue& each : value.toListRef()) {
+        locals.push_back(is_tensor(each) ? next() : at::Tensor());
+      }
+      return locals;
+    }
+    c10::List<c10::optional<at::Tensor>> locals;
+    for (const c10::IValue& each : value.toListRef()) {
+      locals.push_back(
+          is_tensor(each) ? c10::make_optional(next()) : c10::nullopt);
+    }
+    return locals;
+  }
+
+  const Frame& frame_;
+  const Decision& decision_;
+  std::size_t next_ = 0;
+};
+
+// A view that the inputs' move, or a rule's copy, has cut off from its base.
+bool is_cut_off(
+    const OpInfo::Return& result,
+    const Decision& decision,
+    const at::Tensor& local,
+    const at::Tensor& base) {
+  return result.is_view &&
+      (decision.inputs.front().moves || !local.is_alias_of(base));
+}
+
+void check_local(
+    const OpInfo& info, const Expected& expected, const at::Tensor& local) {
+  ARGOSY_ASSERT(
+      local.sizes() == at::IntArrayRef(expected.local),
+      "the rule of ",
+      info.name,
+      " expects a part of shape ",
+      at::IntArrayRef(expected.local),
+      ", the op gave ",
+      local.sizes());
+}
+
+class Results {
+ public:
+  Results(const Frame& frame, const Decision& decision, at::Tensor base)
+      : frame_(frame), decision_(decision), base_(std::move(base)) {}
+
+  c10::IValue wrap(c10::IValue value, std::size_t index) const {
+    if (value.isTensor()) {
+      return wrap(value.toTensor(), index, 0);
+    }
+    if (!value.isTensorList()) {
+      return value;
+    }
+    c10::List<at::Tensor> list;
+    std::size_t element = 0;
+    for (const c10::IValue& each : value.toListRef()) {
+      list.push_back(wrap(each.toTensor(), index, element++));
+    }
+    return list;
+  }
+
+ private:
+  at::Tensor wrap(
+      const at::Tensor& local, std::size_t index, std::size_t element) const {
+    if (!local.defined()) {
+      return local;
+    }
+    const Decision::Output& output = decision_.outputs[index];
+    const OpInfo& info = frame_.info();
+    Parts parts{
+        .local = local,
+        .mesh = frame_.shared_mesh(),
+        .placements = output.placements,
+        .is_copied_view = info.returns[index].is_view &&
+            is_cut_off(info.returns[index], decision_, local, base_)};
+    if (element >= output.tensors.size()) {
+      return make_dtensor(std::move(parts), local.sizes());
+    }
+    const Expected& expected = output.tensors[element];
+    check_local(info, expected, local);
+    return make_dtensor(std::move(parts), expected.shape);
+  }
+
+  const Frame& frame_;
+  const Decision& decision_;
+  const at::Tensor base_; // the first input's part, of which views are
+};
+
+// Brings what was computed elsewhere, or into a new tensor, to its place.
+void write_back(
+    const Frame& frame,
+    const at::Tensor& original,
+    const at::Tensor& result,
+    const Placements& placements) {
+  Parts& parts = require_parts(original, "out");
+  if (result.is_same(parts.local)) {
+    return;
+  }
+  const at::Tensor part = frame.mesh().reshard(
+      result, original.sizes(), placements, parts.placements);
+  ARGOSY_CHECK(
+      part.sizes() == parts.local.sizes(),
+      "[dtensor.",
+      frame.info().name,
+      "] the result does not have the shape ",
+      original.sizes(),
+      " of the tensor that it is written to");
+  parts.local.copy_(part);
+}
+
+void finish(
+    const Frame& frame,
+    const Decision& decision,
+    const torch::jit::Stack& originals,
+    const at::Tensor& base,
+    torch::jit::Stack& stack) {
+  const OpInfo& info = frame.info();
+  const Results results(frame, decision, base);
+  const std::size_t begin = stack.size() - info.returns.size();
+  for (std::size_t i = 0; i < info.returns.size(); ++i) {
+    c10::IValue& value = stack[begin + i];
+    const int written = info.returns[i].written;
+    if (written < 0) {
+      value = results.wrap(std::move(value), i);
+      continue;
+    }
+    const c10::IValue& original = originals[static_cast<std::size_t>(written)];
+    if (original.isTensor()) {
+      write_back(
+          frame,
+          original.toTensor(),
+          value.toTensor(),
+          decision.outputs[i].placements);
+    }
+    value = original;
+  }
+}
+
+// On ranks outside of the mesh there is nothing to compute, but what follows
+// needs the shapes.
+void finish_outside(
+    const Frame& frame, const Decision& decision, torch::jit::Stack& stack) {
+  const OpInfo& info = frame.info();
+  torch::jit::Stack results;
+  for (std::size_t i = 0; i < info.returns.size(); ++i) {
+    if (info.returns[i].written >= 0) {
+      results.push_back(frame.arguments()[info.returns[i].written]);
+      continue;
+    }
+    const auto& tensors = decision.outputs[i].tensors;
+    ARGOSY_CHECK(
+        info.returns[i].kind == ArgKind::Tensor && tensors.size() == 1,
+        "[dtensor.",
+        info.name,
+        "] this rank is not in ",
+        frame.mesh().mesh(),
+        " and cannot know the result");
+    results.emplace_back(make_dtensor(
+        {.local = at::empty({0}, at::TensorOptions(tensors[0].dtype)),
+         .mesh = frame.shared_mesh(),
+         .placements = decision.outputs[i].placements},
+        tensors[0].shape));
+  }
+  torch::jit::drop(stack, info.args.size());
+  stack.insert(stack.end(), results.begin(), results.end());
+}
+
+} // namespace
+
+void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const OpInfo& info = op_info(op);
+  // The stack's own values, which the frame refers to, are replaced below.
+  const torch::jit::Stack originals(
+      stack->end() - static_cast<std::ptrdiff_t>(info.args.size()),
+      stack->end());
+  const Frame frame(info, originals);
+  const auto decision = decide(op, frame);
+  if (!frame.mesh().is_member()) {
+    finish_outside(frame, *decision, *stack);
+    return;
+  }
+  LocalArguments(frame, *decision)
+      .replace(stack->data() + (stack->size() - info.args.size()));
+  const Frame::Input* first =
+      frame.inputs().empty() ? nullptr : &frame.inputs().front();
+  const at::Tensor base =
+      first != nullptr && first->parts ? first->parts->local : at::Tensor();
+  if (decision->run == nullptr) {
+    op.callBoxed(*stack);
+  } else {
+    LocalCall call(op, *stack, originals.data(), info, *decision, frame.mesh());
+    decision->run(call);
+  }
+  finish(frame, *decision, originals, base, *stack);
+}
+
+} // namespace argosy::dtensor

@@ -1,0 +1,94 @@
+#include "argosy/dtensor/dispatch/expected.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided.h>
+
+#include "argosy/dtensor/dispatch/op_info.h"
+
+namespace argosy::dtensor {
+
+namespace {
+
+using ArgKind = OpInfo::ArgKind;
+
+at::Tensor on_meta(const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    return tensor;
+  }
+  return at::empty_strided(
+      tensor.sizes(),
+      tensor.strides(),
+      at::TensorOptions(tensor.scalar_type()).device(at::kMeta));
+}
+
+c10::IValue on_meta(const c10::IValue& value, ArgKind kind) {
+  if (value.isDevice()) {
+    return c10::Device(at::kMeta);
+  }
+  if (value.isTensor()) {
+    return on_meta(value.toTensor());
+  }
+  if (kind != ArgKind::Tensors || value.isNone()) {
+    return value;
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& each : value.toTensorVector()) {
+      list.push_back(on_meta(each));
+    }
+    return list;
+  }
+  c10::List<c10::optional<at::Tensor>> list;
+  for (const c10::IValue& each : value.toListRef()) {
+    list.push_back(
+        each.isTensor() ? c10::make_optional(on_meta(each.toTensor()))
+                        : c10::nullopt);
+  }
+  return list;
+}
+
+void add(std::vector<Expected>& expected, const c10::IValue& value) {
+  const at::Tensor& tensor = value.toTensor();
+  if (tensor.defined()) {
+    expected.push_back(
+        {.shape = tensor.sizes().vec(), .dtype = tensor.scalar_type()});
+  } else {
+    expected.emplace_back();
+  }
+}
+
+std::vector<Expected> expected_of(const c10::IValue& value) {
+  std::vector<Expected> expected;
+  if (value.isTensor()) {
+    add(expected, value);
+  } else if (value.isTensorList()) {
+    for (const c10::IValue& each : value.toListRef()) {
+      add(expected, each);
+    }
+  }
+  return expected;
+}
+
+} // namespace
+
+std::vector<std::vector<Expected>> expected_outputs(
+    const c10::OperatorHandle& op,
+    const OpInfo& info,
+    const c10::IValue* arguments) {
+  torch::jit::Stack stack;
+  for (std::size_t i = 0; i < info.args.size(); ++i) {
+    stack.push_back(on_meta(arguments[i], info.args[i].kind));
+  }
+  try {
+    op.callBoxed(stack);
+  } catch (const std::exception&) {
+    return {}; // no kernel; an error of the arguments comes up when it runs
+  }
+  std::vector<std::vector<Expected>> outputs;
+  for (const c10::IValue& value : stack) {
+    outputs.push_back(expected_of(value));
+  }
+  return outputs;
+}
+
+} // namespace argosy::dtensor

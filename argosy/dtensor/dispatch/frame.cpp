@@ -1,0 +1,164 @@
+#include "argosy/dtensor/dispatch/frame.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <functional>
+
+#include "argosy/common/error.h"
+
+namespace argosy::dtensor {
+
+namespace {
+
+using ArgKind = OpInfo::ArgKind;
+
+constexpr std::uint64_t kNothing = 1;
+constexpr std::uint64_t kPlain = 2;
+constexpr std::uint64_t kDTensor = 3;
+
+std::uint64_t word(std::int64_t value) {
+  return static_cast<std::uint64_t>(value);
+}
+
+} // namespace
+
+Frame::Frame(const OpInfo& info, const torch::jit::Stack& stack)
+    : info_(info),
+      arguments_(stack.data() + (stack.size() - info.args.size())) {
+  key_.add(reinterpret_cast<std::uintptr_t>(&info));
+  for (std::size_t i = 0; i < info.args.size(); ++i) {
+    add_argument(i);
+  }
+  ARGOSY_CHECK(
+      mesh_ != nullptr, "[dtensor.", info.name, "] there is no DTensor");
+}
+
+void Frame::add_argument(std::size_t index) {
+  const c10::IValue& value = arguments_[index];
+  switch (info_.args[index].kind) {
+    case ArgKind::Tensor:
+      if (value.isTensor()) {
+        add_tensor(value.toTensor(), index);
+      } else {
+        key_.add(kNothing);
+      }
+      return;
+    case ArgKind::Tensors:
+      if (value.isNone()) {
+        key_.add(kNothing);
+        return;
+      }
+      key_.add(value.toListRef().size());
+      for (const c10::IValue& each : value.toListRef()) {
+        if (each.isTensor()) {
+          add_tensor(each.toTensor(), index);
+        } else {
+          key_.add(kNothing);
+        }
+      }
+      return;
+    case ArgKind::Key:
+      add_key(value);
+      return;
+    case ArgKind::Other:
+      return;
+  }
+}
+
+void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
+  if (!tensor.defined()) {
+    key_.add(kNothing);
+    return;
+  }
+  const Input input{&tensor, parts_of(tensor), index};
+  if (info_.args[index].is_written) {
+    check_written(input);
+  }
+  if (input.parts != nullptr) {
+    meet(input.parts);
+    key_.add(kDTensor);
+    key_.add(input.parts->placements.code());
+  } else {
+    ARGOSY_CHECK(
+        !tensor.requires_grad() || !at::GradMode::is_enabled(),
+        "[dtensor.",
+        info_.name,
+        "] argument ",
+        info_.args[index].name,
+        " is a plain tensor that requires grad beside a DTensor; its gradient "
+        "would be a DTensor. Make it one with shard_tensor()");
+    key_.add(kPlain);
+  }
+  key_.add(
+      word(tensor.dim()) << 8 |
+      static_cast<std::uint64_t>(tensor.scalar_type()));
+  for (const std::int64_t size : tensor.sizes()) {
+    key_.add(word(size));
+  }
+  if (!info_.args[index].is_out) {
+    inputs_.push_back(input);
+  }
+}
+
+void Frame::check_written(const Input& input) const {
+  ARGOSY_CHECK(
+      input.parts != nullptr,
+      "[dtensor.",
+      info_.name,
+      "] argument ",
+      info_.args[input.arg].name,
+      " is a plain tensor, which cannot hold what comes of a DTensor; make it "
+      "one with shard_tensor(), or use the op that returns a new tensor");
+  ARGOSY_CHECK(
+      !input.parts->is_copied_view,
+      "[dtensor.",
+      info_.name,
+      "] argument ",
+      info_.args[input.arg].name,
+      " is a view whose base is sharded in another way, so writing to it would "
+      "not change the base; use the op that returns a new tensor, or clone() "
+      "the view");
+}
+
+void Frame::meet(Parts* parts) {
+  if (mesh_ == nullptr) {
+    mesh_ = &parts->mesh;
+    return;
+  }
+  ARGOSY_CHECK(
+      parts->mesh == *mesh_,
+      "[dtensor.",
+      info_.name,
+      "] tensors on two meshes, ",
+      (*mesh_)->mesh(),
+      " and ",
+      parts->mesh->mesh(),
+      "; bring them to one with reshard()");
+}
+
+void Frame::add_key(const c10::IValue& value) {
+  if (value.isInt()) {
+    key_.add(word(value.toInt()));
+  } else if (value.isBool()) {
+    key_.add(value.toBool() ? 1 : 0);
+  } else if (value.isList()) {
+    const auto list = value.toListRef();
+    key_.add(list.size());
+    for (const c10::IValue& each : list) {
+      add_key(each);
+    }
+  } else if (value.isString()) {
+    key_.add(std::hash<std::string>{}(value.toStringRef()));
+  } else {
+    key_.add(~std::uint64_t{0});
+  }
+}
+
+Placements Frame::placements(const Input& input) const {
+  if (input.parts != nullptr) {
+    return input.parts->placements;
+  }
+  return {static_cast<std::size_t>(mesh().mesh().ndim()), Replicate()};
+}
+
+} // namespace argosy::dtensor

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "argosy/dtensor/dist_attr.h"
+
+namespace at {
+class Tensor;
+}
+
+// Tensors that are spread over a mesh of ranks and behave as one. They are
+// at::Tensor of the global shape; LibTorch's functions, modules and optimizers
+// take them, and autograd goes through.
+//
+// All ranks of the mesh must call the same functions, and ops on DTensors, in
+// the same order; those that reshard block. What is not said to be
+// differentiable makes a leaf. Ranks outside of the mesh hold nothing of the
+// tensor.
+namespace argosy {
+
+// A DTensor of what `data` holds, which must be the same on all ranks; nothing
+// is sent. Each rank keeps a copy of its part. A leaf that requires grad if
+// `data` does; differentiable if `data` is no leaf. A DTensor is resharded.
+at::Tensor shard_tensor(
+    const at::Tensor& data,
+    const ProcessMesh& mesh,
+    const Placements& placements);
+
+// The same for what `make` returns.
+at::Tensor dtensor_from_fn(
+    const std::function<at::Tensor()>& make,
+    const ProcessMesh& mesh,
+    const Placements& placements);
+
+// A DTensor whose part on this rank is `local`. Its shape is `global`; when
+// that is empty, all parts have the shape of this one. Differentiable. Throws
+// InvalidArgument when `local` has not the shape of the part.
+at::Tensor from_local(
+    const at::Tensor& local,
+    const ProcessMesh& mesh,
+    const Placements& placements,
+    const std::vector<std::int64_t>& global = {});
+
+// This rank's part, without communication. Differentiable; of a Replicate the
+// gradient must be the same on all ranks.
+at::Tensor to_local(const at::Tensor& dtensor);
+
+// The same tensor in another place, within the mesh or on another one; all
+// ranks of both must call it. Differentiable. May share memory with what it is
+// given only when that is there already.
+at::Tensor reshard(
+    const at::Tensor& dtensor,
+    const ProcessMesh& mesh,
+    const Placements& placements);
+
+// The whole as a plain tensor on every rank. Differentiable. A plain tensor is
+// returned as it is.
+at::Tensor full_tensor(const at::Tensor& dtensor);
+at::Tensor unshard(const at::Tensor& dtensor);
+
+bool is_dtensor(const at::Tensor& tensor);
+
+// Where a DTensor is. Throws InvalidArgument for a plain tensor.
+DistAttr dist_attr(const at::Tensor& dtensor);
+Placements placements_of(const at::Tensor& dtensor);
+ProcessMesh process_mesh_of(const at::Tensor& dtensor);
+
+// Random tensors of type float: uniform in [0, 1), and of mean 0 and deviation
+// 1. An element depends on the seed, on how many were drawn before, and on its
+// place in the whole, so the values are the same on every mesh and placement.
+at::Tensor dtensor_rand(
+    const std::vector<std::int64_t>& shape,
+    const ProcessMesh& mesh,
+    const Placements& placements);
+at::Tensor dtensor_randn(
+    const std::vector<std::int64_t>& shape,
+    const ProcessMesh& mesh,
+    const Placements& placements);
+
+// Starts the numbers of the calling thread's rank anew, for these and for all
+// random ops on DTensors. All ranks must give the same seed.
+void dtensor_manual_seed(std::uint64_t seed);
+
+} // namespace argosy

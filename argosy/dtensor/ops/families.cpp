@@ -1,0 +1,59 @@
+#include "argosy/dtensor/ops/families.h"
+
+#include "argosy/common/error.h"
+
+namespace argosy::dtensor {
+
+void RuleTable::add(
+    std::initializer_list<std::string_view> names, const Rule& rule) {
+  for (const std::string_view name : names) {
+    add_qualified(str("aten::", name), rule);
+  }
+}
+
+void RuleTable::add_qualified(const std::string& name, const Rule& rule) {
+  ARGOSY_ASSERT(rules_.emplace(name, rule).second, name, " has two rules");
+}
+
+const Rule* RuleTable::find(const std::string& name) const {
+  const auto found = rules_.find(name);
+  return found == rules_.end() ? nullptr : &found->second;
+}
+
+namespace {
+
+RuleTable make_table() {
+  RuleTable table;
+  add_matmul_rules(table);
+  add_pointwise_rules(table);
+  add_random_rules(table);
+  add_reduction_rules(table);
+  add_view_rules(table);
+  return table;
+}
+
+} // namespace
+
+const RuleTable& rule_table() {
+  static const RuleTable table = make_table();
+  return table;
+}
+
+const Rule* find_rule(const std::string& name) {
+  const RuleTable& table = rule_table();
+  if (const Rule* rule = table.find(name)) {
+    return rule;
+  }
+  const std::size_t dot = name.find('.');
+  std::string base = name.substr(0, dot);
+  const std::string overload = dot == std::string::npos ? "" : name.substr(dot);
+  if (base.ends_with('_') && !base.ends_with("__")) {
+    base.pop_back();
+    if (const Rule* rule = table.find(base + overload)) {
+      return rule;
+    }
+  }
+  return table.find(base);
+}
+
+} // namespace argosy::dtensor

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "argosy/dtensor/rule.h"
+
+// The families of ops, one file each. To add one: write `ops/<family>.cpp` with
+// a function that adds its rules, declare it here, and call it in families.cpp.
+namespace argosy::dtensor {
+
+// Rules by name: "aten::sum" for all overloads, "aten::max.dim" for one.
+class RuleTable {
+ public:
+  // Names are without "aten::". Throws InternalError for a second rule.
+  void add(std::initializer_list<std::string_view> names, const Rule& rule);
+  // Of another library: "argosy::linear_weight_grad".
+  void add_qualified(const std::string& name, const Rule& rule);
+  const Rule* find(const std::string& name) const;
+
+  const std::map<std::string, Rule>& rules() const { return rules_; }
+
+ private:
+  std::map<std::string, Rule> rules_;
+};
+
+const RuleTable& rule_table();
+
+void add_matmul_rules(RuleTable& table);
+void add_pointwise_rules(RuleTable& table);
+void add_random_rules(RuleTable& table);
+void add_reduction_rules(RuleTable& table);
+void add_view_rules(RuleTable& table);
+
+} // namespace argosy::dtensor

@@ -1,0 +1,72 @@
+#include "argosy/dtensor/tensor.h"
+
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/dtensor/dispatch/register.h"
+
+namespace argosy::dtensor {
+
+namespace {
+
+void delete_parts(void* parts) {
+  delete static_cast<Parts*>(parts);
+}
+
+} // namespace
+
+at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
+  register_dispatch();
+  const at::Tensor& local = parts.local;
+  const auto dtype = local.dtype();
+  const auto device = local.device();
+  const bool plain_order =
+      local.is_contiguous() || local.dim() != static_cast<int>(global.size());
+  const Shape strides = plain_order
+      ? Shape()
+      : dense_strides(global.vec(), local.strides().vec());
+  auto* context = new Parts(std::move(parts));
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(),
+      0,
+      at::DataPtr(nullptr, context, &delete_parts, device),
+      nullptr,
+      false);
+  auto impl = c10::make_intrusive<c10::TensorImpl>(
+      c10::Storage(std::move(storage)),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      dtype);
+  if (plain_order) {
+    impl->set_sizes_contiguous(global);
+  } else {
+    impl->set_sizes_and_strides(global, strides);
+  }
+  return at::Tensor(std::move(impl));
+}
+
+Parts* parts_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    return nullptr;
+  }
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (!impl->key_set().has_backend(c10::BackendComponent::PrivateUse1Bit) ||
+      !impl->has_storage()) {
+    return nullptr;
+  }
+  const at::DataPtr& data = impl->unsafe_storage().data_ptr();
+  return data.get_deleter() == &delete_parts
+      ? static_cast<Parts*>(data.get_context())
+      : nullptr;
+}
+
+Parts& require_parts(const at::Tensor& tensor, const char* op) {
+  Parts* parts = parts_of(tensor);
+  ARGOSY_CHECK(
+      parts != nullptr,
+      "[dtensor.",
+      op,
+      "] a plain tensor, expected a DTensor");
+  return *parts;
+}
+
+} // namespace argosy::dtensor

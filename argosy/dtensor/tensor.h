@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "argosy/dtensor/mesh_state.h"
+
+// What a DTensor is made of.
+//
+// To LibTorch it is a plain TensorImpl of the global shape whose key set is
+// that of PrivateUse1, so that the dispatcher brings all its ops to us, below
+// autograd. Its device is that of its parts: the autograd engine then runs
+// backward where it would without us, and tensors that a model makes with
+// x.options() are plain ones beside it. Its storage has no bytes; the storage's
+// context owns the parts below. As the class is the plain one, any existing
+// tensor can become a DTensor for all who hold it (shallow_copy_from).
+namespace argosy::dtensor {
+
+struct Parts {
+  at::Tensor local; // never requires grad
+  std::shared_ptr<MeshState> mesh;
+  Placements placements;
+  // A view in name only: what is written to it would not reach its base.
+  bool is_copied_view = false;
+};
+
+// Makes a DTensor of this rank's part. Trusts that `local` has the right shape.
+at::Tensor make_dtensor(Parts parts, at::IntArrayRef global);
+
+// The parts of a DTensor; null of any other tensor.
+Parts* parts_of(const at::Tensor& tensor);
+
+// Throws InvalidArgument, tagged with `op`, when it is no DTensor.
+Parts& require_parts(const at::Tensor& tensor, const char* op);
+
+} // namespace argosy::dtensor

@@ -1,0 +1,296 @@
+#include "argosy/mesh/process_mesh.h"
+
+#include <algorithm>
+#include <numeric>
+#include <ostream>
+#include <set>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+
+namespace argosy {
+
+namespace {
+
+using Shape = ProcessMesh::Shape;
+using Names = ProcessMesh::Names;
+
+std::size_t place(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+std::int64_t product(const Shape& shape) {
+  return std::accumulate(
+      shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+template <typename T>
+std::string list_text(const std::vector<T>& items) {
+  std::string text = "[";
+  for (const T& item : items) {
+    text += str(text.size() > 1 ? ", " : "", item);
+  }
+  return text + "]";
+}
+
+Names default_names(std::size_t ndim) {
+  Names names;
+  for (std::size_t i = 0; i < ndim; ++i) {
+    names.push_back(str("d", i));
+  }
+  return names;
+}
+
+std::vector<int> first_ranks(const Shape& shape) {
+  std::vector<int> ids(place(std::max<std::int64_t>(product(shape), 0)));
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+void check_shape(const Shape& shape, const std::vector<int>& ids) {
+  ARGOSY_CHECK(
+      !shape.empty() && shape.size() <= ProcessMesh::kMostAxes,
+      "[mesh] a mesh of ",
+      shape.size(),
+      " axes; 1 to ",
+      ProcessMesh::kMostAxes,
+      " are possible");
+  for (const std::int64_t size : shape) {
+    ARGOSY_CHECK(size > 0, "[mesh] shape ", list_text(shape), " has no ranks");
+  }
+  ARGOSY_CHECK(
+      product(shape) == static_cast<std::int64_t>(ids.size()),
+      "[mesh] shape ",
+      list_text(shape),
+      " has ",
+      product(shape),
+      " places for ",
+      ids.size(),
+      " ranks");
+}
+
+void check_ids(const std::vector<int>& ids) {
+  std::set<int> seen;
+  for (const int id : ids) {
+    ARGOSY_CHECK(id >= 0, "[mesh] rank ", id, " is negative");
+    ARGOSY_CHECK(seen.insert(id).second, "[mesh] rank ", id, " stands twice");
+  }
+}
+
+void check_names(const Names& names, std::size_t ndim) {
+  ARGOSY_CHECK(
+      names.size() == ndim,
+      "[mesh] ",
+      names.size(),
+      " names for ",
+      ndim,
+      " axes");
+  const std::set<std::string> distinct(names.begin(), names.end());
+  ARGOSY_CHECK(
+      distinct.size() == ndim && !distinct.contains(""),
+      "[mesh] names of axes must differ and not be empty: ",
+      list_text(names));
+}
+
+} // namespace
+
+ProcessMesh::ProcessMesh(Shape shape, Names names)
+    : ProcessMesh(shape, first_ranks(shape), std::move(names)) {}
+
+ProcessMesh::ProcessMesh(Shape shape, std::vector<int> process_ids, Names names)
+    : rep_(nullptr) {
+  check_shape(shape, process_ids);
+  check_ids(process_ids);
+  if (names.empty()) {
+    names = default_names(shape.size());
+  }
+  check_names(names, shape.size());
+  rep_ = std::make_shared<const Rep>(
+      Rep{std::move(shape), std::move(process_ids), std::move(names)});
+}
+
+std::int64_t ProcessMesh::get_dim_size(const Axis& axis) const {
+  return shape()[at_axis(axis)];
+}
+
+int ProcessMesh::axis_index(const Axis& axis) const {
+  if (const auto* name = std::get_if<std::string>(&axis.value())) {
+    const auto found = std::find(dim_names().begin(), dim_names().end(), *name);
+    ARGOSY_CHECK(
+        found != dim_names().end(),
+        "[mesh] there is no axis ",
+        *name,
+        "; the mesh has ",
+        list_text(dim_names()));
+    return static_cast<int>(found - dim_names().begin());
+  }
+  const int given = std::get<int>(axis.value());
+  const int index = given < 0 ? given + ndim() : given;
+  ARGOSY_CHECK(
+      index >= 0 && index < ndim(),
+      "[mesh] there is no axis ",
+      given,
+      "; the mesh has ",
+      ndim());
+  return index;
+}
+
+std::size_t ProcessMesh::at_axis(const Axis& axis) const {
+  return static_cast<std::size_t>(axis_index(axis));
+}
+
+int ProcessMesh::index_of(int rank) const {
+  const auto& ids = process_ids();
+  const auto found = std::find(ids.begin(), ids.end(), rank);
+  return found == ids.end() ? -1 : static_cast<int>(found - ids.begin());
+}
+
+std::optional<Shape> ProcessMesh::coordinates_of(int rank) const {
+  const int index = index_of(rank);
+  if (index < 0) {
+    return std::nullopt;
+  }
+  return coordinates_at(index);
+}
+
+Shape ProcessMesh::coordinates_at(int index) const {
+  Shape coordinates(shape().size());
+  std::int64_t rest = index;
+  for (std::size_t axis = shape().size(); axis-- > 0;) {
+    coordinates[axis] = rest % shape()[axis];
+    rest /= shape()[axis];
+  }
+  return coordinates;
+}
+
+std::int64_t ProcessMesh::get_rank_by_dim_and_process_id(
+    const Axis& axis, int process_id) const {
+  const std::size_t index = at_axis(axis);
+  const auto coordinates = coordinates_of(process_id);
+  return coordinates ? (*coordinates)[index] : -1;
+}
+
+int ProcessMesh::rank_at(const Shape& coordinates) const {
+  ARGOSY_CHECK(
+      coordinates.size() == shape().size(),
+      "[mesh] coordinates ",
+      list_text(coordinates),
+      " in a mesh of ",
+      ndim(),
+      " axes");
+  std::int64_t index = 0;
+  for (std::size_t axis = 0; axis < coordinates.size(); ++axis) {
+    ARGOSY_CHECK(
+        coordinates[axis] >= 0 && coordinates[axis] < shape()[axis],
+        "[mesh] coordinates ",
+        list_text(coordinates),
+        " are outside of the shape ",
+        list_text(shape()));
+    index = index * shape()[axis] + coordinates[axis];
+  }
+  return process_ids()[place(index)];
+}
+
+ProcessMesh ProcessMesh::permuted(const std::vector<Axis>& axes) const {
+  std::vector<std::size_t> order;
+  for (const Axis& axis : axes) {
+    order.push_back(at_axis(axis));
+  }
+  const std::set<std::size_t> distinct(order.begin(), order.end());
+  ARGOSY_CHECK(
+      distinct.size() == shape().size() && order.size() == shape().size(),
+      "[mesh.permuted] every axis of ",
+      list_text(dim_names()),
+      " must be named once");
+  Shape new_shape;
+  Names new_names;
+  for (const std::size_t axis : order) {
+    new_shape.push_back(shape()[axis]);
+    new_names.push_back(dim_names()[axis]);
+  }
+  std::vector<int> ids;
+  const ProcessMesh places(new_shape);
+  for (int index = 0; index < size(); ++index) {
+    const Shape there = places.coordinates_at(index);
+    Shape here(there.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      here[order[i]] = there[i];
+    }
+    ids.push_back(rank_at(here));
+  }
+  return {new_shape, std::move(ids), std::move(new_names)};
+}
+
+ProcessMesh ProcessMesh::get_mesh_with_dim(
+    const Axis& axis, std::optional<std::int64_t> index) const {
+  const int first = axis_index(axis);
+  std::vector<Axis> order{first};
+  for (int other = 0; other < ndim(); ++other) {
+    if (other != first) {
+      order.emplace_back(other);
+    }
+  }
+  const ProcessMesh moved = permuted(order);
+  return index ? moved.at(0, *index) : moved;
+}
+
+ProcessMesh ProcessMesh::at(const Axis& axis, std::int64_t index) const {
+  const int fixed = axis_index(axis);
+  std::vector<int> others;
+  for (int other = 0; other < ndim(); ++other) {
+    if (other != fixed) {
+      others.push_back(other);
+    }
+  }
+  Shape origin(shape().size(), 0);
+  origin[static_cast<std::size_t>(fixed)] = index;
+  return slice_through(rank_at(origin), others);
+}
+
+ProcessMesh ProcessMesh::slice_through(
+    int rank, const std::vector<int>& axes) const {
+  auto here = coordinates_of(rank);
+  ARGOSY_CHECK(here, "[mesh] rank ", rank, " is not in ", *this);
+  if (axes.empty()) {
+    return {{1}, {rank}, {"d0"}};
+  }
+  Shape new_shape;
+  Names new_names;
+  for (const int axis : axes) {
+    new_shape.push_back(shape()[at_axis(axis)]);
+    new_names.push_back(dim_names()[at_axis(axis)]);
+  }
+  const ProcessMesh places(new_shape);
+  std::vector<int> ids;
+  for (int index = 0; index < places.size(); ++index) {
+    const Shape there = places.coordinates_at(index);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      (*here)[at_axis(axes[i])] = there[i];
+    }
+    ids.push_back(rank_at(*here));
+  }
+  return {new_shape, std::move(ids), std::move(new_names)};
+}
+
+bool ProcessMesh::operator==(const ProcessMesh& other) const {
+  return rep_ == other.rep_ ||
+      (shape() == other.shape() && process_ids() == other.process_ids());
+}
+
+std::string to_string(const ProcessMesh& mesh) {
+  return str(
+      "ProcessMesh(shape=",
+      list_text(mesh.shape()),
+      ", process_ids=",
+      list_text(mesh.process_ids()),
+      ", dim_names=",
+      list_text(mesh.dim_names()),
+      ")");
+}
+
+std::ostream& operator<<(std::ostream& out, const ProcessMesh& mesh) {
+  return out << to_string(mesh);
+}
+
+} // namespace argosy

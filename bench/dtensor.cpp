@@ -1,0 +1,113 @@
+// What an op on DTensors costs more than on plain tensors, when the decision
+// about it is cached and nothing is communicated: tensors of few elements.
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <functional>
+
+#include "argosy/argosy.h"
+#include "argosy/dtensor/dtensor.h"
+#include "argosy/testing/ranks.h"
+#include "bench/harness.h"
+
+namespace argosy::bench {
+namespace {
+
+using Function = std::function<void(const Tensors&)>;
+
+struct Case {
+  const char* what;
+  Function op;
+};
+
+// Microseconds of a call.
+double time_of(const Function& op, const Tensors& inputs, int calls) {
+  using Clock = std::chrono::steady_clock;
+  for (int i = 0; i < 20; ++i) {
+    op(inputs);
+  }
+  const auto began = Clock::now();
+  for (int i = 0; i < calls; ++i) {
+    op(inputs);
+  }
+  const std::chrono::duration<double, std::micro> passed = Clock::now() - began;
+  return passed.count() / calls;
+}
+
+std::vector<Case> cases() {
+  return {
+      {"add", [](const Tensors& x) { x[0] + x[1]; }},
+      {"mul by a number", [](const Tensors& x) { x[0] * 2; }},
+      {"gelu", [](const Tensors& x) { torch::gelu(x[0]); }},
+      {"add in place", [](const Tensors& x) { x[0].add_(x[1], 0.5); }},
+      {"sum of a dim", [](const Tensors& x) { x[0].sum(1); }},
+      {"view", [](const Tensors& x) { x[0].view({64}); }},
+      {"transpose", [](const Tensors& x) { x[0].t(); }},
+      {"mm", [](const Tensors& x) { x[0].mm(x[2]); }},
+      {"linear", [](const Tensors& x) { torch::linear(x[0], x[2], x[3]); }},
+      {"linear, gelu, sum, with backward", [](const Tensors& x) {
+         torch::gelu(torch::linear(x[0], x[4], x[3])).sum().backward();
+         x[4].mutable_grad().reset();
+       }}};
+}
+
+Tensors inputs() {
+  const at::Tensor weight = torch::rand({8, 8});
+  return {
+      torch::rand({8, 8}),
+      torch::rand({8, 8}),
+      torch::rand({8, 8}),
+      torch::rand({8}),
+      weight.clone().requires_grad_()};
+}
+
+Tensors sharded_inputs() {
+  const ProcessMesh mesh({2});
+  Tensors sharded;
+  for (const at::Tensor& each : inputs()) {
+    const bool is_data = sharded.size() < 2;
+    sharded.push_back(shard_tensor(
+        each, mesh, is_data ? Placements{Shard(0)} : Placements{Replicate()}));
+  }
+  return sharded;
+}
+
+void measure(Report& report, int calls, int rounds) {
+  const Tensors plain = inputs();
+  const Tensors sharded = sharded_inputs();
+  for (const Case& each : cases()) {
+    Row row = race(
+        each.what,
+        "us",
+        Better::Lower,
+        rounds,
+        {{"ours", [&] { return time_of(each.op, sharded, calls); }},
+         {"plain", [&] { return time_of(each.op, plain, calls); }}});
+    row.extra["over_plain_us"] = row.ours - row.peers["plain"];
+    report.add(std::move(row));
+  }
+}
+
+void run(Flags flags) {
+  Report report("dtensor", flags);
+  at::set_num_threads(1);
+  testing::run_ranks(
+      2,
+      [&](World& world) {
+        if (world.rank() == 0) { // nothing is sent
+          measure(report, 2000, flags.quick ? 5 : 20);
+        }
+        barrier();
+      },
+      std::chrono::minutes(5));
+  report.finish();
+}
+
+} // namespace
+} // namespace argosy::bench
+
+int main(int argc, char** argv) {
+  return argosy::record(
+      [&] { argosy::bench::run(argosy::bench::parse_flags(argc, argv)); });
+}

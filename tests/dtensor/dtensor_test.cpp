@@ -1,0 +1,196 @@
+// Making DTensors, taking them apart, moving them; gradients through all of it.
+
+#include "argosy/dtensor/dtensor.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "argosy/common/error.h"
+#include "argosy/dtensor/layout.h"
+#include "argosy/dtensor/reshard_run.h"
+#include "argosy/mesh/rank_mesh.h"
+#include "tests/dtensor/op_checks.h"
+
+namespace argosy {
+namespace {
+
+using argosy::testing::all_placements;
+using argosy::testing::exact_values;
+using argosy::testing::run_ranks;
+
+TEST(DTensorRanks, IsOneTensorInParts) {
+  run_ranks(2, [](World& world) {
+    const ProcessMesh mesh({2});
+    const at::Tensor value = exact_values({5, 3});
+    const at::Tensor x = shard_tensor(value, mesh, {Shard(0)});
+    EXPECT_TRUE(is_dtensor(x));
+    EXPECT_FALSE(is_dtensor(value));
+    EXPECT_EQ(x.sizes(), value.sizes());
+    EXPECT_EQ(x.device(), value.device());
+    EXPECT_EQ(x.scalar_type(), value.scalar_type());
+    EXPECT_EQ(placements_of(x), Placements{Shard(0)});
+    EXPECT_EQ(dist_attr(x), DistAttr(mesh, Placements{Shard(0)}));
+    const at::Tensor part =
+        world.rank() == 0 ? value.slice(0, 0, 3) : value.slice(0, 3, 5);
+    EXPECT_TRUE(torch::equal(to_local(x), part));
+    EXPECT_TRUE(torch::equal(full_tensor(x), value));
+    EXPECT_TRUE(torch::equal(unshard(x), value));
+    EXPECT_THROW(to_local(value), InvalidArgument);
+    EXPECT_THROW(shard_tensor(value, mesh, {Shard(2)}), InvalidArgument);
+  });
+}
+
+TEST(DTensorRanks, KeepsOnlyItsPart) {
+  run_ranks(4, [](World&) {
+    const at::Tensor x =
+        shard_tensor(torch::zeros({1024}), ProcessMesh({4}), {Shard(0)});
+    EXPECT_EQ(to_local(x).storage().nbytes(), 1024);
+  });
+}
+
+TEST(DTensorRanks, FromLocalAndFromFunction) {
+  run_ranks(2, [](World& world) {
+    const ProcessMesh mesh({2});
+    const at::Tensor own = torch::full({2, 3}, float(world.rank()));
+    const at::Tensor x = from_local(own, mesh, {Shard(0)});
+    EXPECT_EQ(x.sizes(), at::IntArrayRef({4, 3}));
+    EXPECT_EQ(full_tensor(x)[3][0].item<float>(), 1);
+    const at::Tensor sum = from_local(own, mesh, {Partial()});
+    EXPECT_TRUE(torch::equal(full_tensor(sum), torch::ones({2, 3})));
+    const at::Tensor uneven = from_local(
+        own.narrow(0, 0, 2 - world.rank()), mesh, {Shard(0)}, {3, 3});
+    EXPECT_EQ(full_tensor(uneven).sum().item<float>(), 3);
+    EXPECT_THROW(from_local(own, mesh, {Shard(0)}, {6, 3}), InvalidArgument);
+    const at::Tensor made =
+        dtensor_from_fn([] { return torch::arange(6); }, mesh, {Shard(0)});
+    EXPECT_TRUE(torch::equal(full_tensor(made), torch::arange(6)));
+  });
+}
+
+// d(sum of w * x) is w, whatever happens to x on the way.
+TEST(DTensorRanks, ReshardIsDifferentiable) {
+  for (const ProcessMesh& mesh : {ProcessMesh({3}), ProcessMesh({2, 2})}) {
+    run_ranks(mesh.size(), [&](World&) {
+      const at::Tensor value = exact_values({4, 3});
+      const at::Tensor weight = exact_values({4, 3}, 2);
+      for (const Placements& from : all_placements(2, mesh.ndim())) {
+        for (const Placements& to : all_placements(2, mesh.ndim())) {
+          const at::Tensor x = shard_tensor(value, mesh, from).requires_grad_();
+          const at::Tensor y = reshard(x, mesh, to);
+          EXPECT_EQ(placements_of(y), to);
+          (y * weight).sum().backward();
+          EXPECT_TRUE(torch::equal(full_tensor(x.grad()), weight))
+              << from << to;
+        }
+      }
+    });
+  }
+}
+
+TEST(DTensorRanks, GradientsThroughParts) {
+  run_ranks(2, [](World& world) {
+    const ProcessMesh mesh({2});
+    const at::Tensor value = exact_values({4, 3});
+    const at::Tensor weight = exact_values({4, 3}, 1);
+    const at::Tensor x = shard_tensor(value, mesh, {Shard(0)}).requires_grad_();
+    const at::Tensor own_weight =
+        weight.slice(0, world.rank() * 2, world.rank() * 2 + 2);
+    (to_local(x) * own_weight).sum().backward();
+    EXPECT_TRUE(torch::equal(full_tensor(x.grad()), weight));
+
+    const at::Tensor own = value.slice(0, 0, 2).clone().requires_grad_();
+    (from_local(own, mesh, {Shard(0)}) * weight).sum().backward();
+    EXPECT_FALSE(is_dtensor(own.grad()));
+    EXPECT_TRUE(torch::equal(own.grad(), own_weight));
+
+    const at::Tensor part = value.clone().requires_grad_();
+    (from_local(part, mesh, {Partial()}) * weight).sum().backward();
+    EXPECT_TRUE(torch::equal(part.grad(), weight));
+
+    // full_tensor in the middle of a graph, and shard_tensor of no leaf.
+    const at::Tensor plain = value.clone().requires_grad_();
+    const at::Tensor middle = shard_tensor(plain * 2, mesh, {Shard(1)});
+    (full_tensor(middle) * weight).sum().backward();
+    EXPECT_TRUE(torch::equal(plain.grad(), weight * 2));
+  });
+}
+
+TEST(DTensorRanks, MovesToOtherMeshes) {
+  run_ranks(4, [](World& world) {
+    const at::Tensor value = exact_values({4, 3});
+    const ProcessMesh first({2}, {0, 1}, {});
+    const ProcessMesh second({2}, {2, 3}, {});
+    const at::Tensor x =
+        shard_tensor(value, first, {Shard(0)}).requires_grad_();
+    const at::Tensor y = reshard(x * 2, second, {Shard(1)});
+    const at::Tensor loss = (y * 3).sum();
+    loss.backward();
+    const at::Tensor whole = full_tensor(y.detach());
+    const at::Tensor grad = full_tensor(x.grad());
+    if (world.rank() >= 2) {
+      EXPECT_TRUE(torch::equal(whole, value * 2));
+      EXPECT_EQ(
+          full_tensor(loss).item<float>(), (value * 6).sum().item<float>());
+    } else {
+      EXPECT_TRUE(torch::equal(grad, torch::full({4, 3}, 6.0)));
+    }
+  });
+}
+
+TEST(DTensorRanks, RandomValuesDoNotDependOnPlacements) {
+  std::vector<at::Tensor> seen;
+  for (const ProcessMesh& mesh :
+       {ProcessMesh({1}), ProcessMesh({3}), ProcessMesh({2, 2})}) {
+    run_ranks(mesh.size(), [&](World& world) {
+      for (const Placements& each : all_placements(2, mesh.ndim())) {
+        dtensor_manual_seed(7);
+        const at::Tensor a = full_tensor(dtensor_randn({5, 4}, mesh, each));
+        const at::Tensor b = full_tensor(dtensor_rand({5, 4}, mesh, each));
+        const at::Tensor c = shard_tensor(torch::empty({5, 4}), mesh, each);
+        c.normal_(1, 2);
+        const at::Tensor all = torch::stack({a, b, full_tensor(c)});
+        if (world.rank() == 0) {
+          if (seen.empty()) {
+            seen.push_back(all);
+          }
+          EXPECT_TRUE(torch::equal(all, seen[0])) << each;
+          EXPECT_FALSE(torch::equal(a, b));
+        }
+      }
+    });
+  }
+}
+
+TEST(DTensorRanks, RandomValuesAreDistributed) {
+  run_ranks(2, [](World&) {
+    const ProcessMesh mesh({2});
+    const at::Tensor normal =
+        full_tensor(dtensor_randn({200, 100}, mesh, {Shard(0)}));
+    EXPECT_NEAR(normal.mean().item<float>(), 0, 0.03);
+    EXPECT_NEAR(normal.std().item<float>(), 1, 0.03);
+    const at::Tensor uniform =
+        full_tensor(dtensor_rand({200, 100}, mesh, {Shard(1)}));
+    EXPECT_NEAR(uniform.mean().item<float>(), 0.5, 0.01);
+    EXPECT_GE(uniform.min().item<float>(), 0);
+    EXPECT_LT(uniform.max().item<float>(), 1);
+  });
+}
+
+// An existing tensor becomes a DTensor for all who hold it.
+TEST(DTensorRanks, TakesThePlaceOfAPlainTensor) {
+  run_ranks(2, [](World&) {
+    const at::Tensor parameter = exact_values({4, 3}).requires_grad_();
+    const at::Tensor handle = parameter;
+    const at::Tensor x =
+        shard_tensor(parameter.detach(), ProcessMesh({2}), {Shard(0)});
+    parameter.unsafeGetTensorImpl()->shallow_copy_from(x.getIntrusivePtr());
+    EXPECT_TRUE(is_dtensor(handle));
+    EXPECT_TRUE(handle.requires_grad());
+    (handle * 2).sum().backward();
+    EXPECT_TRUE(
+        torch::equal(full_tensor(handle.grad()), torch::full({4, 3}, 2.0)));
+  });
+}
+
+} // namespace
+} // namespace argosy
