@@ -147,7 +147,7 @@ TEST(DTensorRanks, RandomValuesDoNotDependOnPlacements) {
         const at::Tensor a = full_tensor(dtensor_randn({5, 4}, mesh, each));
         const at::Tensor b = full_tensor(dtensor_rand({5, 4}, mesh, each));
         const at::Tensor c = shard_tensor(torch::empty({5, 4}), mesh, each);
-        c.normal_(1, 2);
+        c.normal_(1, 2, c10::nullopt);
         const at::Tensor all = torch::stack({a, b, full_tensor(c)});
         if (world.rank() == 0) {
           if (seen.empty()) {
