@@ -223,7 +223,8 @@ void run_processes(const std::string& cases) {
   destroy_process_group();
 }
 
-// Time of one matmul while `beside` runs again and again on another thread.
+// Mean time of one matmul while `beside` runs again and again on another
+// thread.
 double time_matmul(const std::function<void()>& beside) {
   const at::Tensor a = at::ones({512, 512});
   std::atomic<bool> stop{false};
@@ -232,8 +233,14 @@ double time_matmul(const std::function<void()>& beside) {
       beside();
     }
   });
-  const double seconds = time_calls(
-      std::size_t{4} << 20, [&] { at::mm(a, a); }, [] {});
+  // The mean over a while: the best would be a moment when the other waits.
+  const double began = seconds_now();
+  int calls = 0;
+  while (seconds_now() - began < 0.5) {
+    at::mm(a, a);
+    ++calls;
+  }
+  const double seconds = (seconds_now() - began) / calls;
   stop = true;
   other.join();
   return seconds;
