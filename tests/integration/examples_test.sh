@@ -4,9 +4,10 @@
 # moment with each way to start ranks: the model must have learnt something.
 set -euo pipefail
 example=$3
-# shellcheck source=build_example.sh
-. "$(dirname "$0")/build_example.sh" "$1" "$2" "$example"
-program=$work/built/${example#*_}
+# shellcheck source=installed.sh
+. "$(dirname "$0")/installed.sh" "$1" "$2"
+build_example "$example"
+program=$work/$example/built/${example#*_}
 
 # learnt(): whether what was printed says that the model beats a guess.
 case $example in

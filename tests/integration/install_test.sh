@@ -3,24 +3,17 @@
 # Installs Argosy, then from another folder builds and runs an example with
 # find_package and with pkg-config. The source tree must not be needed.
 set -euo pipefail
-source=$1
-build=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cp -r "$source/examples/00_hello" "$work/hello"
-cd "$work"
-
-cmake --install "$build" --prefix "$work/prefix" >/dev/null
+# shellcheck source=installed.sh
+. "$(dirname "$0")/installed.sh" "$1" "$2"
 if grep -rlF "$source" "$work/prefix/lib/cmake" "$work/prefix/lib/pkgconfig"; then
   echo "the package mentions the source tree" >&2
   exit 1
 fi
 
-cmake -S hello -B cmake-build -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
-cmake --build cmake-build
+build_example 00_hello
 export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig
 # shellcheck disable=SC2046
-g++ hello/main.cpp -o hello-pc $(pkg-config --cflags --libs argosy)
+g++ 00_hello/main.cpp -o hello-pc $(pkg-config --cflags --libs argosy)
 
 expect() {
   local lines
@@ -32,7 +25,7 @@ expect() {
     exit 1
   }
 }
-expect "$work/prefix/bin/argosy" run -n 2 cmake-build/hello
+expect "$work/prefix/bin/argosy" run -n 2 00_hello/built/hello
 expect "$work/prefix/bin/argosy" run -n 2 ./hello-pc
 echo "installed package works"
 
@@ -45,11 +38,9 @@ if [ -d "$work/prefix/lib/python3" ]; then
 fi
 
 # What the example of collectives says it prints.
-cp -r "$source/examples/05_collectives" "$work/collectives"
-cmake -S collectives -B collectives-build -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
-cmake --build collectives-build
-printed=$("$work/prefix/bin/argosy" run -n 3 collectives-build/collectives 2>/dev/null)
-expected=$(sed -n '/^\/\/ prints from rank 0/,/^$/p' collectives/main.cpp | grep '^//   ' | cut -c6-)
+build_example 05_collectives
+printed=$("$work/prefix/bin/argosy" run -n 3 05_collectives/built/collectives 2>/dev/null)
+expected=$(sed -n '/^\/\/ prints from rank 0/,/^$/p' 05_collectives/main.cpp | grep '^//   ' | cut -c6-)
 [ "$printed" = "$expected" ] || {
   echo "unexpected output of the collectives: $printed" >&2
   exit 1
@@ -57,11 +48,9 @@ expected=$(sed -n '/^\/\/ prints from rank 0/,/^$/p' collectives/main.cpp | grep
 echo "the collectives work"
 
 # A program with MPI, of headers that only it compiles.
-cp -r "$source/examples/04_mpi" "$work/mpi"
-cmake -S mpi -B mpi-build -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
-cmake --build mpi-build
-printed=$(timeout 60 mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 mpi-build/solver | sort)
-expected=$(grep -E '^//   (solver|writer)' mpi/main.cpp | cut -c6- | sort)
+build_example 04_mpi
+printed=$(timeout 60 mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 04_mpi/built/solver | sort)
+expected=$(grep -E '^//   (solver|writer)' 04_mpi/main.cpp | cut -c6- | sort)
 [ "$printed" = "$expected" ] || {
   echo "unexpected output of the solver: $printed" >&2
   exit 1
