@@ -15,8 +15,8 @@ RANKS = 2
 BACKENDS = {"ours": "argosy", "gloo": "gloo"}
 # Bytes, and how many in a row make one figure.
 ALL_REDUCES = {"1 KB": (1 << 10, 1000), "1 MB": (1 << 20, 50), "16 MB": (1 << 24, 6), "64 MB": (1 << 26, 2)}
-# Width of the four layers, batch and steps. The batches are small because a BLAS
-# that is not tuned, as Debian installs by default, else hides everything.
+# Width of the four layers, batch and steps. The batches are small, so that
+# the communication shows beside the matrix products.
 MODELS = {"0.3 M": (256, 8, 20), "25 M": (2500, 2, 2)}
 
 
