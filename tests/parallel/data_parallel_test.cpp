@@ -243,6 +243,33 @@ TEST(DataParallel, FindsUnusedParameters) {
   });
 }
 
+TEST(DataParallel, AStaticGraphIsLookedAtOnce) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const auto net = std::make_shared<Branches>();
+    DataParallel model(net, DataParallelOptions{.static_graph = true});
+    const auto calls_of_step = [&](bool go_left) {
+      const auto before = get_group()->traffic().total().calls;
+      net->zero_grad();
+      std::get<0>(model(torch::ones({1, 2}), go_left)).sum().backward();
+      EXPECT_FALSE(net->spare->weight.grad().defined());
+      EXPECT_EQ(net->left->bias.grad()[0].item<float>(), 0.5f);
+      EXPECT_EQ(net->right->bias.grad()[0].item<float>(), 0.5f);
+      return get_group()->traffic().total().calls - before;
+    };
+    const bool mine = world.rank() == 0;
+    const auto buckets = model.plan().buckets.size();
+    EXPECT_EQ(calls_of_step(mine), buckets + 1);
+    EXPECT_EQ(calls_of_step(mine), buckets);
+    EXPECT_EQ(calls_of_step(mine), buckets);
+    try {
+      std::get<0>(model(torch::ones({1, 2}), !mine)).sum().backward();
+      ADD_FAILURE() << "another branch than before";
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("with static_graph"));
+    }
+  });
+}
+
 TEST(DataParallel, NamesUnusedParametersOtherwise) {
   argosy::testing::run_ranks(2, [](World&) {
     const auto net = std::make_shared<Branches>();

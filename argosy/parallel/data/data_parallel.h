@@ -31,7 +31,9 @@ struct DataParallelOptions {
 
   // Set when a step may leave parameters without a gradient.
   bool find_unused_parameters = false;
-  // Every step uses the same parameters: finding the unused ones once suffices.
+  // Every step uses the same parameters on this rank: the unused ones are found
+  // in the first step, and later steps send nothing for it. A step that uses
+  // others throws InvalidArgument.
   bool static_graph = false;
   // Buffers (running statistics) are those of the first rank at every forward.
   bool broadcast_buffers = false;

@@ -90,12 +90,15 @@ struct Reducer::Impl {
   bool under_way = false;
   std::size_t next_bucket = 0; // to be started
   std::vector<std::size_t> ready_order;
-  at::Tensor used_mask; // only with find_unused_parameters
+  at::Tensor used_mask; // see finds_unused()
   WorkPtr mask_work;
 
   bool order_is_known = false;
-  bool unused_is_known = false; // of a static graph
+  bool mask_is_known = false; // of a static graph, after its first step
 
+  bool finds_unused() const {
+    return options.find_unused_parameters || options.static_graph;
+  }
   void add(const NamedTensor& named);
   std::vector<ParameterInfo> infos() const;
   void lay_out(const BucketPlan& new_plan);
@@ -173,14 +176,13 @@ void Reducer::Impl::lay_out(const BucketPlan& new_plan) {
 }
 
 void Reducer::Impl::find_unused(const Tensors& outputs) {
-  if (unused_is_known) {
+  if (mask_is_known) {
     return;
   }
   const auto reached = reachable_nodes(outputs);
   for (Parameter& parameter : parameters) {
     parameter.used = reached.count(parameter.accumulator.get()) > 0;
   }
-  unused_is_known = options.static_graph;
 }
 
 void Reducer::Impl::on_gradient(std::size_t index) {
@@ -195,6 +197,12 @@ void Reducer::Impl::on_gradient(std::size_t index) {
   if (!under_way) {
     begin_backward();
   }
+  ARGOSY_CHECK(
+      !mask_is_known || parameters[index].used,
+      "[parallel.data] a gradient of ",
+      parameters[index].name,
+      ", which the first step did not use: with static_graph all steps must "
+      "use the same parameters");
   ARGOSY_CHECK(
       !parameters[index].ready,
       "[parallel.data] the gradient of ",
@@ -219,7 +227,7 @@ void Reducer::Impl::begin_backward() {
   }
   torch::autograd::Engine::get_default_engine().queue_callback(
       [this] { finish_backward(); });
-  if (options.find_unused_parameters) {
+  if (finds_unused()) {
     share_used_mask();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (!parameters[i].used) {
@@ -231,6 +239,9 @@ void Reducer::Impl::begin_backward() {
 
 // Which parameters any rank uses; the answer is needed at the end.
 void Reducer::Impl::share_used_mask() {
+  if (mask_is_known) {
+    return;
+  }
   used_mask =
       at::zeros({static_cast<std::int64_t>(parameters.size())}, at::kInt);
   auto* mask = used_mask.data_ptr<int>();
@@ -292,11 +303,13 @@ void Reducer::Impl::check_all_started() const {
       missing.push_back(parameter.name);
     }
   }
-  throw InvalidArgument(
-      str("[parallel.data] backward ended without a gradient for ",
-          join(missing, ", "),
-          ": the loss does not depend on them. Set find_unused_parameters, or "
-          "leave them out by requires_grad_(false)"));
+  throw InvalidArgument(str(
+      "[parallel.data] backward ended without a gradient for ",
+      join(missing, ", "),
+      ": the loss does not depend on them. ",
+      mask_is_known ? "With static_graph all steps must use the same parameters"
+                    : "Set find_unused_parameters, or leave them out by "
+                      "requires_grad_(false)"));
 }
 
 void Reducer::Impl::finish_backward() {
@@ -342,13 +355,16 @@ void Reducer::Impl::adopt_gradients() {
       parameter.tensor.mutable_grad() = parameter.view;
     }
   }
-  used_mask = at::Tensor();
+  mask_is_known = options.static_graph;
+  if (!mask_is_known) {
+    used_mask = at::Tensor();
+  }
 }
 
 // Once: buckets in the order in which the first backward had the gradients.
 // Rank 0's order, so that all ranks have the same.
 void Reducer::Impl::follow_observed_order() {
-  if (order_is_known || options.find_unused_parameters ||
+  if (order_is_known || finds_unused() ||
       ready_order.size() != parameters.size()) {
     return;
   }
@@ -388,7 +404,7 @@ void Reducer::prepare(const Tensors& outputs) {
   ARGOSY_CHECK(
       !impl_->under_way,
       "[parallel.data] the last backward did not come to its end");
-  if (impl_->options.find_unused_parameters && impl_->sync) {
+  if (impl_->finds_unused() && impl_->sync) {
     impl_->find_unused(outputs);
   }
 }
@@ -406,7 +422,7 @@ void Reducer::set_divisor(int divisor) {
 }
 
 void Reducer::shadow() {
-  if (impl_->options.find_unused_parameters) {
+  if (impl_->finds_unused() && !impl_->mask_is_known) {
     for (Parameter& parameter : impl_->parameters) {
       parameter.used = false;
     }
