@@ -153,6 +153,21 @@ at::Tensor shard_tensor(
       [](const at::Tensor& grad) { return full_tensor(grad); });
 }
 
+void shard_tensor_(
+    const at::Tensor& tensor,
+    const ProcessMesh& mesh,
+    const Placements& placements) {
+  ARGOSY_CHECK(
+      tensor.is_leaf(),
+      "[dtensor.shard_tensor_] a tensor that was computed, expected a leaf");
+  const at::NoGradGuard no_grad;
+  dtensor::become(tensor, shard_tensor(tensor.detach(), mesh, placements));
+  if (tensor.grad().defined()) {
+    tensor.mutable_grad() =
+        shard_tensor(tensor.grad(), mesh, gradient_placements(placements));
+  }
+}
+
 at::Tensor dtensor_from_fn(
     const std::function<at::Tensor()>& make,
     const ProcessMesh& mesh,

@@ -53,6 +53,8 @@ std::vector<Operand> operands_of(const Frame& frame) {
         .shape = input.tensor->sizes().vec(),
         .item_bytes = static_cast<std::int64_t>(input.tensor->itemsize()),
         .placements = frame.placements(input),
+        .pinned = input.parts == nullptr ? std::uint8_t{0}
+                                         : input.parts->pinned,
         .is_written = frame.info().args[input.arg].is_written};
     const auto& returns = frame.info().returns;
     for (std::size_t i = 0; i < returns.size(); ++i) {

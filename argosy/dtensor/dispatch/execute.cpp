@@ -146,13 +146,29 @@ class Results {
         .mesh = frame_.shared_mesh(),
         .placements = output.placements,
         .is_copied_view = info.returns[index].is_view &&
-            is_cut_off(info.returns[index], decision_, local, base_)};
+            is_cut_off(info.returns[index], decision_, local, base_),
+        .pinned = pinned_axes(output.placements)};
     if (element >= output.tensors.size()) {
       return make_dtensor(std::move(parts), local.sizes());
     }
     const Expected& expected = output.tensors[element];
     check_local(info, expected, local);
     return make_dtensor(std::move(parts), expected.shape);
+  }
+
+  // What is made of a pinned tensor alone (transposed, cast) is pinned too,
+  // where it is still a shard.
+  std::uint8_t pinned_axes(const Placements& placements) const {
+    if (frame_.inputs().size() != 1 || !frame_.inputs()[0].parts) {
+      return 0;
+    }
+    std::uint8_t axes = frame_.inputs()[0].parts->pinned;
+    for (std::size_t i = 0; axes != 0 && i < placements.size(); ++i) {
+      if (!placements[i].is_shard()) {
+        axes &= static_cast<std::uint8_t>(~(1u << i));
+      }
+    }
+    return axes;
   }
 
   const Frame& frame_;

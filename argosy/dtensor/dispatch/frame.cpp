@@ -76,7 +76,7 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
   }
   if (input.parts != nullptr) {
     meet(input.parts);
-    key_.add(kDTensor);
+    key_.add(kDTensor | std::uint64_t{input.parts->pinned} << 8);
     key_.add(input.parts->placements.code());
   } else {
     ARGOSY_CHECK(
