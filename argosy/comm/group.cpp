@@ -302,7 +302,7 @@ class Groups {
     for (int rank = 0; rank < world.size(); ++rank) {
       all[static_cast<std::size_t>(rank)] = rank;
     }
-    make(std::move(all), "auto", world.timeout());
+    add(std::move(all), "auto", world.timeout());
   }
 
   std::shared_ptr<Group> make(
@@ -310,15 +310,7 @@ class Groups {
       const std::string& backend,
       std::chrono::milliseconds timeout) {
     const std::lock_guard lock(mutex_);
-    const int id = next_id_++;
-    groups_[id] = std::make_shared<Group>(
-        world_,
-        Group::Setup{
-            .id = id,
-            .ranks = std::move(ranks),
-            .backend = backend,
-            .timeout = timeout});
-    return groups_[id];
+    return add(std::move(ranks), backend, timeout);
   }
 
   // Members may ask for their groups in different orders: they meet by ranks,
@@ -372,6 +364,22 @@ class Groups {
   }
 
  private:
+  // With mutex_ held, or where nobody else has the object yet.
+  std::shared_ptr<Group> add(
+      std::vector<int> ranks,
+      const std::string& backend,
+      std::chrono::milliseconds timeout) {
+    const int id = next_id_++;
+    groups_[id] = std::make_shared<Group>(
+        world_,
+        Group::Setup{
+            .id = id,
+            .ranks = std::move(ranks),
+            .backend = backend,
+            .timeout = timeout});
+    return groups_[id];
+  }
+
   World& world_;
   std::mutex mutex_;
   int next_id_ = 0;                              // guarded by mutex_
