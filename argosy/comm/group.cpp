@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "argosy/comm/backend.h"
+#include "argosy/comm/call_listener.h"
 #include "argosy/comm/call_timeout.h"
 #include "argosy/comm/collector.h"
 #include "argosy/comm/connect.h"
@@ -200,6 +201,7 @@ std::function<void()> Group::Impl::runner(
     }
   }
   traffic.count(ops.front().kind, bytes);
+  comm::CallListener::tell({ops.front().kind, bytes, setup.ranks});
   const auto limit = CallTimeout::current().value_or(setup.timeout);
   return [this, rank, &lane, ticket, limit, ops = std::move(ops)] {
     flight->run(*log, ticket, [&] {

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "argosy/comm/group.h"
-#include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
+#include "argosy/dtensor/comm_debug.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/adam.h"
 #include "argosy/parallel/semi_auto/parallelize.h"
+#include "argosy/parallel/semi_auto/shard_dataloader.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 
@@ -55,6 +55,42 @@ at::Tensor input() {
 
 at::Tensor loss_of(const at::Tensor& y) {
   return (y - 1).pow(2).sum();
+}
+
+// Gives batches of two tensors, then ends.
+struct CountingLoader {
+  int left = 2;
+
+  std::optional<data::Example> next() {
+    if (left-- == 0) {
+      return std::nullopt;
+    }
+    return data::Example{input(), torch::full({4}, left)};
+  }
+  int size() const { return 2; }
+};
+
+TEST(SemiAutoRanks, LoadersGiveDTensors) {
+  run_ranks(4, [](World& world) {
+    const ProcessMesh mesh({2, 2}, {"dp", "mp"});
+    CountingLoader whole;
+    auto loader = shard_dataloader(whole, mesh, "dp");
+    const auto batch = loader.next();
+    ASSERT_TRUE(batch);
+    EXPECT_EQ(
+        placements_of(batch->input), (Placements{Shard(0), Replicate()}));
+    EXPECT_TRUE(torch::equal(full_tensor(batch->input), input()));
+    EXPECT_TRUE(loader.next());
+    EXPECT_FALSE(loader.next());
+
+    CountingLoader own;
+    auto split = shard_dataloader(own, mesh, "dp", true);
+    const auto joined = split.next();
+    EXPECT_EQ(joined->target.size(0), 8);
+    EXPECT_EQ(to_local(joined->input).size(0), 4);
+    EXPECT_THROW(shard_dataloader(own, mesh, {}, true), InvalidArgument);
+    EXPECT_GE(world.size(), 4);
+  });
 }
 
 std::vector<at::Tensor> whole_parameters(const torch::nn::Module& module) {
@@ -246,23 +282,23 @@ TEST(SemiAutoRanks, AnOptimizerMustBeFresh) {
   });
 }
 
-std::uint64_t calls(comm::OpKind kind) {
-  return get_group(0)->traffic().of(kind).calls;
-}
-
 TEST(ParallelizeRanks, TensorParallelReducesOnceEachWay) {
   run_ranks(2, [](World&) {
     const ProcessMesh mesh({2}, {"mp"});
     Mlp model;
     parallelize(*model, mesh, {.mp_config = kMp});
+    CommDebug debug;
     EXPECT_EQ(placements_of(model->up->bias), Placements{Shard(0)});
     EXPECT_EQ(placements_of(model->down->weight), Placements{Shard(1)});
     EXPECT_EQ(placements_of(model->down->bias), Placements{Replicate()});
     const at::Tensor loss = loss_of(model(input()));
-    EXPECT_EQ(calls(comm::OpKind::AllReduce), 1u);
+    ASSERT_EQ(debug.entries().size(), 1u) << debug.table();
+    EXPECT_EQ(
+        debug.entries()[0],
+        (CommDebug::Entry{"aten::add.Tensor", "all_reduce", 384, {0, 1}}));
     loss.backward();
-    EXPECT_EQ(get_group(0)->traffic().total().calls, 2u);
-    EXPECT_EQ(calls(comm::OpKind::AllReduce), 2u);
+    EXPECT_EQ(debug.count("all_reduce"), 2u) << debug.table();
+    EXPECT_EQ(debug.entries().size(), 2u) << debug.table();
   });
 }
 
@@ -283,13 +319,14 @@ TEST(ParallelizeRanks, SequenceParallelGathersAndScatters) {
         mesh,
         {.mp_config = ParallelizeConfig::Mp{
              {{"weight", SequenceParallelBegin()}}}});
+    CommDebug debug;
     const at::Tensor cut = first(x);
     EXPECT_EQ(placements_of(cut), Placements{Shard(1)});
     const at::Tensor y = model(cut);
     EXPECT_EQ(placements_of(y), Placements{Shard(1)});
-    EXPECT_EQ(calls(comm::OpKind::AllGather), 1u);
-    EXPECT_EQ(calls(comm::OpKind::ReduceScatter), 1u);
-    EXPECT_EQ(get_group(0)->traffic().total().calls, 2u);
+    EXPECT_EQ(debug.count("all_gather"), 1u) << debug.table();
+    EXPECT_EQ(debug.count("reduce_scatter"), 1u);
+    EXPECT_EQ(debug.entries().size(), 2u);
     EXPECT_TRUE(torch::allclose(full_tensor(y), expected, 1e-5, 1e-6));
   });
 }

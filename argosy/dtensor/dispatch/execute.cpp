@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/deferred/tape.h"
 #include "argosy/dtensor/dispatch/decide.h"
 #include "argosy/dtensor/dispatch/frame.h"
 #include "argosy/dtensor/rule.h"
@@ -258,7 +260,11 @@ void finish_outside(
 } // namespace
 
 void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (record_deferred(op, *stack)) {
+    return;
+  }
   const OpInfo& info = op_info(op);
+  const OpScope scope(info.name);
   // The stack's own values, which the frame refers to, are replaced below.
   const torch::jit::Stack originals(
       stack->end() - static_cast<std::ptrdiff_t>(info.args.size()),

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/deferred/tape.h"
 
 namespace argosy::dtensor {
 
@@ -71,6 +72,14 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
     return;
   }
   const Input input{&tensor, parts_of(tensor), index};
+  ARGOSY_CHECK(
+      input.parts != nullptr || deferred_of(tensor) == nullptr,
+      "[dtensor.",
+      info_.name,
+      "] argument ",
+      info_.args[index].name,
+      " was made under DeferredInit and has no memory yet; shard it first, with "
+      "shard_layer() or shard_tensor_()");
   if (info_.args[index].is_written) {
     check_written(input);
   }
