@@ -142,9 +142,20 @@ void LocalCall::run() {
   op_.callBoxed(stack_);
 }
 
+c10::IValue& LocalCall::result(std::size_t index) {
+  return stack_[stack_.size() - info_.returns.size() + index];
+}
+
 void LocalCall::finish(c10::IValue result) {
   torch::jit::drop(stack_, info_.args.size());
   torch::jit::push(stack_, std::move(result));
+}
+
+void LocalCall::finish(torch::jit::Stack results) {
+  torch::jit::drop(stack_, info_.args.size());
+  for (c10::IValue& result : results) {
+    torch::jit::push(stack_, std::move(result));
+  }
 }
 
 } // namespace argosy::dtensor

@@ -98,8 +98,11 @@ class LocalCall {
 
   // Runs the op itself on the arguments as they are.
   void run();
-  // Ends the call with this result.
+  // What it gave, after that.
+  c10::IValue& result(std::size_t index = 0);
+  // Ends the call with this result, or with these.
   void finish(c10::IValue result);
+  void finish(torch::jit::Stack results);
 
  private:
   const c10::OperatorHandle& op_;

@@ -25,9 +25,11 @@ namespace {
 RuleTable make_table() {
   RuleTable table;
   add_matmul_rules(table);
+  add_nll_loss_rules(table);
   add_pointwise_rules(table);
   add_random_rules(table);
   add_reduction_rules(table);
+  add_softmax_rules(table);
   add_view_rules(table);
   return table;
 }

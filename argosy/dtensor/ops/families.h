@@ -29,9 +29,11 @@ class RuleTable {
 const RuleTable& rule_table();
 
 void add_matmul_rules(RuleTable& table);
+void add_nll_loss_rules(RuleTable& table);
 void add_pointwise_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
+void add_softmax_rules(RuleTable& table);
 void add_view_rules(RuleTable& table);
 
 } // namespace argosy::dtensor
