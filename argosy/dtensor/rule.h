@@ -93,6 +93,8 @@ class LocalCall {
   c10::IValue& argument(std::string_view name);
   // The same before they became local.
   const c10::IValue& original(std::string_view name) const;
+  // Of an argument that is a tensor: where it is while the op runs.
+  const Placements& placements(std::string_view name) const;
   const Decision& decision() const { return decision_; }
   MeshState& mesh() { return mesh_; }
 

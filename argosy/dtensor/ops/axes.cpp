@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "argosy/comm/ops.h"
-#include "argosy/dtensor/dispatch/decision_cache.h"
 #include "argosy/dtensor/mesh_state.h"
 #include "argosy/mesh/rank_mesh.h"
 
@@ -11,9 +10,9 @@ namespace argosy::dtensor {
 
 std::vector<int> axes_that_cut(
     const LocalCall& call,
-    std::size_t input,
+    std::string_view argument,
     const std::function<bool(int dim)>& matters) {
-  const Placements& placements = call.decision().inputs[input].placements;
+  const Placements& placements = call.placements(argument);
   std::vector<int> axes;
   for (std::size_t axis = 0; axis < placements.size(); ++axis) {
     if (placements[axis].is_shard() && matters(placements[axis].dim())) {
@@ -24,8 +23,8 @@ std::vector<int> axes_that_cut(
 }
 
 std::vector<int> axes_that_cut(
-    const LocalCall& call, std::size_t input, std::int64_t dim) {
-  return axes_that_cut(call, input, [dim](int cut) { return cut == dim; });
+    const LocalCall& call, std::string_view argument, std::int64_t dim) {
+  return axes_that_cut(call, argument, [dim](int cut) { return cut == dim; });
 }
 
 void reduce_over(
@@ -39,12 +38,9 @@ void reduce_over(
 }
 
 std::int64_t offset_of(
-    LocalCall& call,
-    std::string_view argument,
-    std::size_t input,
-    std::int64_t dim) {
+    LocalCall& call, std::string_view argument, std::int64_t dim) {
   const at::Tensor& whole = call.original(argument).toTensor();
-  const Placements& placements = call.decision().inputs[input].placements;
+  const Placements& placements = call.placements(argument);
   const Box box = call.mesh().local_box(whole.sizes(), placements);
   return box.offset[static_cast<std::size_t>(dim)];
 }

@@ -10,13 +10,13 @@
 // For rules whose `run` communicates: over which ranks, and how.
 namespace argosy::dtensor {
 
-// The mesh axes that cut a dim of an input for which `matters` holds.
+// The mesh axes that cut a dim of a tensor argument for which `matters` holds.
 std::vector<int> axes_that_cut(
     const LocalCall& call,
-    std::size_t input,
+    std::string_view argument,
     const std::function<bool(int dim)>& matters);
 std::vector<int> axes_that_cut(
-    const LocalCall& call, std::size_t input, std::int64_t dim);
+    const LocalCall& call, std::string_view argument, std::int64_t dim);
 
 // Reduces in place over the ranks that differ from this one on these axes only;
 // does nothing when there are none. `tensor` must be contiguous.
@@ -28,9 +28,6 @@ void reduce_over(
 
 // Where this rank's part of a dim of an argument begins in the whole.
 std::int64_t offset_of(
-    LocalCall& call,
-    std::string_view argument,
-    std::size_t input,
-    std::int64_t dim);
+    LocalCall& call, std::string_view argument, std::int64_t dim);
 
 } // namespace argosy::dtensor

@@ -28,8 +28,11 @@ class RuleTable {
 
 const RuleTable& rule_table();
 
+void add_batch_norm_rules(RuleTable& table);
+void add_loss_rules(RuleTable& table);
 void add_matmul_rules(RuleTable& table);
 void add_nll_loss_rules(RuleTable& table);
+void add_norm_rules(RuleTable& table);
 void add_pointwise_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);

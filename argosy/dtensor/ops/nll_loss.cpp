@@ -130,11 +130,11 @@ void check_targets(const Samples& samples, std::int64_t classes) {
 
 // Numbers the classes from the first that this rank has, and ignores targets
 // that are others'.
-Samples with_own_classes(LocalCall& call, std::size_t self_input) {
+Samples with_own_classes(LocalCall& call) {
   Samples samples(call);
   const std::int64_t dim = samples.class_dim();
   check_targets(samples, call.original("self").toTensor().size(dim));
-  const std::int64_t first = offset_of(call, "self", self_input, dim);
+  const std::int64_t first = offset_of(call, "self", dim);
   const std::int64_t count = samples.self.size(dim);
   const at::Tensor place = samples.target.to(at::kLong) - first;
   const at::Tensor is_own =
@@ -162,15 +162,16 @@ void run_forward(LocalCall& call) {
   const std::int64_t reduction = call.argument("reduction").toInt();
   const bool is_mean = reduction == at::Reduction::Mean;
   const bool cuts_classes =
-      !axes_that_cut(call, 0, samples.class_dim()).empty();
-  const auto batch_axes = axes_that_cut(
-      call, 0, [&](int dim) { return is_mean && dim != samples.class_dim(); });
+      !axes_that_cut(call, "self", samples.class_dim()).empty();
+  const auto batch_axes = axes_that_cut(call, "self", [&](int dim) {
+    return is_mean && dim != samples.class_dim();
+  });
   if (!cuts_classes && batch_axes.empty()) {
     call.run();
     return;
   }
   auto [loss, weight] = local_forward(
-      cuts_classes ? with_own_classes(call, 0) : samples,
+      cuts_classes ? with_own_classes(call) : samples,
       is_mean ? std::int64_t{at::Reduction::Sum} : reduction);
   if (cuts_classes && reduction != at::Reduction::None) {
     weight = samples.total_weight();
@@ -185,8 +186,8 @@ void run_forward(LocalCall& call) {
 }
 
 void run_backward(LocalCall& call) {
-  if (!axes_that_cut(call, 1, Samples(call).class_dim()).empty()) {
-    const Samples own = with_own_classes(call, 1);
+  if (!axes_that_cut(call, "self", Samples(call).class_dim()).empty()) {
+    const Samples own = with_own_classes(call);
     call.argument("target") = own.target;
     call.argument("weight") = own.weight;
     call.argument("ignore_index") = own.ignored;

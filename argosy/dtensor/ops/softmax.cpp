@@ -27,11 +27,12 @@ std::vector<Strategy> any_dim(const OpCall& call) {
 // One call whose dim is cut over `axes`.
 class CutRows {
  public:
-  explicit CutRows(LocalCall& call)
+  CutRows(LocalCall& call, std::string_view first)
       : call_(call),
         dim_(c10::maybe_wrap_dim(
-            call.argument("dim").toInt(), call.argument(0).toTensor().dim())),
-        axes_(axes_that_cut(call, 0, dim_)) {}
+            call.argument("dim").toInt(),
+            call.argument(first).toTensor().dim())),
+        axes_(axes_that_cut(call, first, dim_)) {}
 
   bool is_cut() const { return !axes_.empty(); }
 
@@ -77,7 +78,7 @@ at::ScalarType result_type(LocalCall& call) {
 }
 
 void run_softmax(LocalCall& call) {
-  CutRows rows(call);
+  CutRows rows(call, "self");
   if (!rows.is_cut()) {
     call.run();
     return;
@@ -88,7 +89,7 @@ void run_softmax(LocalCall& call) {
 }
 
 void run_log_softmax(LocalCall& call) {
-  CutRows rows(call);
+  CutRows rows(call, "self");
   if (!rows.is_cut()) {
     call.run();
     return;
@@ -100,7 +101,7 @@ void run_log_softmax(LocalCall& call) {
 }
 
 void run_softmax_backward(LocalCall& call) {
-  CutRows rows(call);
+  CutRows rows(call, "output");
   if (!rows.is_cut()) {
     call.run();
     return;
@@ -113,7 +114,7 @@ void run_softmax_backward(LocalCall& call) {
 }
 
 void run_log_softmax_backward(LocalCall& call) {
-  CutRows rows(call);
+  CutRows rows(call, "output");
   if (!rows.is_cut()) {
     call.run();
     return;
