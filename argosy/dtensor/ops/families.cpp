@@ -25,6 +25,7 @@ namespace {
 RuleTable make_table() {
   RuleTable table;
   add_batch_norm_rules(table);
+  add_embedding_rules(table);
   add_loss_rules(table);
   add_matmul_rules(table);
   add_nll_loss_rules(table);

@@ -16,15 +16,6 @@ std::int64_t reduction_of(const OpCall& call) {
   return call.integer("reduction", at::Reduction::Mean);
 }
 
-// What the elements of all inputs are broadcast to.
-Shape elements(const OpCall& call) {
-  Shape shape;
-  for (std::size_t i = 0; i < call.num_inputs(); ++i) {
-    shape = at::infer_size(shape, call.shape(i));
-  }
-  return shape;
-}
-
 std::vector<std::string> input_letters(
     const OpCall& call, const std::string& letters, const Shape& whole) {
   std::vector<std::string> inputs;
@@ -35,7 +26,7 @@ std::vector<std::string> input_letters(
 }
 
 std::vector<Strategy> forward(const OpCall& call) {
-  const Shape whole = elements(call);
+  const Shape whole = broadcast_shape(call);
   const std::string letters = first_letters(whole.size());
   const bool reduces = reduction_of(call) != at::Reduction::None;
   return by_letters(
@@ -43,18 +34,20 @@ std::vector<Strategy> forward(const OpCall& call) {
 }
 
 std::vector<Shape> forward_shape(const OpCall& call) {
-  return {reduction_of(call) == at::Reduction::None ? elements(call) : Shape()};
+  return {
+      reduction_of(call) == at::Reduction::None ? broadcast_shape(call)
+                                                : Shape()};
 }
 
 // The gradient of the loss is a number, or one for each element.
 std::vector<Strategy> backward(const OpCall& call) {
-  const Shape whole = elements(call);
+  const Shape whole = broadcast_shape(call);
   const std::string letters = first_letters(whole.size());
   return by_letters(call, input_letters(call, letters, whole), {letters});
 }
 
 std::vector<Shape> backward_shape(const OpCall& call) {
-  return {elements(call)};
+  return {broadcast_shape(call)};
 }
 
 std::int64_t num_elements(const at::Tensor& self, const at::Tensor& target) {
