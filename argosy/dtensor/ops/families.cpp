@@ -33,6 +33,7 @@ RuleTable make_table() {
   add_pointwise_rules(table);
   add_random_rules(table);
   add_reduction_rules(table);
+  add_sampling_rules(table);
   add_softmax_rules(table);
   add_view_rules(table);
   return table;

@@ -37,6 +37,7 @@ void add_norm_rules(RuleTable& table);
 void add_pointwise_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
+void add_sampling_rules(RuleTable& table);
 void add_softmax_rules(RuleTable& table);
 void add_view_rules(RuleTable& table);
 

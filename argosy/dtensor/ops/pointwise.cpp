@@ -225,6 +225,7 @@ void add_pointwise_rules(RuleTable& table) {
        "mish",
        "mish_backward",
        "nan_to_num",
+       "native_dropout_backward",
        "ne",
        "nextafter",
        "polygamma",
