@@ -81,12 +81,11 @@ AxisView whole_view(const std::vector<Operand>& operands) {
 Outputs expected(
     const c10::OperatorHandle& op, const Frame& frame, const OpCall& call) {
   const Rule* rule = frame.info().rule;
-  if (rule == nullptr || rule->shapes == nullptr) {
-    return expected_outputs(op, frame.info(), frame.arguments());
-  }
-  Outputs outputs;
-  for (Shape& shape : rule->shapes(call)) {
-    outputs.push_back({Expected{.shape = std::move(shape)}});
+  Outputs outputs = expected_outputs(op, frame.info(), frame.arguments());
+  if (outputs.empty() && rule != nullptr && rule->shapes != nullptr) {
+    for (Shape& shape : rule->shapes(call)) {
+      outputs.push_back({Expected{.shape = std::move(shape)}});
+    }
   }
   return outputs;
 }

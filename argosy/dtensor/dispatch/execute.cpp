@@ -233,6 +233,9 @@ void finish(
 void finish_outside(
     const Frame& frame, const Decision& decision, torch::jit::Stack& stack) {
   const OpInfo& info = frame.info();
+  if (info.is_random) {
+    frame.mesh().random().draw(); // as those within do
+  }
   torch::jit::Stack results;
   for (std::size_t i = 0; i < info.returns.size(); ++i) {
     if (info.returns[i].written >= 0) {

@@ -28,10 +28,17 @@ class RuleTable {
 
 const RuleTable& rule_table();
 
+void add_batch_norm_rules(RuleTable& table);
+void add_embedding_rules(RuleTable& table);
+void add_loss_rules(RuleTable& table);
 void add_matmul_rules(RuleTable& table);
+void add_nll_loss_rules(RuleTable& table);
+void add_norm_rules(RuleTable& table);
 void add_pointwise_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
+void add_sampling_rules(RuleTable& table);
+void add_softmax_rules(RuleTable& table);
 void add_view_rules(RuleTable& table);
 
 } // namespace argosy::dtensor
