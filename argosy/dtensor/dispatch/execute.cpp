@@ -8,6 +8,7 @@
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dispatch/decide.h"
 #include "argosy/dtensor/dispatch/frame.h"
+#include "argosy/dtensor/dispatch/outer_lock.h"
 #include "argosy/dtensor/rule.h"
 
 namespace argosy::dtensor {
@@ -242,6 +243,7 @@ void finish_outside(
 } // namespace
 
 void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const WithoutOuterLock unlocked;
   const OpInfo& info = op_info(op);
   // The stack's own values, which the frame refers to, are replaced below.
   const torch::jit::Stack originals(
@@ -249,6 +251,9 @@ void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       stack->end());
   const Frame frame(info, originals);
   const auto decision = decide(op, frame);
+  if (info.rule == nullptr) {
+    frame.mesh().gathered().note(info.name);
+  }
   if (!frame.mesh().is_member()) {
     finish_outside(frame, *decision, *stack);
     return;
