@@ -1,0 +1,96 @@
+"""Checks the ops that it is told on standard input, one name a line, and
+answers each with a line of JSON. A process of its own, as an op may end it."""
+import collections
+import json
+import os
+import re
+import sys
+import traceback
+import warnings
+
+import opinfo_cases as cases
+import torch
+from thread_ranks import ThreadRanks
+
+# Memory that nobody has written yet.
+WITHOUT_VALUES = {"empty", "empty_like", "new_empty", "new_empty_strided"}
+
+
+def reason(error):
+    """Of a refusal, as it stands in the list: without what differs by rank."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return re.sub(r"; rank \d+/\d+$", "", text)
+
+
+class Checker:
+    def __init__(self):
+        self.ops = cases.load()
+        self.worlds = [ThreadRanks(size) for size in (2, 3)]
+
+    def check(self, name):
+        """Counts of outcomes, the first reason of each, and the ops that ran
+        without a rule."""
+        self.outcomes = collections.Counter()
+        self.reasons = {}
+        self.gathered = set()
+        op = self.ops[name]
+        for sample in cases.samples_of(op):
+            if cases.tensors_in(sample):
+                self.check_sample(op, sample)
+        return {
+            "outcomes": self.outcomes, "reasons": self.reasons, "gathered": sorted(self.gathered)}
+
+    def check_sample(self, op, sample):
+        random = cases.is_random(op, sample)
+        has_values = op.name not in WITHOUT_VALUES
+        # What is random must not depend on the placement; the first tells.
+        expected = None if random and has_values else cases.plain(op, sample)
+        for world in self.worlds:
+            for way in cases.layouts(cases.tensors_in(sample)):
+                results = world.run(lambda rank: self.attempt(op, sample, world.mesh, way))
+                outcome, why, result = self.judge(results, expected, has_values)
+                self.outcomes[outcome] += 1
+                if why:
+                    where = f"{world.size} ranks, {' '.join(map(str, way))}"
+                    self.reasons.setdefault(outcome, why if outcome == "refused" else f"{why} ({where})")
+                expected = expected or result
+
+    def attempt(self, op, sample, mesh, way):
+        torch.ops.argosy.take_gathered_ops()
+        result = cases.sharded(op, sample, mesh, way)
+        return result, torch.ops.argosy.take_gathered_ops()
+
+    def judge(self, results, expected, has_values):
+        """The outcome of one case, why, and what it gave."""
+        errors = [result for result in results if isinstance(result, Exception)]
+        if errors:
+            clear = [error for error in errors if "[dtensor" in str(error)]
+            if len(clear) == len(results):
+                return "refused", reason(clear[0]), None
+            return "wrong", f"{len(errors)} of {len(results)} ranks: {reason(errors[0])}", None
+        expected = expected or results[0][0]
+        for result, gathered in results:
+            self.gathered.update(gathered)
+            what = cases.difference(result, expected, has_values)
+            if what:
+                return "wrong", what, None
+        return "agrees", None, results[0][0]
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    checker = Checker()
+    for line in sys.stdin:
+        try:
+            answer = checker.check(line.strip())
+        except Exception:
+            answer = {"failed": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+#!/usr/bin/python3
+"""usage: run_opinfo.py [--page FILE [--write]] [--details FILE] [NAME ...]
+
+Runs PyTorch's samples of its own ops (OpInfo) on DTensors, among 2 and 3 ranks
+that are threads, and compares with the ops on plain tensors: values, and
+gradients. With --page, which ops agree and which do not, and why, must be what
+stands in the file; --write writes it. An op that gives something wrong fails in
+any case."""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+STUBS = HERE / "stubs"
+
+# An op that hangs ends after this, and with it the process that checks it.
+OP_LIMIT = 60
+
+
+class Worker:
+    """A process that checks one op after the other."""
+
+    def __init__(self):
+        self.log = tempfile.TemporaryFile("w+")
+        environment = dict(
+            os.environ, OMP_NUM_THREADS="1", ARGOSY_LOG="error",
+            PYTHONPATH=os.pathsep.join([str(STUBS), os.environ.get("PYTHONPATH", "")]))
+        self.process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", HERE / "opinfo_worker.py"], env=environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
+
+    def check(self, name):
+        """Its answer; None when it gave none."""
+        self.process.stdin.write(name + "\n")
+        self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], OP_LIMIT)
+        line = self.process.stdout.readline() if ready else ""
+        return json.loads(line) if line else None
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.log.close()
+
+
+def run_all(names):
+    answers = {}
+    worker = None
+    for name in names:
+        worker = worker or Worker()
+        began = time.monotonic()
+        answer = worker.check(name)
+        if answer is None:
+            answer = {"failed": "the process died or gave no answer\n" + worker.output()[-4000:]}
+            worker.end()
+            worker = None
+        answers[name] = dict(answer, seconds=round(time.monotonic() - began, 2))
+        outcome, why = verdict(answer)
+        print(f"{outcome:9}{answers[name]['seconds']:6.2f} s  {name}  {why}", flush=True)
+    if worker:
+        worker.end()
+    return answers
+
+
+def verdict(answer):
+    """Of one op: rule, gathered, refused, plain or wrong; and why."""
+    if "failed" in answer:
+        return "wrong", answer["failed"]
+    outcomes, reasons = answer["outcomes"], answer["reasons"]
+    for outcome in ("wrong", "refused"):
+        if outcomes.get(outcome):
+            return outcome, reasons[outcome]
+    if not outcomes:
+        return "plain", ""
+    return ("gathered", " ".join(answer["gathered"])) if answer["gathered"] else ("rule", "")
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--page", type=pathlib.Path)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--details", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    sys.path.insert(0, str(STUBS))
+    import opinfo_cases
+    answers = run_all(arguments.names or list(opinfo_cases.load()))
+    if arguments.details:
+        arguments.details.write_text(json.dumps(answers, indent=1))
+    counts = collections.Counter(verdict(answer)[0] for answer in answers.values())
+    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+
+
+if __name__ == "__main__":
+    main()
