@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 
 #include "argosy/dtensor/mesh_state.h"
 
@@ -27,6 +28,14 @@ struct Parts {
 
 // Makes a DTensor of this rank's part. Trusts that `local` has the right shape.
 at::Tensor make_dtensor(Parts parts, at::IntArrayRef global);
+
+// Throws InvalidArgument, tagged with `op`, for what cannot be a part: sparse
+// tensors and the like.
+void check_is_strided(const at::Tensor& tensor, const std::string& op);
+
+// The same tensor with conjugation and negation that LibTorch puts off done:
+// the whole does not show that its parts wait for them.
+at::Tensor without_lazy_bits(const at::Tensor& tensor);
 
 // The parts of a DTensor; null of any other tensor.
 Parts* parts_of(const at::Tensor& tensor);

@@ -6,7 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
-#include "argosy/dtensor/dispatch/outer_lock.h"
+#include "argosy/dtensor/dispatch/interpreter.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/dtensor/mesh_state.h"
 #include "argosy/world/init.h"
@@ -133,12 +133,19 @@ void take_python_back(void* state) {
   PyEval_RestoreThread(static_cast<PyThreadState*>(state));
 }
 
-constexpr dtensor::OuterLock kPythonLock{&let_go_of_python, &take_python_back};
+void forget_python_error() {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyErr_Clear();
+  PyGILState_Release(state);
+}
+
+constexpr dtensor::Interpreter kPython{
+    &let_go_of_python, &take_python_back, &forget_python_error};
 
 } // namespace
 
 TORCH_LIBRARY_FRAGMENT(argosy, library) {
-  dtensor::set_outer_lock(&kPythonLock);
+  dtensor::set_interpreter(&kPython);
 
   library.def("init_parallel_env(float? timeout=None) -> ()", &init);
   library.def("destroy_process_group() -> ()", &destroy);

@@ -1,6 +1,7 @@
 """PyTorch's samples of its own ops (OpInfo), on DTensors and on plain tensors."""
 import collections
 import itertools
+import threading
 
 import torch
 
@@ -10,7 +11,10 @@ from argosy_torch import dtensor as dt
 MOST_SAMPLES = 4
 LOOK_AT = 40
 
-# A tensor and the gradients of what it came from.
+# Memory that nobody has written yet.
+WITHOUT_VALUES = {"empty_like", "new_empty", "new_empty_strided"}
+
+# What an op returns, and the gradients of what it was given.
 Result = collections.namedtuple("Result", "values gradients")
 
 
@@ -19,6 +23,7 @@ def load():
     import torch.testing._internal.common_methods_invocations as invocations
     # It would start torch's random numbers anew, which DTensors do not draw.
     invocations.wrapper_set_seed = lambda op, *arguments, **keywords: op(*arguments, **keywords)
+    torch.rand = rand_of_thread
     ops = {}
     for op in invocations.op_db:
         name = op.name + ("." + op.variant_test_name if op.variant_test_name else "")
@@ -26,15 +31,29 @@ def load():
     return ops
 
 
+_torch_rand = torch.rand
+_thread = threading.local()
+
+
+def rand_of_thread(*arguments, **keywords):
+    """Some functions draw a plain tensor for themselves, which must be the same
+    on all ranks; but threads share torch's numbers."""
+    generator = getattr(_thread, "generator", None)
+    return _torch_rand(*arguments, generator=generator, **keywords)
+
+
 def dtype_of(op):
-    for dtype in (torch.float32, torch.int64):
+    """None for what needs another device."""
+    for dtype in (torch.float32, torch.int64, *sorted(op.dtypes, key=str)):
         if dtype in op.dtypes:
             return dtype
-    return sorted(op.dtypes, key=str)[0]
+    return None
 
 
 def samples_of(op):
     dtype = dtype_of(op)
+    if dtype is None:
+        return []
     torch.manual_seed(0)
     requires_grad = op.supports_autograd and dtype.is_floating_point
     some = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), LOOK_AT))
@@ -42,83 +61,22 @@ def samples_of(op):
     return some[::step][:MOST_SAMPLES]
 
 
-def map_tensors(function, value):
-    if isinstance(value, torch.Tensor):
-        return function(value)
-    if type(value) in (tuple, list):
-        return type(value)(map_tensors(function, each) for each in value)
-    if type(value) is dict:
-        return {key: map_tensors(function, each) for key, each in value.items()}
-    return value
+class Case:
+    """An op on one sample. `why_not` says why it cannot be run at all."""
 
+    def __init__(self, op, sample, in_place=False):
+        self.op = op
+        self.sample = sample
+        self.in_place = in_place
+        self.tensors = tensors_in(sample)
+        self.has_values = op.name not in WITHOUT_VALUES
+        self.with_gradients = not in_place
+        self.why_not = None
+        self.expected = self._try_plain()
+        self.is_random = self.why_not is None and self.has_values and (
+            difference(self.plain(), self.expected) is not None)
 
-def leaves(value):
-    """All that is in tuples and lists."""
-    if isinstance(value, (tuple, list)):
-        return [leaf for each in value for leaf in leaves(each)]
-    return [value]
-
-
-def tensors_in(sample):
-    found = []
-    map_tensors(found.append, [sample.input, list(sample.args), sample.kwargs])
-    return found
-
-
-def layouts(tensors):
-    """A few ways to place them: a placement for each."""
-    ways = []
-    cycle = [dt.Shard(-1), dt.Partial(), dt.Replicate(), dt.Shard(0)]
-    for choice in ([dt.Replicate()], [dt.Shard(0)], [dt.Shard(-1)], cycle):
-        way = []
-        for index, tensor in enumerate(tensors):
-            placement = choice[index % len(choice)]
-            if isinstance(placement, dt.Shard) and tensor.dim() == 0:
-                placement = dt.Replicate()
-            way.append(dt.Shard(tensor.dim() - 1) if placement == dt.Shard(-1) else placement)
-        if way not in ways:
-            ways.append(way)
-    return ways
-
-
-def compute(op, sample, place):
-    """The op on inputs that `place` makes of the sample's, and gradients of a
-    weighted sum of what it returns."""
-    inputs = []
-
-    def placed(tensor):
-        inputs.append(place(tensor.detach()).requires_grad_(tensor.requires_grad))
-        return inputs[-1]
-    first, arguments, keywords = map_tensors(placed, [sample.input, list(sample.args), sample.kwargs])
-    output = op.op(first, *arguments, **keywords)
-    values = leaves(output)
-    wanted = [tensor for tensor in inputs if tensor.requires_grad]
-    processed = leaves(sample.output_process_fn_grad(output)) if wanted else []
-    losses = [loss_of(value) for value in processed
-              if isinstance(value, torch.Tensor) and value.requires_grad]
-    gradients = torch.autograd.grad(sum(losses), wanted, allow_unused=True) if losses else []
-    return Result(values, list(gradients))
-
-
-def loss_of(value):
-    weights = (torch.arange(value.numel()) * 7 % 11 - 5).to(value.dtype).reshape(value.shape)
-    total = (value * weights).sum()
-    return total.abs() if total.is_complex() else total
-
-
-def plain(op, sample):
-    return compute(op, sample, lambda tensor: tensor.clone())
-
-
-def sharded(op, sample, mesh, way):
-    """The same on DTensors, gathered."""
-    placements = iter(way)
-    dt.manual_seed(0)
-    result = compute(op, sample, lambda tensor: dt.shard_tensor(tensor, mesh, [next(placements)]))
-    return Result(*([whole(each) for each in part] for part in result))
-
-
-def whole(value):
+    def whole(value):
     return dt.full_tensor(value.detach()) if dt.is_dtensor(value) else value
 
 
@@ -153,7 +111,3 @@ def brief(value):
     if 0 < value.numel() <= 8 and value.layout == torch.strided:
         text += f" {value.detach().flatten().tolist()}"
     return text
-
-
-def is_random(op, sample):
-    return difference(plain(op, sample), plain(op, sample)) is not None

@@ -12,10 +12,6 @@ import opinfo_cases as cases
 import torch
 from thread_ranks import ThreadRanks
 
-# Memory that nobody has written yet.
-WITHOUT_VALUES = {"empty", "empty_like", "new_empty", "new_empty_strided"}
-
-
 def reason(error):
     """Of a refusal, as it stands in the list: without what differs by rank."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -33,31 +29,33 @@ class Checker:
         self.outcomes = collections.Counter()
         self.reasons = {}
         self.gathered = set()
-        op = self.ops[name]
-        for sample in cases.samples_of(op):
-            if cases.tensors_in(sample):
-                self.check_sample(op, sample)
+        for case in cases.cases_of(self.ops[name]):
+            if case.why_not is None:
+                self.check_case(case)
+            else:
+                self.note("unfit", case.why_not)
         return {
             "outcomes": self.outcomes, "reasons": self.reasons, "gathered": sorted(self.gathered)}
 
-    def check_sample(self, op, sample):
-        random = cases.is_random(op, sample)
-        has_values = op.name not in WITHOUT_VALUES
+    def check_case(self, case):
         # What is random must not depend on the placement; the first tells.
-        expected = None if random and has_values else cases.plain(op, sample)
+        expected = None if case.is_random else case.expected
         for world in self.worlds:
-            for way in cases.layouts(cases.tensors_in(sample)):
-                results = world.run(lambda rank: self.attempt(op, sample, world.mesh, way))
-                outcome, why, result = self.judge(results, expected, has_values)
-                self.outcomes[outcome] += 1
-                if why:
-                    where = f"{world.size} ranks, {' '.join(map(str, way))}"
-                    self.reasons.setdefault(outcome, why if outcome == "refused" else f"{why} ({where})")
+            for way in cases.layouts(case.tensors):
+                results = world.run(lambda rank: self.attempt(case, world.mesh, way))
+                outcome, why, result = self.judge(results, expected, case.has_values)
+                if outcome == "wrong":
+                    why += f" ({world.size} ranks, {' '.join(map(str, way))})"
+                self.note(outcome, f"in place: {why}" if case.in_place else why)
                 expected = expected or result
 
-    def attempt(self, op, sample, mesh, way):
+    def note(self, outcome, why):
+        self.outcomes[outcome] += 1
+        self.reasons.setdefault(outcome, why)
+
+    def attempt(self, case, mesh, way):
         torch.ops.argosy.take_gathered_ops()
-        result = cases.sharded(op, sample, mesh, way)
+        result = case.sharded(mesh, way)
         return result, torch.ops.argosy.take_gathered_ops()
 
     def judge(self, results, expected, has_values):

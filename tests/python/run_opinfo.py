@@ -8,6 +8,7 @@ stands in the file; --write writes it. An op that gives something wrong fails in
 any case."""
 import argparse
 import collections
+import difflib
 import json
 import os
 import pathlib
@@ -77,16 +78,70 @@ def run_all(names):
 
 
 def verdict(answer):
-    """Of one op: rule, gathered, refused, plain or wrong; and why."""
+    """Of one op: rule, gathered, refused, unfit or wrong; and why."""
     if "failed" in answer:
         return "wrong", answer["failed"]
     outcomes, reasons = answer["outcomes"], answer["reasons"]
     for outcome in ("wrong", "refused"):
         if outcomes.get(outcome):
             return outcome, reasons[outcome]
-    if not outcomes:
-        return "plain", ""
+    if not outcomes.get("agrees"):
+        return "unfit", reasons.get("unfit", "takes no tensor, or needs another device")
     return ("gathered", " ".join(answer["gathered"])) if answer["gathered"] else ("rule", "")
+
+
+def by_reason(answers, outcome):
+    """The names of those ops, grouped by why."""
+    names = collections.defaultdict(list)
+    for name, answer in sorted(answers.items()):
+        what, why = verdict(answer)
+        if what == outcome:
+            names[why].append(f"`{name}`")
+    return sorted(names.items())
+
+
+def table(answers, outcome, first, second):
+    """In as many rows as there are reasons."""
+    lines = [f"| {first} | {second} |", "|---|---|"]
+    for why, names in by_reason(answers, outcome):
+        cell = why.replace("|", "\\|")
+        if outcome == "gathered":
+            cell = " ".join(f"`{op}`" for op in why.split())
+        lines.append(f"| {cell} | {' '.join(names)} |")
+    return lines + [""]
+
+
+def summary(answers):
+    """What stands in the docs."""
+    counts = collections.Counter(verdict(answer)[0] for answer in answers.values())
+    cases = sum(sum(answer.get("outcomes", {}).values()) for answer in answers.values())
+    agree = sum(answer.get("outcomes", {}).get("agrees", 0) for answer in answers.values())
+    ran = len(answers) - counts["unfit"]
+    lines = [
+        f"{len(answers)} entries, {ran} of which apply; {counts['rule'] + counts['gathered']} agree in all their "
+        f"cases, {counts['rule']} of them without an op that lacks a rule. Of {cases} cases {agree} agree.", "",
+        f"### By rules ({counts['rule']})", ""]
+    for _, names in by_reason(answers, "rule"):
+        lines += [" ".join(names), ""]
+    lines += [f"### With gathered inputs ({counts['gathered']})", ""]
+    lines += table(answers, "gathered", "ops without a rule", "entries")
+    lines += [f"### Refused, in some case at least ({counts['refused']})", ""]
+    lines += table(answers, "refused", "what is said", "entries")
+    lines += [f"### Does not apply ({counts['unfit']})", ""]
+    lines += table(answers, "unfit", "why", "entries")
+    return "\n".join(lines)
+
+
+def check_page(path, text, write):
+    page = path.read_text()
+    block = re.compile(r"(<!-- opinfo -->\n).*?(<!-- end -->)", re.S)
+    new = block.sub(lambda match: match.group(1) + text + match.group(2), page)
+    if write:
+        path.write_text(new)
+    elif new != page:
+        for line in difflib.unified_diff(page.splitlines(), new.splitlines(), "page", "run", "", "", 0, ""):
+            print(line[:400])
+        sys.exit(f"{path} does not say what this run has shown; run with --write")
 
 
 def main():
@@ -103,6 +158,10 @@ def main():
         arguments.details.write_text(json.dumps(answers, indent=1))
     counts = collections.Counter(verdict(answer)[0] for answer in answers.values())
     print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+    if arguments.page:
+        check_page(arguments.page, summary(answers), arguments.write)
+    if counts["wrong"]:
+        sys.exit("wrong: " + " ".join(n for n, answer in answers.items() if verdict(answer)[0] == "wrong"))
 
 
 if __name__ == "__main__":
