@@ -1,5 +1,6 @@
 """PyTorch's samples of its own ops (OpInfo), on DTensors and on plain tensors."""
 import collections
+import copy
 import itertools
 import threading
 
@@ -8,8 +9,8 @@ import torch
 from argosy_torch import dtensor as dt
 
 # At most so many samples of an op, spread over the first so many it has.
-MOST_SAMPLES = 4
-LOOK_AT = 40
+MOST_SAMPLES = 12
+LOOK_AT = 120
 
 # Memory that nobody has written yet.
 WITHOUT_VALUES = {"empty_like", "new_empty", "new_empty_strided"}
@@ -23,7 +24,8 @@ def load():
     import torch.testing._internal.common_methods_invocations as invocations
     # It would start torch's random numbers anew, which DTensors do not draw.
     invocations.wrapper_set_seed = lambda op, *arguments, **keywords: op(*arguments, **keywords)
-    torch.rand = rand_of_thread
+    for name in ("rand", "randn"):
+        setattr(torch, name, with_numbers_of_thread(getattr(torch, name)))
     ops = {}
     for op in invocations.op_db:
         name = op.name + ("." + op.variant_test_name if op.variant_test_name else "")
@@ -31,15 +33,15 @@ def load():
     return ops
 
 
-_torch_rand = torch.rand
 _thread = threading.local()
 
 
-def rand_of_thread(*arguments, **keywords):
-    """Some functions draw a plain tensor for themselves, which must be the same
-    on all ranks; but threads share torch's numbers."""
-    generator = getattr(_thread, "generator", None)
-    return _torch_rand(*arguments, generator=generator, **keywords)
+def with_numbers_of_thread(function):
+    """Some ops draw a plain tensor for themselves, which must be the same on all
+    ranks; but threads share torch's numbers."""
+    def draw(*arguments, **keywords):
+        return function(*arguments, generator=getattr(_thread, "generator", None), **keywords)
+    return draw
 
 
 def dtype_of(op):
@@ -76,7 +78,124 @@ class Case:
         self.is_random = self.why_not is None and self.has_values and (
             difference(self.plain(), self.expected) is not None)
 
-    def whole(value):
+    def in_double(self):
+        """The same with more digits, or None."""
+        def double(tensor):
+            wide = tensor.double() if tensor.dtype == torch.float32 else tensor
+            return wide.detach().requires_grad_(tensor.requires_grad)
+        if all(tensor.dtype != torch.float32 for tensor in self.tensors):
+            return None
+        first, arguments, keywords = map_tensors(
+            double, [self.sample.input, list(self.sample.args), self.sample.kwargs])
+        sample = copy.copy(self.sample)
+        sample.input, sample.args, sample.kwargs = first, tuple(arguments), keywords
+        case = Case(self.op, sample, self.in_place)
+        return case if case.why_not is None and not case.is_random else None
+
+    def plain(self):
+        return self._compute(lambda tensor: tensor.clone())
+
+    def sharded(self, mesh, way):
+        """The same on DTensors, gathered."""
+        placements = iter(way)
+        dt.manual_seed(0)
+        result = self._compute(lambda tensor: dt.shard_tensor(tensor, mesh, [next(placements)]))
+        return Result(*([whole(each) for each in part] for part in result))
+
+    def _try_plain(self):
+        try:
+            return self.plain()
+        except Exception:
+            self.with_gradients = False
+        try:
+            return self.plain()
+        except Exception as error:
+            self.why_not = "not on plain CPU tensors: " + str(error).splitlines()[0]
+            return None
+
+    def _compute(self, place):
+        """The op on inputs that `place` makes of the sample's, and gradients of
+        a weighted sum of what it returns."""
+        _thread.generator = torch.Generator().manual_seed(0)
+        inputs = []
+
+        def placed(tensor):
+            inputs.append(place(tensor.detach()).requires_grad_(tensor.requires_grad and self.with_gradients))
+            return inputs[-1]
+        first, arguments, keywords = map_tensors(
+            placed, [self.sample.input, list(self.sample.args), self.sample.kwargs])
+        function = self.op.inplace_variant if self.in_place else self.op.op
+        output = function(first, *arguments, **keywords)
+        return Result([first] if self.in_place else leaves(output), self._gradients(output, inputs))
+
+    def _gradients(self, output, inputs):
+        wanted = [tensor for tensor in inputs if tensor.requires_grad]
+        if not wanted:
+            return []
+        losses = [loss_of(value) for value in leaves(self.sample.output_process_fn_grad(output))
+                  if isinstance(value, torch.Tensor) and value.requires_grad]
+        return list(torch.autograd.grad(sum(losses), wanted, allow_unused=True)) if losses else []
+
+
+def cases_of(op):
+    """Of all samples with tensors, and of the first that goes in place."""
+    samples = [sample for sample in samples_of(op) if tensors_in(sample)]
+    for sample in samples:
+        yield Case(op, sample)
+    for sample in samples:
+        if op.inplace_variant is not None and not sample.broadcasts_input:
+            case = Case(op, sample, in_place=True)
+            if case.why_not is None:
+                yield case
+                return
+
+
+def map_tensors(function, value):
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if type(value) in (tuple, list):
+        return type(value)(map_tensors(function, each) for each in value)
+    if type(value) is dict:
+        return {key: map_tensors(function, each) for key, each in value.items()}
+    return value
+
+
+def leaves(value):
+    """All that is in tuples and lists."""
+    if isinstance(value, (tuple, list)):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [value]
+
+
+def tensors_in(sample):
+    found = []
+    map_tensors(found.append, [sample.input, list(sample.args), sample.kwargs])
+    return found
+
+
+def layouts(tensors):
+    """A few ways to place them: a placement for each."""
+    ways = []
+    cycle = [dt.Shard(-1), dt.Partial(), dt.Replicate(), dt.Shard(0)]
+    for choice in ([dt.Replicate()], [dt.Shard(0)], [dt.Shard(-1)], cycle):
+        way = []
+        for index, tensor in enumerate(tensors):
+            placement = choice[index % len(choice)]
+            if isinstance(placement, dt.Shard) and tensor.dim() == 0:
+                placement = dt.Replicate()
+            way.append(dt.Shard(tensor.dim() - 1) if placement == dt.Shard(-1) else placement)
+        if way not in ways:
+            ways.append(way)
+    return ways
+
+
+def loss_of(value):
+    weights = (torch.arange(value.numel()) * 7 % 11 - 5).to(value.dtype).reshape(value.shape)
+    total = (value * weights).sum()
+    return total.abs() if total.is_complex() else total
+
+
+def whole(value):
     return dt.full_tensor(value.detach()) if dt.is_dtensor(value) else value
 
 

@@ -4,7 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/graph_task.h>
 
-#include <set>
+#include <map>
 #include <string>
 
 #include "argosy/common/error.h"
@@ -66,24 +66,22 @@ void adopt_new_tensors(const OpInfo& info, const torch::jit::Stack& arguments) {
   }
 }
 
-void change_shape(
-    const c10::OperatorHandle& op,
-    const OpInfo& info,
-    torch::jit::Stack& stack) {
-  static const std::set<std::string> with_view{
-      "aten::squeeze_", "aten::t_", "aten::transpose_", "aten::unsqueeze_"};
-  std::string name = op.operator_name().name;
+void change_shape(const OpInfo& info, torch::jit::Stack& stack) {
+  static const std::map<std::string, c10::OperatorName> views{
+      {"aten::squeeze_", {"aten::squeeze", ""}},
+      {"aten::squeeze_.dim", {"aten::squeeze", "dim"}},
+      {"aten::t_", {"aten::t", ""}},
+      {"aten::transpose_", {"aten::transpose", "int"}},
+      {"aten::unsqueeze_", {"aten::unsqueeze", ""}}};
+  const auto view = views.find(info.name);
   ARGOSY_CHECK(
-      with_view.contains(name),
+      view != views.end(),
       "[dtensor.",
       info.name,
       "] changes the shape of a DTensor in place, which is not possible; use "
       "the op that returns a new tensor");
-  name.pop_back();
   const at::Tensor self = stack[stack.size() - info.args.size()].toTensor();
-  c10::Dispatcher::singleton()
-      .findSchemaOrThrow(name.c_str(), op.operator_name().overload_name.c_str())
-      .callBoxed(stack);
+  c10::Dispatcher::singleton().findOp(view->second)->callBoxed(stack);
   become(self, stack.back().toTensor());
   stack.back() = self;
 }

@@ -2,10 +2,6 @@
 
 #include <ATen/core/stack.h>
 
-namespace c10 {
-class OperatorHandle;
-}
-
 // Where an existing tensor becomes another one for all who hold it.
 namespace argosy::dtensor {
 
@@ -18,9 +14,6 @@ void adopt_new_tensors(const OpInfo& info, const torch::jit::Stack& arguments);
 
 // Runs an op that changes the shape of a DTensor in place as the one that
 // returns a view. Throws InvalidArgument for those that have none.
-void change_shape(
-    const c10::OperatorHandle& op,
-    const OpInfo& info,
-    torch::jit::Stack& stack);
+void change_shape(const OpInfo& info, torch::jit::Stack& stack);
 
 } // namespace argosy::dtensor

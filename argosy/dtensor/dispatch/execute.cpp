@@ -250,7 +250,7 @@ void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const WithoutInterpreter unlocked;
   const OpInfo& info = op_info(op);
   if (info.changes_shape) {
-    change_shape(op, info, *stack);
+    change_shape(info, *stack);
     return;
   }
   // The stack's own values, which the frame refers to, are replaced below.
