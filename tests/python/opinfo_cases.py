@@ -9,8 +9,10 @@ import torch
 from argosy_torch import dtensor as dt
 
 # At most so many samples of an op, spread over the first so many it has.
-MOST_SAMPLES = 12
+MOST_SAMPLES = 8
 LOOK_AT = 120
+# Of these, so many on more than one mesh axis.
+MOST_ON_TWO_AXES = 2
 
 # Memory that nobody has written yet.
 WITHOUT_VALUES = {"empty_like", "new_empty", "new_empty_strided"}
@@ -95,11 +97,11 @@ class Case:
     def plain(self):
         return self._compute(lambda tensor: tensor.clone())
 
-    def sharded(self, mesh, way):
+    def sharded(self, mesh, layout):
         """The same on DTensors, gathered."""
-        placements = iter(way)
+        placements = iter(layout)
         dt.manual_seed(0)
-        result = self._compute(lambda tensor: dt.shard_tensor(tensor, mesh, [next(placements)]))
+        result = self._compute(lambda tensor: dt.shard_tensor(tensor, mesh, next(placements)))
         return Result(*([whole(each) for each in part] for part in result))
 
     def _try_plain(self):
@@ -173,20 +175,34 @@ def tensors_in(sample):
     return found
 
 
-def layouts(tensors):
-    """A few ways to place them: a placement for each."""
-    ways = []
-    cycle = [dt.Shard(-1), dt.Partial(), dt.Replicate(), dt.Shard(0)]
-    for choice in ([dt.Replicate()], [dt.Shard(0)], [dt.Shard(-1)], cycle):
-        way = []
-        for index, tensor in enumerate(tensors):
-            placement = choice[index % len(choice)]
-            if isinstance(placement, dt.Shard) and tensor.dim() == 0:
-                placement = dt.Replicate()
-            way.append(dt.Shard(tensor.dim() - 1) if placement == dt.Shard(-1) else placement)
-        if way not in ways:
-            ways.append(way)
-    return ways
+EVERYWHERE = [dt.Replicate()]
+FIRST = [dt.Shard(0)]
+LAST = [dt.Shard(-1)]
+MIXED = [dt.Shard(-1), dt.Partial(), dt.Replicate(), dt.Shard(0)]  # in turn
+
+# What each mesh axis does with the tensors; for meshes of one axis, and of two.
+WAYS = {
+    1: [[EVERYWHERE], [FIRST], [LAST], [MIXED]],
+    2: [[FIRST, FIRST], [LAST, FIRST], [FIRST, MIXED], [MIXED, LAST]],
+}
+
+
+def fitting(placement, tensor):
+    if not isinstance(placement, dt.Shard):
+        return placement
+    return dt.Shard(placement.dim % tensor.dim()) if tensor.dim() else dt.Replicate()
+
+
+def layouts(tensors, num_axes):
+    """A few ways to place them: placements for each."""
+    layouts = []
+    for way in WAYS[num_axes]:
+        layout = [
+            [fitting(axis[index % len(axis)], tensor) for axis in way]
+            for index, tensor in enumerate(tensors)]
+        if layout not in layouts:
+            layouts.append(layout)
+    return layouts
 
 
 def loss_of(value):

@@ -21,13 +21,13 @@ class ThreadRanks:
     """Runs functions on all ranks of a world at once. A world in which ranks
     went different ways is given up for a new one."""
 
-    def __init__(self, size):
-        self.size = size
+    def __init__(self, mesh):
+        self.mesh = dt.ProcessMesh(mesh)
+        size = self.size = len(self.mesh.process_ids)
         self.answers = queue.SimpleQueue()
         self.tasks = [queue.SimpleQueue() for _ in range(size)]
         for rank in range(size):
             threading.Thread(target=self._serve, args=(rank,), daemon=True).start()
-        self.mesh = dt.ProcessMesh(list(range(size)))
         self._join()
 
     def run(self, function):

@@ -24,10 +24,13 @@ namespace {
 
 RuleTable make_table() {
   RuleTable table;
+  add_fft_rules(table);
+  add_linalg_rules(table);
   add_matmul_rules(table);
   add_pointwise_rules(table);
   add_random_rules(table);
   add_reduction_rules(table);
+  add_special_rules(table);
   add_view_rules(table);
   return table;
 }

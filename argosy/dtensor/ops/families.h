@@ -28,10 +28,13 @@ class RuleTable {
 
 const RuleTable& rule_table();
 
+void add_fft_rules(RuleTable& table);
+void add_linalg_rules(RuleTable& table);
 void add_matmul_rules(RuleTable& table);
 void add_pointwise_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
+void add_special_rules(RuleTable& table); // after pointwise ones
 void add_view_rules(RuleTable& table);
 
 } // namespace argosy::dtensor
