@@ -68,7 +68,7 @@ def make_gpt(width=320, layers=8, heads=5, vocab=256, context=128):
         def attention(self, joined, ahead):
             batch, length, _ = joined.shape
             size = width // heads
-            q, k, v = joined.view(batch, length, 3, heads, size).permute(2, 0, 3, 1, 4)
+            q, k, v = joined.view(batch, length, heads, 3, size).permute(3, 0, 2, 1, 4)
             scores = ((q * size ** -0.5) @ k.transpose(-2, -1)).masked_fill(ahead, float("-inf"))
             return (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, width)
 

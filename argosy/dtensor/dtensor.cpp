@@ -15,12 +15,14 @@
 
 namespace argosy {
 
+using dtensor::check_is_strided;
 using dtensor::make_dtensor;
 using dtensor::mesh_state;
 using dtensor::MeshState;
 using dtensor::Parts;
 using dtensor::require_parts;
 using dtensor::Shape;
+using dtensor::without_lazy_bits;
 
 namespace {
 
@@ -42,7 +44,8 @@ bool is_recorded(const at::Tensor& tensor) {
 // This rank's part of a tensor that all ranks have, with memory of its own.
 at::Tensor cut_out(
     const at::Tensor& data, const MeshPtr& mesh, const Placements& placements) {
-  const at::Tensor plain = data.detach();
+  check_is_strided(data, "shard_tensor");
+  const at::Tensor plain = without_lazy_bits(data.detach());
   if (!mesh->is_member()) {
     return at::empty({0}, plain.options());
   }
@@ -91,7 +94,9 @@ at::Tensor wrap_local(
       local,
       [&](const at::Tensor& in) {
         return make_dtensor(
-            {.local = in.detach(), .mesh = mesh, .placements = placements},
+            {.local = without_lazy_bits(in.detach()),
+             .mesh = mesh,
+             .placements = placements},
             global);
       },
       [mesh, placements](const at::Tensor& grad) {
@@ -214,6 +219,7 @@ at::Tensor from_local(
     const std::vector<std::int64_t>& global) {
   ARGOSY_CHECK(
       !is_dtensor(local), "[dtensor.from_local] the part is a DTensor itself");
+  check_is_strided(local, "from_local");
   const MeshPtr state = mesh_state(mesh);
   const Placements placed = checked(
       placements,

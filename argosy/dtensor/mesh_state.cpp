@@ -10,9 +10,12 @@
 namespace argosy::dtensor {
 
 MeshState::MeshState(
-    std::shared_ptr<RankMesh> ranks, std::shared_ptr<RandomState> random)
+    std::shared_ptr<RankMesh> ranks,
+    std::shared_ptr<RandomState> random,
+    std::shared_ptr<OpNames> gathered)
     : ranks_(std::move(ranks)),
       random_(std::move(random)),
+      gathered_(std::move(gathered)),
       mesh_(ranks_->mesh()),
       is_member_(ranks_->is_member()) {}
 
@@ -77,6 +80,7 @@ namespace {
 
 struct States {
   const std::shared_ptr<RandomState> random = std::make_shared<RandomState>();
+  const std::shared_ptr<OpNames> gathered = std::make_shared<OpNames>();
   std::mutex mutex;
   // Guarded by mutex.
   std::map<RankMesh*, std::shared_ptr<MeshState>> by_mesh;
@@ -95,13 +99,18 @@ std::shared_ptr<MeshState> mesh_state(const ProcessMesh& mesh) {
   const std::lock_guard lock(states->mutex);
   auto& state = states->by_mesh[ranks.get()];
   if (!state) {
-    state = std::make_shared<MeshState>(ranks, states->random);
+    state =
+        std::make_shared<MeshState>(ranks, states->random, states->gathered);
   }
   return state;
 }
 
 std::shared_ptr<RandomState> random_state() {
   return states_of_rank()->random;
+}
+
+std::shared_ptr<OpNames> gathered_ops() {
+  return states_of_rank()->gathered;
 }
 
 } // namespace argosy::dtensor

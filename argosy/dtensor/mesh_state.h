@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "argosy/dtensor/dispatch/decision_cache.h"
+#include "argosy/dtensor/op_names.h"
 #include "argosy/dtensor/random_state.h"
 #include "argosy/dtensor/reshard_plan.h"
 
@@ -22,13 +23,16 @@ namespace argosy::dtensor {
 class MeshState {
  public:
   MeshState(
-      std::shared_ptr<RankMesh> ranks, std::shared_ptr<RandomState> random);
+      std::shared_ptr<RankMesh> ranks,
+      std::shared_ptr<RandomState> random,
+      std::shared_ptr<OpNames> gathered);
 
   RankMesh& ranks() { return *ranks_; }
   const ProcessMesh& mesh() const { return mesh_; }
   bool is_member() const { return is_member_; }
   DecisionCache& decisions() { return decisions_; }
   RandomState& random() { return *random_; }
+  OpNames& gathered() { return *gathered_; }
 
   // The part of this rank after a change of placements on this mesh. All ranks
   // of the mesh must call it; blocks. May share the memory of `local`.
@@ -62,6 +66,7 @@ class MeshState {
 
   const std::shared_ptr<RankMesh> ranks_;
   const std::shared_ptr<RandomState> random_;
+  const std::shared_ptr<OpNames> gathered_;
   const ProcessMesh& mesh_;
   const bool is_member_;
   DecisionCache decisions_;
@@ -75,5 +80,9 @@ std::shared_ptr<MeshState> mesh_state(const ProcessMesh& mesh);
 
 // The calling thread's random numbers, which all its meshes share.
 std::shared_ptr<RandomState> random_state();
+
+// The ops that the calling thread's rank ran on gathered inputs, for want of a
+// rule.
+std::shared_ptr<OpNames> gathered_ops();
 
 } // namespace argosy::dtensor

@@ -71,6 +71,10 @@ int OpCall::input(std::string_view argument) const {
   return input_index(info_, arguments_, argument);
 }
 
+Shape OpCall::whole_shape(std::string_view argument) const {
+  return arguments_[require_index(info_, argument)].toTensor().sizes().vec();
+}
+
 bool OpCall::is_even(std::size_t input, std::size_t dim) const {
   return !is_cut_unevenly(input, dim) &&
       view_.shapes[input][dim] % view_.size == 0;

@@ -38,6 +38,9 @@ class OpCall {
 
   std::size_t num_inputs() const { return view_.shapes.size(); }
   const Shape& shape(std::size_t input) const { return view_.shapes[input]; }
+  // Of an argument that is a tensor: its sizes before any axis cuts it. A dim
+  // of one element may be what is left of a longer one.
+  Shape whole_shape(std::string_view argument) const;
   // Whether all ranks get equally much of a dim that is cut.
   bool is_even(std::size_t input, std::size_t dim) const;
   // Whether they have unequally much of it already.

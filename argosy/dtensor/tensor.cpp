@@ -57,6 +57,22 @@ void set_hooks(
   become(dtensor, make_dtensor(std::move(parts), dtensor.sizes()));
 }
 
+void check_is_strided(const at::Tensor& tensor, const std::string& op) {
+  ARGOSY_CHECK(
+      tensor.layout() == at::kStrided && !tensor.is_quantized(),
+      "[dtensor.",
+      op,
+      "] a tensor of layout ",
+      tensor.layout(),
+      ", which cannot be a DTensor");
+}
+
+at::Tensor without_lazy_bits(const at::Tensor& tensor) {
+  return tensor.is_conj() || tensor.is_neg()
+      ? tensor.resolve_conj().resolve_neg()
+      : tensor;
+}
+
 Parts* parts_of(const at::Tensor& tensor) {
   if (!tensor.defined()) {
     return nullptr;

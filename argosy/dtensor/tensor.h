@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 
 #include "argosy/dtensor/layer_hooks.h"
 #include "argosy/dtensor/mesh_state.h"
@@ -40,6 +41,14 @@ void become(const at::Tensor& tensor, const at::Tensor& dtensor);
 // The same DTensor with other hooks, for all who hold it.
 void set_hooks(
     const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks);
+
+// Throws InvalidArgument, tagged with `op`, for what cannot be a part: sparse
+// tensors and the like.
+void check_is_strided(const at::Tensor& tensor, const std::string& op);
+
+// The same tensor with conjugation and negation that LibTorch puts off done:
+// the whole does not show that its parts wait for them.
+at::Tensor without_lazy_bits(const at::Tensor& tensor);
 
 // The parts of a DTensor; null of any other tensor.
 Parts* parts_of(const at::Tensor& tensor);

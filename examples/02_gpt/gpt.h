@@ -39,8 +39,8 @@ struct BlockImpl : torch::nn::Module {
     const long batch = joined.size(0);
     const long length = joined.size(1);
     const long size = joined.size(2) / 3 / heads;
-    const auto parts = joined.view({batch, length, 3, heads, size})
-                           .permute({2, 0, 3, 1, 4})
+    const auto parts = joined.view({batch, length, heads, 3, size})
+                           .permute({3, 0, 2, 1, 4})
                            .unbind();
     const double scale = 1 / std::sqrt(static_cast<double>(size));
     const at::Tensor scores =

@@ -45,5 +45,12 @@ TEST(OpsRanks, Reductions) {
   check_op([](const Tensors& x) { return x[0].logsumexp(1); }, {leaf({4, 3})});
 }
 
+// No dim is not the last dim.
+TEST(OpsRanks, ReductionsOfAllAndOfOne) {
+  check_op(
+      [](const Tensors& x) { return x[0].argmax() + x[0].argmax(-1); },
+      {exact_values({5, 3})});
+}
+
 } // namespace
 } // namespace argosy

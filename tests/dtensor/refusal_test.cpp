@@ -38,7 +38,8 @@ TEST(RefusalRanks, SaysWhatToDoInstead) {
     EXPECT_THAT(
         refusal_of([&] { x.view({12}).add_(1); }),
         HasSubstr("is a view whose base is sharded in another way"));
-    EXPECT_THAT(refusal_of([&] { x.t_(); }), HasSubstr("changes the shape"));
+    EXPECT_THAT(
+        refusal_of([&] { x.resize_({3}); }), HasSubstr("changes the shape"));
     EXPECT_THAT(
         refusal_of([&] { x.exponential_(); }),
         HasSubstr("is random and has no sharding rule"));

@@ -55,5 +55,11 @@ TEST(OpsRanks, Views) {
       {leaf({5, 1})});
 }
 
+// A dim of two, of which each axis leaves one element, is not squeezed.
+TEST(OpsRanks, SqueezeOfShortDims) {
+  check_op([](const Tensors& x) { return x[0].squeeze(); }, {leaf({2, 1, 3})});
+  check_op([](const Tensors& x) { return x[0].squeeze(0); }, {leaf({2, 2})});
+}
+
 } // namespace
 } // namespace argosy

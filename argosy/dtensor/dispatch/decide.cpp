@@ -33,12 +33,6 @@ void say_once(const std::string& op) {
 
 void check_can_run(const OpInfo& info) {
   ARGOSY_CHECK(
-      !info.changes_shape,
-      "[dtensor.",
-      info.name,
-      "] changes the shape of a DTensor in place, which is not possible; use "
-      "the op that returns a new tensor");
-  ARGOSY_CHECK(
       !info.is_random || info.rule != nullptr,
       "[dtensor.",
       info.name,

@@ -8,8 +8,10 @@
 #include "argosy/common/error.h"
 #include "argosy/dtensor/comm_debug.h"
 #include "argosy/dtensor/deferred/tape.h"
+#include "argosy/dtensor/dispatch/become.h"
 #include "argosy/dtensor/dispatch/decide.h"
 #include "argosy/dtensor/dispatch/frame.h"
+#include "argosy/dtensor/dispatch/interpreter.h"
 #include "argosy/dtensor/rule.h"
 
 namespace argosy::dtensor {
@@ -137,12 +139,14 @@ class Results {
 
  private:
   at::Tensor wrap(
-      const at::Tensor& local, std::size_t index, std::size_t element) const {
-    if (!local.defined()) {
-      return local;
+      const at::Tensor& result, std::size_t index, std::size_t element) const {
+    if (!result.defined()) {
+      return result;
     }
     const Decision::Output& output = decision_.outputs[index];
     const OpInfo& info = frame_.info();
+    check_is_strided(result, info.name);
+    const at::Tensor local = without_lazy_bits(result);
     Parts parts{
         .local = local,
         .mesh = frame_.shared_mesh(),
@@ -150,7 +154,8 @@ class Results {
         .is_copied_view = info.returns[index].is_view &&
             is_cut_off(info.returns[index], decision_, local, base_),
         .pinned = pinned_axes(output.placements)};
-    if (element >= output.tensors.size()) {
+    // LibTorch's meta kernels are not always right about shapes.
+    if (info.rule == nullptr || element >= output.tensors.size()) {
       return make_dtensor(std::move(parts), local.sizes());
     }
     const Expected& expected = output.tensors[element];
@@ -266,14 +271,25 @@ void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (record_deferred(op, *stack)) {
     return;
   }
+  const WithoutInterpreter unlocked;
   const OpInfo& info = op_info(op);
   const OpScope scope(info.name);
+  if (info.changes_shape) {
+    change_shape(info, *stack);
+    return;
+  }
   // The stack's own values, which the frame refers to, are replaced below.
   const torch::jit::Stack originals(
       stack->end() - static_cast<std::ptrdiff_t>(info.args.size()),
       stack->end());
+  if (info.writes) {
+    adopt_new_tensors(info, originals);
+  }
   const Frame frame(info, originals);
   const auto decision = decide(op, frame);
+  if (info.rule == nullptr) {
+    frame.mesh().gathered().note(info.name);
+  }
   if (!frame.mesh().is_member()) {
     finish_outside(frame, *decision, *stack);
     return;

@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
 
+#include "argosy/dtensor/dispatch/interpreter.h"
 #include "argosy/dtensor/dispatch/op_info.h"
 
 namespace argosy::dtensor {
@@ -82,6 +83,7 @@ std::vector<std::vector<Expected>> expected_outputs(
   try {
     op.callBoxed(stack);
   } catch (const std::exception&) {
+    forget_interpreter_error();
     return {}; // no kernel; an error of the arguments comes up when it runs
   }
   std::vector<std::vector<Expected>> outputs;

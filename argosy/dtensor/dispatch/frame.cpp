@@ -16,6 +16,8 @@ using ArgKind = OpInfo::ArgKind;
 constexpr std::uint64_t kNothing = 1;
 constexpr std::uint64_t kPlain = 2;
 constexpr std::uint64_t kDTensor = 3;
+// No dim, size or index that anybody gives, such as -1.
+constexpr std::uint64_t kNoInteger = std::uint64_t{1} << 63;
 
 std::uint64_t word(std::int64_t value) {
   return static_cast<std::uint64_t>(value);
@@ -159,7 +161,7 @@ void Frame::add_key(const c10::IValue& value) {
   } else if (value.isString()) {
     key_.add(std::hash<std::string>{}(value.toStringRef()));
   } else {
-    key_.add(~std::uint64_t{0});
+    key_.add(kNoInteger);
   }
 }
 

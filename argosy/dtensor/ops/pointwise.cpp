@@ -134,8 +134,10 @@ void run_empty_strided(LocalCall& call) {
     return;
   }
   const Shape& local = expected[0].local;
-  call.finish(
-      at::empty_strided(local, dense_strides(local, strides), self.options()));
+  call.finish(at::empty_strided(
+      local,
+      dense_strides(local, strides),
+      self.options().dtype(expected[0].dtype)));
 }
 
 } // namespace

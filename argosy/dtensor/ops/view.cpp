@@ -87,12 +87,13 @@ std::vector<Strategy> unsqueeze(const OpCall& call) {
 // Of all dims of one element, or of one of them.
 std::vector<Strategy> squeeze(const OpCall& call) {
   const std::size_t ndim = call.shape(0).size();
+  const Shape whole = call.whole_shape("self");
   std::vector<int> dims(ndim, -1);
   int next = 0;
   for (std::size_t dim = 0; dim < ndim; ++dim) {
     const bool named =
         !call.has("dim") || wrapped(call.integer("dim", 0), ndim) == dim;
-    if (!named || call.shape(0)[dim] != 1) {
+    if (!named || whole[dim] != 1) {
       dims[dim] = next++;
     }
   }

@@ -4,7 +4,7 @@
     torch.distributed.init_process_group("argosy")
 
 Ranks of one host communicate through their memory, others through the network;
-see docs/python.md."""
+see docs/python.md. argosy_torch.dtensor has tensors that are spread over ranks."""
 import torch  # loads the libraries that the extension needs
 import torch.distributed as dist
 

@@ -1,0 +1,85 @@
+#include "argosy/dtensor/dispatch/become.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <map>
+#include <string>
+
+#include "argosy/common/error.h"
+#include "argosy/dtensor/dispatch/op_info.h"
+#include "argosy/dtensor/tensor.h"
+
+namespace argosy::dtensor {
+
+namespace {
+
+bool is_in_backward() {
+  return torch::autograd::get_current_graph_task_nodes_in_graph() != nullptr;
+}
+
+bool is_new(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() &&
+      !value.toTensor().requires_grad() && value.toTensor().has_storage() &&
+      parts_of(value.toTensor()) == nullptr &&
+      value.toTensor().storage().use_count() == 1;
+}
+
+std::shared_ptr<MeshState> mesh_among(const torch::jit::Stack& arguments) {
+  for (const c10::IValue& value : arguments) {
+    const Parts* parts =
+        value.isTensor() ? parts_of(value.toTensor()) : nullptr;
+    if (parts != nullptr) {
+      return parts->mesh;
+    }
+  }
+  return nullptr;
+}
+
+void adopt(const at::Tensor& tensor, const std::shared_ptr<MeshState>& mesh) {
+  const auto axes = static_cast<std::size_t>(mesh->mesh().ndim());
+  become(
+      tensor,
+      make_dtensor(
+          {.local = tensor.detach(),
+           .mesh = mesh,
+           .placements = Placements(axes, Replicate())},
+          tensor.sizes()));
+}
+
+} // namespace
+
+void adopt_new_tensors(const OpInfo& info, const torch::jit::Stack& arguments) {
+  if (!is_in_backward()) {
+    return;
+  }
+  const auto mesh = mesh_among(arguments);
+  for (std::size_t i = 0; i < info.args.size() && mesh; ++i) {
+    if (info.args[i].is_written && is_new(arguments[i])) {
+      adopt(arguments[i].toTensor(), mesh);
+    }
+  }
+}
+
+void change_shape(const OpInfo& info, torch::jit::Stack& stack) {
+  static const std::map<std::string, c10::OperatorName> views{
+      {"aten::squeeze_", {"aten::squeeze", ""}},
+      {"aten::squeeze_.dim", {"aten::squeeze", "dim"}},
+      {"aten::t_", {"aten::t", ""}},
+      {"aten::transpose_", {"aten::transpose", "int"}},
+      {"aten::unsqueeze_", {"aten::unsqueeze", ""}}};
+  const auto view = views.find(info.name);
+  ARGOSY_CHECK(
+      view != views.end(),
+      "[dtensor.",
+      info.name,
+      "] changes the shape of a DTensor in place, which is not possible; use "
+      "the op that returns a new tensor");
+  const at::Tensor self = stack[stack.size() - info.args.size()].toTensor();
+  c10::Dispatcher::singleton().findOp(view->second)->callBoxed(stack);
+  become(self, stack.back().toTensor());
+  stack.back() = self;
+}
+
+} // namespace argosy::dtensor

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/stack.h>
+
+// Where an existing tensor becomes another one for all who hold it.
+namespace argosy::dtensor {
+
+struct OpInfo;
+
+// LibTorch's formulas of backward make plain tensors and write to them what
+// comes of a gradient. When that is a DTensor, such a new tensor, which nobody
+// else has, becomes a replicated one.
+void adopt_new_tensors(const OpInfo& info, const torch::jit::Stack& arguments);
+
+// Runs an op that changes the shape of a DTensor in place as the one that
+// returns a view. Throws InvalidArgument for those that have none.
+void change_shape(const OpInfo& info, torch::jit::Stack& stack);
+
+} // namespace argosy::dtensor

@@ -1,0 +1,54 @@
+// Ops that LibTorch takes apart after it has read the elements of a tensor from
+// its memory, which a DTensor has not: they get a plain tensor to read.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ctc_loss.h>
+#include <ATen/ops/tensor_split.h>
+#include <torch/library.h>
+
+#include "argosy/dtensor/dtensor.h"
+
+namespace argosy::dtensor {
+
+namespace {
+
+std::vector<std::int64_t> integers_in(const at::Tensor& tensor) {
+  const at::Tensor read =
+      full_tensor(tensor.detach()).to(at::kLong).contiguous();
+  const auto* begin = read.data_ptr<std::int64_t>();
+  return {begin, begin + read.numel()};
+}
+
+std::vector<at::Tensor> tensor_split(
+    const at::Tensor& self, const at::Tensor& where, std::int64_t dim) {
+  const auto numbers = integers_in(where);
+  return where.dim() == 0 ? at::tensor_split(self, numbers.at(0), dim)
+                          : at::tensor_split(self, numbers, dim);
+}
+
+at::Tensor ctc_loss(
+    const at::Tensor& log_probs,
+    const at::Tensor& targets,
+    const at::Tensor& input_lengths,
+    const at::Tensor& target_lengths,
+    std::int64_t blank,
+    std::int64_t reduction,
+    bool zero_infinity) {
+  return at::ctc_loss(
+      log_probs,
+      targets,
+      integers_in(input_lengths),
+      integers_in(target_lengths),
+      blank,
+      reduction,
+      zero_infinity);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
+  library.impl("tensor_split.tensor_indices_or_sections", &tensor_split);
+  library.impl("ctc_loss.Tensor", &ctc_loss);
+}
+
+} // namespace argosy::dtensor
