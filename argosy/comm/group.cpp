@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "argosy/comm/backend.h"
+#include "argosy/comm/call_listener.h"
 #include "argosy/comm/call_timeout.h"
 #include "argosy/comm/collector.h"
 #include "argosy/comm/connect.h"
@@ -200,6 +201,7 @@ std::function<void()> Group::Impl::runner(
     }
   }
   traffic.count(ops.front().kind, bytes);
+  comm::CallListener::tell({ops.front().kind, bytes, setup.ranks});
   const auto limit = CallTimeout::current().value_or(setup.timeout);
   return [this, rank, &lane, ticket, limit, ops = std::move(ops)] {
     flight->run(*log, ticket, [&] {
@@ -302,7 +304,7 @@ class Groups {
     for (int rank = 0; rank < world.size(); ++rank) {
       all[static_cast<std::size_t>(rank)] = rank;
     }
-    make(std::move(all), "auto", world.timeout());
+    add(std::move(all), "auto", world.timeout());
   }
 
   std::shared_ptr<Group> make(
@@ -310,15 +312,7 @@ class Groups {
       const std::string& backend,
       std::chrono::milliseconds timeout) {
     const std::lock_guard lock(mutex_);
-    const int id = next_id_++;
-    groups_[id] = std::make_shared<Group>(
-        world_,
-        Group::Setup{
-            .id = id,
-            .ranks = std::move(ranks),
-            .backend = backend,
-            .timeout = timeout});
-    return groups_[id];
+    return add(std::move(ranks), backend, timeout);
   }
 
   // Members may ask for their groups in different orders: they meet by ranks,
@@ -372,6 +366,22 @@ class Groups {
   }
 
  private:
+  // With mutex_ held, or where nobody else has the object yet.
+  std::shared_ptr<Group> add(
+      std::vector<int> ranks,
+      const std::string& backend,
+      std::chrono::milliseconds timeout) {
+    const int id = next_id_++;
+    groups_[id] = std::make_shared<Group>(
+        world_,
+        Group::Setup{
+            .id = id,
+            .ranks = std::move(ranks),
+            .backend = backend,
+            .timeout = timeout});
+    return groups_[id];
+  }
+
   World& world_;
   std::mutex mutex_;
   int next_id_ = 0;                              // guarded by mutex_

@@ -8,6 +8,7 @@
 
 #include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
+#include "argosy/dtensor/deferred/tape.h"
 #include "argosy/dtensor/random_fill.h"
 #include "argosy/dtensor/reshard_run.h"
 #include "argosy/dtensor/tensor.h"
@@ -136,6 +137,32 @@ at::Tensor random_tensor(
       {.local = local, .mesh = state, .placements = placed}, shape);
 }
 
+// Of what was written down about a tensor; the parts of this rank only.
+at::Tensor replay(
+    const dtensor::DeferredParts& deferred,
+    const ProcessMesh& mesh,
+    const Placements& placements) {
+  const MeshPtr state = mesh_state(mesh);
+  const int root = deferred.tape->root(deferred.slot);
+  // A view of a dim that is cut is a copy, to which writing is in vain: such a
+  // tensor (an Embedding with padding_idx) is whole for a moment.
+  const bool is_cut = !deferred.tape->has_written_views(root);
+  return deferred.tape->replay(
+      deferred.slot,
+      state->random(),
+      [&](int slot, const Shape& shape, at::ScalarType dtype) {
+        const Placements placed = slot == root && is_cut
+            ? checked(placements, shape.size(), state)
+            : replicated_on(mesh);
+        return make_dtensor(
+            {.local = at::empty(
+                 state->local_shape(shape, placed), at::TensorOptions(dtype)),
+             .mesh = state,
+             .placements = placed},
+            shape);
+      });
+}
+
 } // namespace
 
 at::Tensor shard_tensor(
@@ -156,6 +183,26 @@ at::Tensor shard_tensor(
       data,
       [&](const at::Tensor& in) { return shard_plain(in, state, placed); },
       [](const at::Tensor& grad) { return full_tensor(grad); });
+}
+
+void shard_tensor_(
+    const at::Tensor& tensor,
+    const ProcessMesh& mesh,
+    const Placements& placements) {
+  ARGOSY_CHECK(
+      tensor.is_leaf(),
+      "[dtensor.shard_tensor_] a tensor that was computed, expected a leaf");
+  const at::NoGradGuard no_grad;
+  if (const auto* deferred = dtensor::deferred_of(tensor)) {
+    const at::Tensor made = replay(*deferred, mesh, placements);
+    dtensor::become(tensor, reshard(made, mesh, placements));
+    return;
+  }
+  dtensor::become(tensor, shard_tensor(tensor.detach(), mesh, placements));
+  if (tensor.grad().defined()) {
+    tensor.mutable_grad() =
+        shard_tensor(tensor.grad(), mesh, gradient_placements(placements));
+  }
 }
 
 at::Tensor dtensor_from_fn(

@@ -28,6 +28,15 @@ at::Tensor shard_tensor(
     const ProcessMesh& mesh,
     const Placements& placements);
 
+// Makes an existing leaf a DTensor, or moves one, for all who hold it: the
+// module, its parameters(), an optimizer. Its gradient goes along. Of a tensor
+// of DeferredInit, each rank makes its part only. Throws
+// InvalidArgument for a tensor that has a history.
+void shard_tensor_(
+    const at::Tensor& tensor,
+    const ProcessMesh& mesh,
+    const Placements& placements);
+
 // The same for what `make` returns.
 at::Tensor dtensor_from_fn(
     const std::function<at::Tensor()>& make,

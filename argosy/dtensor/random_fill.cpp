@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -78,6 +79,33 @@ Distribution normal(double mean, double deviation) {
         std::sqrt(-2.0 * std::log(1.0 - fraction(bits[0], bits[1])));
     const double angle = 2.0 * std::numbers::pi * fraction(bits[2], bits[3]);
     return mean + deviation * radius * std::cos(angle);
+  };
+}
+
+Distribution log_normal(double mean, double deviation) {
+  return [of_logarithm = normal(mean, deviation)](const Bits& bits) {
+    return std::exp(of_logarithm(bits));
+  };
+}
+
+Distribution exponential(double rate) {
+  return [=](const Bits& bits) {
+    // Above 0, as a divisor may need it.
+    return -std::log(1.0 - fraction(bits[0], bits[1]) - 0x1.0p-54) / rate;
+  };
+}
+
+Distribution cauchy(double median, double scale) {
+  return [=](const Bits& bits) {
+    const double angle = fraction(bits[0], bits[1]) - 0.5;
+    return median + scale * std::tan(std::numbers::pi * angle);
+  };
+}
+
+Distribution geometric(double probability) {
+  return [=](const Bits& bits) {
+    const double left = 1.0 - fraction(bits[0], bits[1]);
+    return std::max(1.0, std::ceil(std::log(left) / std::log1p(-probability)));
   };
 }
 

@@ -15,7 +15,11 @@ using Distribution =
 
 Distribution uniform(double from, double to);
 Distribution normal(double mean, double deviation);
+Distribution log_normal(double mean, double deviation); // of the logarithm
 Distribution bernoulli(double probability);
+Distribution exponential(double rate);
+Distribution cauchy(double median, double scale);
+Distribution geometric(double probability); // trials until the first success
 Distribution integers(std::int64_t from, std::int64_t to); // without `to`
 
 // Fills the part `box` of a tensor of shape `global`. An element depends on its

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 namespace argosy::dtensor {
 
@@ -28,7 +29,34 @@ class RandomState {
     return drawn;
   }
 
+  // While it lives, draws begin at one that was made before, if given.
+  class Replay {
+   public:
+    Replay(RandomState& state, const std::optional<Draw>& drawn)
+        : state_(state), before_(state.next()) {
+      if (drawn) {
+        state_.set_next(*drawn);
+      }
+    }
+    ~Replay() { state_.set_next(before_); }
+    Replay(const Replay&) = delete;
+    Replay& operator=(const Replay&) = delete;
+
+   private:
+    RandomState& state_;
+    const Draw before_;
+  };
+
  private:
+  Draw next() {
+    const std::lock_guard lock(mutex_);
+    return next_;
+  }
+  void set_next(const Draw& next) {
+    const std::lock_guard lock(mutex_);
+    next_ = next;
+  }
+
   std::mutex mutex_;
   Draw next_; // guarded by mutex_
 };

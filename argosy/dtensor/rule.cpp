@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/dispatch/decision_cache.h"
 #include "argosy/dtensor/dispatch/op_info.h"
 
 namespace argosy::dtensor {
@@ -42,6 +43,20 @@ std::size_t num_tensors(const OpInfo::Arg& arg, const c10::IValue& value) {
   return count;
 }
 
+// The first input of the argument of that name, or -1.
+int input_index(
+    const OpInfo& info, const c10::IValue* arguments, std::string_view name) {
+  std::size_t before = 0;
+  for (std::size_t i = 0; i < info.args.size(); ++i) {
+    const std::size_t here = num_tensors(info.args[i], arguments[i]);
+    if (info.args[i].name == name) {
+      return here == 0 ? -1 : static_cast<int>(before);
+    }
+    before += here;
+  }
+  return -1;
+}
+
 } // namespace
 
 OpCall::OpCall(
@@ -53,15 +68,7 @@ const std::string& OpCall::name() const {
 }
 
 int OpCall::input(std::string_view argument) const {
-  std::size_t before = 0;
-  for (std::size_t i = 0; i < info_.args.size(); ++i) {
-    const std::size_t here = num_tensors(info_.args[i], arguments_[i]);
-    if (info_.args[i].name == argument) {
-      return here == 0 ? -1 : static_cast<int>(before);
-    }
-    before += here;
-  }
-  return -1;
+  return input_index(info_, arguments_, argument);
 }
 
 Shape OpCall::whole_shape(std::string_view argument) const {
@@ -142,13 +149,30 @@ const c10::IValue& LocalCall::original(std::string_view name) const {
   return originals_[require_index(info_, name)];
 }
 
+const Placements& LocalCall::placements(std::string_view name) const {
+  const int index = input_index(info_, originals_, name);
+  ARGOSY_ASSERT(index >= 0, info_.name, " has no tensor ", name);
+  return decision_.inputs[static_cast<std::size_t>(index)].placements;
+}
+
 void LocalCall::run() {
   op_.callBoxed(stack_);
+}
+
+c10::IValue& LocalCall::result(std::size_t index) {
+  return stack_[stack_.size() - info_.returns.size() + index];
 }
 
 void LocalCall::finish(c10::IValue result) {
   torch::jit::drop(stack_, info_.args.size());
   torch::jit::push(stack_, std::move(result));
+}
+
+void LocalCall::finish(torch::jit::Stack results) {
+  torch::jit::drop(stack_, info_.args.size());
+  for (c10::IValue& result : results) {
+    torch::jit::push(stack_, std::move(result));
+  }
 }
 
 } // namespace argosy::dtensor

@@ -96,13 +96,18 @@ class LocalCall {
   c10::IValue& argument(std::string_view name);
   // The same before they became local.
   const c10::IValue& original(std::string_view name) const;
+  // Of an argument that is a tensor: where it is while the op runs.
+  const Placements& placements(std::string_view name) const;
   const Decision& decision() const { return decision_; }
   MeshState& mesh() { return mesh_; }
 
   // Runs the op itself on the arguments as they are.
   void run();
-  // Ends the call with this result.
+  // What it gave, after that.
+  c10::IValue& result(std::size_t index = 0);
+  // Ends the call with this result, or with these.
   void finish(c10::IValue result);
+  void finish(torch::jit::Stack results);
 
  private:
   const c10::OperatorHandle& op_;

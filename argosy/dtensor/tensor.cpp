@@ -25,6 +25,10 @@ at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
   const Shape strides = plain_order
       ? Shape()
       : dense_strides(global.vec(), local.strides().vec());
+  c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
+  if (parts.hooks != nullptr) {
+    keys = keys.add(kLayerKey);
+  }
   auto* context = new Parts(std::move(parts));
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(),
@@ -33,9 +37,7 @@ at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
       nullptr,
       false);
   auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(std::move(storage)),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      dtype);
+      c10::Storage(std::move(storage)), keys, dtype);
   if (plain_order) {
     impl->set_sizes_contiguous(global);
   } else {
@@ -58,6 +60,17 @@ at::Tensor without_lazy_bits(const at::Tensor& tensor) {
   return tensor.is_conj() || tensor.is_neg()
       ? tensor.resolve_conj().resolve_neg()
       : tensor;
+}
+
+void become(const at::Tensor& tensor, const at::Tensor& dtensor) {
+  tensor.unsafeGetTensorImpl()->shallow_copy_from(dtensor.getIntrusivePtr());
+}
+
+void set_hooks(
+    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks) {
+  Parts parts = require_parts(dtensor, "set_hooks");
+  parts.hooks = std::move(hooks);
+  become(dtensor, make_dtensor(std::move(parts), dtensor.sizes()));
 }
 
 Parts* parts_of(const at::Tensor& tensor) {

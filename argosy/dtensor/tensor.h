@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "argosy/dtensor/layer_hooks.h"
 #include "argosy/dtensor/mesh_state.h"
 
 // What a DTensor is made of.
@@ -24,6 +25,11 @@ struct Parts {
   Placements placements;
   // A view in name only: what is written to it would not reach its base.
   bool is_copied_view = false;
+  // Mesh axes, as bits, on which no op moves it that has another way: the
+  // weights of tensor parallelism, which are never gathered.
+  std::uint8_t pinned = 0;
+  // Of the layer whose weight it is; null for most.
+  std::shared_ptr<const LayerHooks> hooks = nullptr;
 };
 
 // Makes a DTensor of this rank's part. Trusts that `local` has the right shape.
@@ -36,6 +42,13 @@ void check_is_strided(const at::Tensor& tensor, const std::string& op);
 // The same tensor with conjugation and negation that LibTorch puts off done:
 // the whole does not show that its parts wait for them.
 at::Tensor without_lazy_bits(const at::Tensor& tensor);
+
+// Makes `tensor`, plain or not, what `dtensor` is, for all who hold it.
+void become(const at::Tensor& tensor, const at::Tensor& dtensor);
+
+// The same DTensor with other hooks, for all who hold it.
+void set_hooks(
+    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks);
 
 // The parts of a DTensor; null of any other tensor.
 Parts* parts_of(const at::Tensor& tensor);

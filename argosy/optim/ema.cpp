@@ -25,7 +25,8 @@ void check(const std::vector<at::Tensor>& params, const EmaOptions& options) {
             params[i].is_non_overlapping_and_dense(),
         "[optim.ema] parameter ",
         i,
-        ": expected a dense tensor of floats on the CPU");
+        ": expected a dense tensor of floats on the CPU; of a DTensor give "
+        "to_local()");
   }
 }
 

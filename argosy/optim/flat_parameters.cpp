@@ -23,7 +23,8 @@ void check_param(
           param.layout() == c10::kStrided && format_of(param),
       "[optim.flat] parameter ",
       index,
-      ": expected a dense tensor of floats on the CPU");
+      ": expected a dense tensor of floats on the CPU; of a DTensor give "
+      "to_local()");
   ARGOSY_CHECK(
       param.scalar_type() == type,
       "[optim.flat] parameter ",

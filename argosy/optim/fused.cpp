@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/optim/flat_parameters.h"
 #include "argosy/optim/fused_entry.h"
+#include "argosy/optim/local.h"
 
 namespace argosy::optim {
 
@@ -42,7 +44,7 @@ at::Tensor ordered_like(const at::Tensor& grad, const at::Tensor& param) {
 }
 
 void zero(at::Tensor& grad) {
-  if (grad.requires_grad() || is_sparse(grad) ||
+  if (grad.requires_grad() || is_sparse(grad) || is_dtensor(grad) ||
       !grad.is_non_overlapping_and_dense()) {
     grad = grad.detach().zero_();
     return;
@@ -83,7 +85,8 @@ struct FusedOptimizer::Impl {
       c10::ScalarType type) {
     FlatTensors& arena = arenas[{group, kind, type}];
     if (arena.views.size() < params.size()) {
-      arena = flat_zeros(params, type); // views of an older one keep it
+      arena =
+          flat_zeros(locals_of(params), type); // views of an older one keep it
     }
     return arena.views[index];
   }
@@ -121,7 +124,7 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
   }
   const auto& params = param_groups_[group].params();
   const std::size_t index = entry.index;
-  auto& state = state_[impl_->key(group, index, *entry.param)];
+  auto& state = state_[impl_->key(group, index, params[index])];
   if (!state) {
     state = new_state();
     entry.fresh = true;
@@ -157,8 +160,9 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
 
 Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
   const OptimizerParamGroup& of = param_groups_[group];
-  const at::Tensor& param = of.params()[index];
-  const at::Tensor& grad = param.grad();
+  const at::Tensor& whole = of.params()[index];
+  const at::Tensor& param = local_of(whole);
+  const at::Tensor& grad = whole.grad();
   ARGOSY_CHECK(
       param.device().is_cpu() && format_of(param) &&
           param.is_non_overlapping_and_dense(),
@@ -167,7 +171,7 @@ Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
       " of group ",
       group,
       ": expected a dense tensor of floats on the CPU");
-  Entry entry{.param = &param, .grad = &grad, .index = index};
+  Entry entry{.param = &param, .whole = &whole, .grad = &grad, .index = index};
   if (is_sparse(grad)) {
     check_sparse(of.options());
     ARGOSY_CHECK(
@@ -177,8 +181,12 @@ Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
         ", expected float32 or float64");
     return entry;
   }
-  if (!is_ordered_like(grad, param)) {
-    entry.reordered = ordered_like(grad, param);
+  if (is_dtensor(whole)) {
+    entry.reordered = local_of(beside(grad, whole));
+  }
+  const at::Tensor& own = entry.reordered.defined() ? entry.reordered : grad;
+  if (!is_ordered_like(own, param)) {
+    entry.reordered = ordered_like(own, param);
   }
   entry.span = span_of(param);
   entry.span.tile.grad =
@@ -221,7 +229,7 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
       if (is_sparse(*entry.grad)) {
         update_sparse(options, entry);
       } else {
-        entry.param->unsafeGetTensorImpl()->bump_version();
+        entry.whole->unsafeGetTensorImpl()->bump_version();
       }
     }
     std::erase_if(entries[group], [](const Entry& entry) {
@@ -269,7 +277,7 @@ void FusedOptimizer::for_each_param(
 StateDict FusedOptimizer::state_dict(const std::vector<std::string>& names) {
   StateDict result;
   for_each_param(
-      names, [&](const auto& name, const auto& key, auto& options, auto&) {
+      names, [&](const auto& name, const auto& key, auto& options, auto& p) {
         const auto found = state_.find(key);
         if (found == state_.end()) {
           return;
@@ -277,11 +285,11 @@ StateDict FusedOptimizer::state_dict(const std::vector<std::string>& names) {
         StateTensors of = tensors_of(*found->second, options);
         for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {
           if (of.tensors[k]->defined()) {
-            result[name + '.' + of.names[k]] = *of.tensors[k];
+            result[name + '.' + of.names[k]] = global_like(*of.tensors[k], p);
           }
         }
         if (of.master->defined()) {
-          result[name + ".master"] = *of.master;
+          result[name + ".master"] = global_like(*of.master, p);
         }
         if (of.step != nullptr) {
           result[name + ".step"] = at::scalar_tensor(*of.step, c10::kLong);
@@ -317,7 +325,7 @@ void FusedOptimizer::load_state_dict(
                 from->sizes(),
                 ", expected ",
                 p.sizes());
-            to = from->detach().clone();
+            to = local_like(from->detach(), p).clone();
           }
         };
         for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {

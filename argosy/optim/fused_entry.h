@@ -12,7 +12,8 @@ namespace argosy::optim {
 // One parameter in one step. Points to what its group and autograd hold, which
 // counting references to would take longer than small updates.
 struct Entry {
-  const at::Tensor* param = nullptr;
+  const at::Tensor* param = nullptr; // what this rank has of it
+  const at::Tensor* whole = nullptr; // the same, or a DTensor
   const at::Tensor* grad = nullptr;
   at::Tensor reordered;  // the gradient in the parameter's order, if it was not
   std::size_t index = 0; // in the group
@@ -47,5 +48,9 @@ auto steps_by_age(std::vector<Entry>& entries, const Make& make) {
 }
 
 std::vector<Span> spans_of(const std::vector<Entry>& entries);
+
+// Sums of parameters of which ranks have different parts become those of the
+// whole.
+void add_over_parts(const std::vector<Entry>& entries, std::vector<Sums>& sums);
 
 } // namespace argosy::optim

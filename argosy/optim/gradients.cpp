@@ -1,5 +1,6 @@
 #include "argosy/optim/gradients.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
@@ -8,6 +9,8 @@
 #include <limits>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
+#include "argosy/optim/local.h"
 #include "argosy/optim/spans.h"
 
 namespace argosy::optim {
@@ -24,7 +27,10 @@ std::vector<at::Tensor> dense_parts(const std::vector<at::Tensor>& params) {
     if (!grad.defined()) {
       continue;
     }
-    if (grad.layout() == c10::kSparse) {
+    if (is_dtensor(grad) && is_dtensor(param)) {
+      grad = beside(grad, param); // a Partial is reduced once for all
+      parts.push_back(grad);
+    } else if (grad.layout() == c10::kSparse) {
       grad = grad.coalesce();
       parts.push_back(grad._values());
     } else {
@@ -92,16 +98,43 @@ void scale(const std::vector<at::Tensor>& tensors, double factor) {
   bump(tensors);
 }
 
+// Of DTensors. Sums that ranks have parts of are added before they are reduced.
+double sum_of_squares(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> sums;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor own = tensor.to(c10::kDouble).square().sum();
+    const auto like = std::find_if(sums.begin(), sums.end(), [&](auto& sum) {
+      return dist_attr(sum) == dist_attr(own);
+    });
+    if (like == sums.end()) {
+      sums.push_back(own);
+    } else {
+      *like = *like + own;
+    }
+  }
+  double total = 0;
+  for (const at::Tensor& sum : sums) {
+    total += sum.item<double>();
+  }
+  return total;
+}
+
 } // namespace
 
 double squared_norm(const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
   double total = 0;
+  std::vector<at::Tensor> spread;
   const auto sums = apply(
       tensors, kernels().squares, NormStep{}, [&](const at::Tensor& tensor) {
+        if (is_dtensor(tensor)) {
+          spread.push_back(tensor);
+          return;
+        }
         const double norm = tensor.norm().item<double>();
         total += norm * norm;
       });
+  total += sum_of_squares(spread);
   for (const Sums& sum : sums) {
     total += sum[0];
   }

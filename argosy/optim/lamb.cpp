@@ -71,7 +71,8 @@ void Lamb::update(const Options& options, std::vector<Entry>& entries) {
             .root_correction2 = std::sqrt(bias_correction(b2, age))};
       });
   const std::vector<Span> spans = spans_of(entries);
-  const auto squares = run(kernels().lamb_direction, spans, steps);
+  auto squares = run(kernels().lamb_direction, spans, steps);
+  add_over_parts(entries, squares);
   for (std::size_t i = 0; options.adapt() && i < steps.size(); ++i) {
     steps[i].lr *= trust_ratio(squares[i]);
   }

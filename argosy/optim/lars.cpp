@@ -79,6 +79,7 @@ void Lars::update(const Options& options, std::vector<Entry>& entries) {
   std::vector<Sums> squares(spans.size(), Sums{});
   if (options.adapt()) {
     squares = run(kernels().norms, spans, NormStep{grad_scale()});
+    add_over_parts(entries, squares);
   }
   std::vector<LarsStep> steps;
   steps.reserve(spans.size());

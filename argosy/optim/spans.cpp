@@ -3,10 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
 
 namespace argosy::optim {
 
 std::optional<Format> format_of(const at::Tensor& tensor) {
+  if (is_dtensor(tensor)) {
+    return std::nullopt;
+  }
   switch (tensor.scalar_type()) {
     case c10::kFloat:
       return Format::Float32;

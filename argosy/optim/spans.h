@@ -21,7 +21,8 @@ struct Span {
 
 using Sums = std::array<double, kNumSums>;
 
-// What float tensors are made of; nothing for other types.
+// What float tensors are made of; nothing for other types, and for DTensors,
+// which have no memory of their own.
 std::optional<Format> format_of(const at::Tensor& tensor);
 
 // Whether elements of both lie in memory in the same order, without gaps.

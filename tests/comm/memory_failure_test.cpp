@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <thread>
@@ -100,6 +101,33 @@ TEST(MemoryFailure, ARankThatDoesNotComeIsNamed) {
               [&] { backend->barrier(Deadline::after(100ms)); }),
           AllOf(
               HasSubstr("rank 1"), HasSubstr("barrier"), HasSubstr("100 ms")));
+    }
+  });
+}
+
+// The buffer of a call that has thrown is the caller's again: whoever still
+// reads it would get what the caller does with it next.
+TEST(MemoryFailure, ATimeoutComesAfterThoseWhoReadTheBuffer) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    std::vector<float> data(32 << 20);
+    for (int round = 0; round < 5; ++round) {
+      const auto backend = make_backend(world, str("round", round));
+      std::fill(data.begin(), data.end(), world.rank() == 0 ? 3.0f : 0.0f);
+      backend->barrier(soon());
+      try {
+        const auto deadline = Deadline::after(world.rank() == 0 ? 2ms : 30s);
+        if (world.rank() == 0) {
+          backend->send(data.data(), data.size(), DType::Float32, 1, deadline);
+        } else {
+          backend->receive(
+              data.data(), data.size(), DType::Float32, 0, deadline);
+        }
+      } catch (const TimeoutError&) { // the receiver's when it was too late
+        std::fill(data.rbegin(), data.rend(), 9.0f); // meets the reader
+        continue;
+      }
+      EXPECT_TRUE(std::all_of(
+          data.begin(), data.end(), [](float each) { return each == 3; }));
     }
   });
 }

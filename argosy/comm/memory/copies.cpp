@@ -198,6 +198,7 @@ class Exchange {
     }
     const Place place = same_ ? theirs.in : offers_of(peer)[team_.rank()].place;
     const std::size_t pulled = bytes(to) - pushed(team_.rank(), bytes(to));
+    const auto touch = team_.touch();
     team_.fetch(peer, to.data, place, pulled);
   }
 
@@ -212,6 +213,7 @@ class Exchange {
       return;
     }
     const std::size_t begin = bytes(from) - now;
+    const auto touch = team_.touch();
     team_.store(
         peer,
         team_.record_of(peer).out + begin,

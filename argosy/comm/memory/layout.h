@@ -81,6 +81,7 @@ struct Control {
   Counter arrivals; // messages that were sent to this rank
   Failure failure;  // that of the first rank counts; written once, by anyone
   std::atomic<std::int32_t> waits_for{-1}; // the rank that holds this one up
+  std::atomic<std::uint32_t> touching{0};  // see Peers::Touch
   std::uint64_t self = 0; // where its owner sees it; see can_fetch()
 };
 

@@ -1,7 +1,9 @@
 #include "argosy/comm/memory/peers.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "argosy/comm/kernels/dtype.h"
@@ -16,6 +18,9 @@
 namespace argosy::comm::memory {
 
 namespace {
+
+// Of one touch, with much to spare: some hundred megabytes are copied.
+constexpr auto kLongestTouch = std::chrono::seconds(5);
 
 [[noreturn]] void throw_as(FailureKind kind, const std::string& text) {
   switch (kind) {
@@ -70,8 +75,35 @@ bool Peers::in_shared_heap(const void* data) const {
   return !setup_.heaps.empty() && heap::shared_heap()->contains(data);
 }
 
+// Sequentially consistent, as Touch and await_untouched() need it.
 bool Peers::has_failed() const {
-  return failure().state.load(std::memory_order_acquire) == Failure::kSet;
+  return failure().state.load() == Failure::kSet;
+}
+
+Peers::Touch::Touch(Peers& peers)
+    : touching_(peers.control(peers.rank()).touching) {
+  touching_.fetch_add(1);
+  if (peers.has_failed()) {
+    touching_.fetch_sub(1);
+    peers.throw_failure();
+  }
+}
+
+Peers::Touch::~Touch() {
+  touching_.fetch_sub(1);
+}
+
+// To be called when the failure is told, so that nobody begins anew. A rank
+// that was stopped in the middle is not waited for longer than it takes to see
+// that it was.
+void Peers::await_untouched() const {
+  const Deadline deadline = Deadline::after(kLongestTouch);
+  for (int peer = 0; peer < size(); ++peer) {
+    while (peer != rank() && control(peer).touching.load() != 0 &&
+           !is_lost(peer) && !deadline.expired()) {
+      std::this_thread::yield();
+    }
+  }
 }
 
 bool Peers::is_lost(int peer) const {
@@ -220,7 +252,7 @@ bool Peers::tell(FailureKind kind, const std::string& text) {
   }
   failure().kind = kind;
   std::strncpy(failure().text, text.c_str(), sizeof(Failure::text) - 1);
-  failure().state.store(Failure::kSet, std::memory_order_release);
+  failure().state.store(Failure::kSet);
   return true;
 }
 
@@ -229,11 +261,13 @@ void Peers::fail(FailureKind kind, const std::string& text) {
     throw_failure();
   }
   told_.store(true, std::memory_order_relaxed);
+  await_untouched();
   throw_as(kind, text);
 }
 
 void Peers::throw_failure() {
   told_.store(true, std::memory_order_relaxed);
+  await_untouched();
   throw_as(failure().kind, failure().text);
 }
 

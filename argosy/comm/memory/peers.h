@@ -79,6 +79,20 @@ class Peers {
       const OpRecord& doing,
       Deadline deadline);
 
+  // While it lives, this rank may read and write the buffers of others: an
+  // operation that fails on their side does not return, and so give its buffer
+  // to somebody else, before that is over. Throws when the group has failed.
+  class Touch {
+   public:
+    explicit Touch(Peers& peers);
+    ~Touch();
+    Touch(const Touch&) = delete;
+    Touch& operator=(const Touch&) = delete;
+
+   private:
+    std::atomic<std::uint32_t>& touching_;
+  };
+
   // Copy from and to where `peer` said its buffer is: in its heap, or an
   // address if can_fetch().
   void fetch(
@@ -99,6 +113,7 @@ class Peers {
   bool has_failed() const;
   bool is_lost(int peer) const;
   bool tell(FailureKind kind, const std::string& text);
+  void await_untouched() const;
   int culprit(int peer) const;
   [[noreturn]] void throw_failure();
   [[noreturn]] void throw_lost(int peer, const OpRecord& doing);

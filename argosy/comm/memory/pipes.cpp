@@ -129,7 +129,10 @@ void Pipes::receive(
       check_header(slot.header, peer, doing);
     }
     if (done == 0 && slot.header.by_place) {
-      peers_.fetch(peer, data, slot.header.place, bytes, doing);
+      {
+        const Peers::Touch touch(peers_);
+        peers_.fetch(peer, data, slot.header.place, bytes, doing);
+      }
       take(peer);
       return;
     }

@@ -38,6 +38,7 @@ constexpr bool is_small(std::size_t bytes) {
 // Of what is used at once, and stays in a cache until then.
 constexpr std::size_t kFetchPiece = std::size_t{256} << 10;
 constexpr std::size_t kSeenPiece = std::size_t{16} << 10;
+constexpr std::size_t kTouchedPieces = 16; // in one Peers::Touch
 
 // For operations that have one buffer to read and one to write.
 inline void offer(

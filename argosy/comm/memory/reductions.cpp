@@ -74,8 +74,17 @@ class SliceSum {
         piece_(piece_bytes() / element_) {}
 
   void run(const SumPlan& plan) {
-    for (std::size_t done = 0; done < plan.count; done += piece_) {
-      const std::size_t now = std::min(piece_, plan.count - done);
+    const std::size_t stretch = piece_ * kTouchedPieces;
+    for (std::size_t done = 0; done < plan.count; done += stretch) {
+      const auto touch = team_.touch();
+      run(plan, done, std::min(done + stretch, plan.count));
+    }
+  }
+
+ private:
+  void run(const SumPlan& plan, std::size_t begin, std::size_t end) {
+    for (std::size_t done = begin; done < end; done += piece_) {
+      const std::size_t now = std::min(piece_, end - done);
       const std::size_t offset = done * element_;
       void* sum = plan.own_out == nullptr ? scratch(team_.rank())
                                           : at(plan.own_out, offset);
@@ -91,7 +100,6 @@ class SliceSum {
     }
   }
 
- private:
   // What is seen goes through the first-level cache; what is fetched, as its
   // calls have a cost, through the second. Two windows hold all pieces.
   std::size_t piece_bytes() const {

@@ -35,6 +35,9 @@ class Team {
   // The buffer of a rank that all can see.
   std::byte* see(int rank, Place place) const;
 
+  // Needed for whatever reads or writes the buffers of others.
+  Peers::Touch touch() const { return Peers::Touch(peers_); }
+
   // Copy from and to where `peer` said its buffer is; not Reach::Hidden.
   void fetch(int peer, void* to, Place from, std::size_t bytes);
   void store(int peer, Place to, const void* from, std::size_t bytes);

@@ -15,10 +15,6 @@ namespace argosy::dtensor {
 
 namespace {
 
-void become(const at::Tensor& tensor, const at::Tensor& other) {
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(other.getIntrusivePtr());
-}
-
 bool is_in_backward() {
   return torch::autograd::get_current_graph_task_nodes_in_graph() != nullptr;
 }

@@ -60,7 +60,9 @@ class Pricing {
     const Operand& operand = operands_[i];
     const Placement from = operand.placements[view_.axis];
     const Placement to = strategy.inputs[i];
-    price.pinned_moves |= operand.is_written && to != from;
+    const bool stays =
+        operand.is_written || (operand.pinned >> view_.axis & 1) != 0;
+    price.pinned_moves |= stays && to != from;
     if (operand.output >= 0) {
       const auto out = static_cast<std::size_t>(operand.output);
       price.pinned_moves |= strategy.outputs[out] != from;

@@ -23,6 +23,7 @@ struct Operand {
   Shape shape;
   std::int64_t item_bytes = 4;
   Placements placements;   // as it is now
+  std::uint8_t pinned = 0; // axes, as bits, on which it should stay so
   bool is_written = false; // so should stay where it is
   int output = -1;         // that is the same tensor, or -1
 };
@@ -56,7 +57,8 @@ struct Choice {
 // Partial input becomes a Shard only where another input is one already. Of
 // equals, that which changes the fewest inputs, then the first offered.
 //
-// An operand that is written stays where it is if any strategy lets it.
+// An operand that is written or pinned stays where it is if any strategy lets
+// it.
 Choice choose(
     const Shape& mesh_shape,
     const std::vector<Operand>& operands,

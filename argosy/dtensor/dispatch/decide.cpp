@@ -47,6 +47,8 @@ std::vector<Operand> operands_of(const Frame& frame) {
         .shape = input.tensor->sizes().vec(),
         .item_bytes = static_cast<std::int64_t>(input.tensor->itemsize()),
         .placements = frame.placements(input),
+        .pinned = input.parts == nullptr ? std::uint8_t{0}
+                                         : input.parts->pinned,
         .is_written = frame.info().args[input.arg].is_written};
     const auto& returns = frame.info().returns;
     for (std::size_t i = 0; i < returns.size(); ++i) {
@@ -73,12 +75,11 @@ AxisView whole_view(const std::vector<Operand>& operands) {
 Outputs expected(
     const c10::OperatorHandle& op, const Frame& frame, const OpCall& call) {
   const Rule* rule = frame.info().rule;
-  if (rule == nullptr || rule->shapes == nullptr) {
-    return expected_outputs(op, frame.info(), frame.arguments());
-  }
-  Outputs outputs;
-  for (Shape& shape : rule->shapes(call)) {
-    outputs.push_back({Expected{.shape = std::move(shape)}});
+  Outputs outputs = expected_outputs(op, frame.info(), frame.arguments());
+  if (outputs.empty() && rule != nullptr && rule->shapes != nullptr) {
+    for (Shape& shape : rule->shapes(call)) {
+      outputs.push_back({Expected{.shape = std::move(shape)}});
+    }
   }
   return outputs;
 }

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/deferred/tape.h"
 #include "argosy/dtensor/dispatch/become.h"
 #include "argosy/dtensor/dispatch/decide.h"
 #include "argosy/dtensor/dispatch/frame.h"
@@ -150,7 +152,8 @@ class Results {
         .mesh = frame_.shared_mesh(),
         .placements = output.placements,
         .is_copied_view = info.returns[index].is_view &&
-            is_cut_off(info.returns[index], decision_, local, base_)};
+            is_cut_off(info.returns[index], decision_, local, base_),
+        .pinned = pinned_axes(output.placements)};
     // LibTorch's meta kernels are not always right about shapes.
     if (info.rule == nullptr || element >= output.tensors.size()) {
       return make_dtensor(std::move(parts), local.sizes());
@@ -158,6 +161,21 @@ class Results {
     const Expected& expected = output.tensors[element];
     check_local(info, expected, local);
     return make_dtensor(std::move(parts), expected.shape);
+  }
+
+  // What is made of a pinned tensor alone (transposed, cast) is pinned too,
+  // where it is still a shard.
+  std::uint8_t pinned_axes(const Placements& placements) const {
+    if (frame_.inputs().size() != 1 || !frame_.inputs()[0].parts) {
+      return 0;
+    }
+    std::uint8_t axes = frame_.inputs()[0].parts->pinned;
+    for (std::size_t i = 0; axes != 0 && i < placements.size(); ++i) {
+      if (!placements[i].is_shard()) {
+        axes &= static_cast<std::uint8_t>(~(1u << i));
+      }
+    }
+    return axes;
   }
 
   const Frame& frame_;
@@ -220,6 +238,9 @@ void finish(
 void finish_outside(
     const Frame& frame, const Decision& decision, torch::jit::Stack& stack) {
   const OpInfo& info = frame.info();
+  if (info.is_random) {
+    frame.mesh().random().draw(); // as those within do
+  }
   torch::jit::Stack results;
   for (std::size_t i = 0; i < info.returns.size(); ++i) {
     if (info.returns[i].written >= 0) {
@@ -248,11 +269,15 @@ void finish_outside(
 
 void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const WithoutInterpreter unlocked;
+  if (record_deferred(op, *stack)) {
+    return;
+  }
   const OpInfo& info = op_info(op);
   if (info.changes_shape) {
     change_shape(info, *stack);
     return;
   }
+  const OpScope scope(info.name);
   // The stack's own values, which the frame refers to, are replaced below.
   const torch::jit::Stack originals(
       stack->end() - static_cast<std::ptrdiff_t>(info.args.size()),

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/deferred/tape.h"
 
 namespace argosy::dtensor {
 
@@ -73,12 +74,20 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
     return;
   }
   const Input input{&tensor, parts_of(tensor), index};
+  ARGOSY_CHECK(
+      input.parts != nullptr || deferred_of(tensor) == nullptr,
+      "[dtensor.",
+      info_.name,
+      "] argument ",
+      info_.args[index].name,
+      " was made under DeferredInit and has no memory yet; shard it first, with "
+      "shard_layer() or shard_tensor_()");
   if (info_.args[index].is_written) {
     check_written(input);
   }
   if (input.parts != nullptr) {
     meet(input.parts);
-    key_.add(kDTensor);
+    key_.add(kDTensor | std::uint64_t{input.parts->pinned} << 8);
     key_.add(input.parts->placements.code());
   } else {
     ARGOSY_CHECK(

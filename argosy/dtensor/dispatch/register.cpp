@@ -27,6 +27,17 @@ bool has_kernel_before_ours(const c10::OperatorHandle& op) {
           DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
+// LibTorch runs ops on lists one tensor after the other on the CPU. So do we,
+// by the same kernels, which call the ops of single tensors: each keeps its own
+// placement, and may be plain.
+void one_by_one(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  op.redispatchBoxed(c10::DispatchKeySet(DispatchKey::CPU), stack);
+}
+
+bool is_foreach(const c10::OperatorName& name) {
+  return name.name.starts_with("aten::_foreach_");
+}
+
 std::unique_ptr<torch::Library> override_kernels() {
   auto library = std::make_unique<torch::Library>(
       torch::Library::IMPL,
@@ -37,7 +48,12 @@ std::unique_ptr<torch::Library> override_kernels() {
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findSchema(name);
-    if (op && name.getNamespace() == c10::string_view("aten") &&
+    if (op && is_foreach(name)) {
+      library->impl(
+          c10::toString(name).c_str(),
+          torch::CppFunction::makeFromBoxedFunction<&one_by_one>());
+    } else if (
+        op && name.getNamespace() == c10::string_view("aten") &&
         has_kernel_before_ours(*op)) {
       library->impl(c10::toString(name).c_str(), our_kernel());
     }

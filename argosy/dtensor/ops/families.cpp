@@ -24,12 +24,19 @@ namespace {
 
 RuleTable make_table() {
   RuleTable table;
+  add_batch_norm_rules(table);
+  add_embedding_rules(table);
   add_fft_rules(table);
   add_linalg_rules(table);
+  add_loss_rules(table);
   add_matmul_rules(table);
+  add_nll_loss_rules(table);
+  add_norm_rules(table);
   add_pointwise_rules(table);
   add_random_rules(table);
   add_reduction_rules(table);
+  add_sampling_rules(table);
+  add_softmax_rules(table);
   add_special_rules(table);
   add_view_rules(table);
   return table;

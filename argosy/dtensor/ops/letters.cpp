@@ -1,5 +1,7 @@
 #include "argosy/dtensor/ops/letters.h"
 
+#include <ATen/ExpandUtils.h>
+
 #include <set>
 
 #include "argosy/common/error.h"
@@ -53,6 +55,14 @@ std::string broadcast_letters(
     }
   }
   return own;
+}
+
+Shape broadcast_shape(const OpCall& call) {
+  Shape shape;
+  for (std::size_t i = 0; i < call.num_inputs(); ++i) {
+    shape = at::infer_size(shape, call.shape(i));
+  }
+  return shape;
 }
 
 std::string first_letters(std::size_t count) {

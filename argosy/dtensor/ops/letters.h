@@ -24,6 +24,9 @@ std::vector<Strategy> by_letters(
 std::string broadcast_letters(
     const std::string& letters, const Shape& shape, const Shape& whole);
 
+// What all inputs of a call are broadcast to.
+Shape broadcast_shape(const OpCall& call);
+
 // "abc" and so on, for so many dims.
 std::string first_letters(std::size_t count);
 

@@ -60,9 +60,11 @@ struct Matmul : Function<Matmul> {
                    .view(saved[0].sizes());
     }
     if (context->needs_input_grad(1)) {
-      grad_b = at::matmul(a.transpose(-1, -2).conj(), grad)
-                   .sum_to_size(b.sizes())
-                   .view(saved[1].sizes());
+      grad_b = saved[1].dim() == 2 && a.dim() > 2
+          ? weight_grad(a.conj(), grad) // one product, not one for each batch
+          : at::matmul(a.transpose(-1, -2).conj(), grad)
+                .sum_to_size(b.sizes())
+                .view(saved[1].sizes());
     }
     return {grad_a, grad_b};
   }

@@ -26,6 +26,10 @@ std::vector<Strategy> shards(const OpCall& call) {
       call, inputs, std::vector<std::string>(call.num_outputs(), letters));
 }
 
+std::vector<Shape> shapes(const OpCall& call) {
+  return std::vector<Shape>(call.num_outputs(), broadcast_shape(call));
+}
+
 // SUM and AVG go through what is linear.
 bool is_linear(Placement placement) {
   return placement.is_partial() &&
@@ -223,6 +227,7 @@ void add_pointwise_rules(RuleTable& table) {
        "mish",
        "mish_backward",
        "nan_to_num",
+       "native_dropout_backward",
        "ne",
        "nextafter",
        "polygamma",
@@ -259,14 +264,16 @@ void add_pointwise_rules(RuleTable& table) {
        "trunc",
        "where.self",
        "xlogy"},
-      {.strategies = shards});
+      {.strategies = shards, .shapes = shapes});
   table.add(
       {"clone", "conj_physical", "neg", "negative", "positive", "zero"},
-      {.strategies = linear});
-  table.add({"_to_copy"}, {.strategies = cast});
-  table.add({"add", "sub", "rsub.Tensor"}, {.strategies = additive});
-  table.add({"mul", "div"}, {.strategies = product});
-  table.add({"copy"}, {.strategies = copy});
+      {.strategies = linear, .shapes = shapes});
+  table.add({"_to_copy"}, {.strategies = cast, .shapes = shapes});
+  table.add(
+      {"add", "sub", "rsub.Tensor"},
+      {.strategies = additive, .shapes = shapes});
+  table.add({"mul", "div"}, {.strategies = product, .shapes = shapes});
+  table.add({"copy"}, {.strategies = copy, .shapes = shapes});
   table.add({"full_like", "ones_like", "zeros_like"}, {.strategies = like});
   table.add({"empty_like"}, {.strategies = empty_like});
   table.add(

@@ -6,10 +6,8 @@
 #include <limits>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/decision_cache.h"
-#include "argosy/dtensor/mesh_state.h"
+#include "argosy/dtensor/ops/draw.h"
 #include "argosy/dtensor/ops/families.h"
-#include "argosy/dtensor/random_fill.h"
 
 namespace argosy::dtensor {
 
@@ -24,18 +22,13 @@ std::vector<Strategy> in_place(const OpCall& call) {
 }
 
 void fill(LocalCall& call, const Distribution& distribution) {
-  ARGOSY_CHECK(
-      call.argument("generator").isNone(),
-      "[dtensor.random] a generator is given; DTensors draw from the numbers "
-      "that dtensor_manual_seed() starts");
+  check_generator(call);
   const at::Tensor local = call.argument("self").toTensor();
-  const auto global = call.original("self").toTensor().sizes();
-  const Placements& placements = call.decision().inputs[0].placements;
-  fill_random(
+  draw(
+      call,
       local,
-      global.vec(),
-      call.mesh().local_box(global, placements),
-      call.mesh().random().draw(),
+      call.original("self").toTensor().sizes(),
+      call.placements("self"),
       distribution);
   call.finish(local);
 }
@@ -69,6 +62,72 @@ void run_integers_between(LocalCall& call) {
                                        : call.argument("to").toInt()));
 }
 
+void run_exponential(LocalCall& call) {
+  fill(call, exponential(number(call, "lambd")));
+}
+
+void run_log_normal(LocalCall& call) {
+  fill(call, log_normal(number(call, "mean"), number(call, "std")));
+}
+
+void run_cauchy(LocalCall& call) {
+  fill(call, cauchy(number(call, "median"), number(call, "sigma")));
+}
+
+void run_geometric(LocalCall& call) {
+  const double p = number(call, "p");
+  ARGOSY_CHECK(
+      p > 0 && p < 1, "[dtensor.geometric] p ", p, ", expected in (0, 1)");
+  fill(call, geometric(p));
+}
+
+// New tensors, of the type that is asked for or else of the first's. Of a
+// Partial, only the shape counts.
+std::vector<Strategy> like(const OpCall& call) {
+  const Placement now = call.current(0);
+  return {call.strategy(now, now.is_partial() ? Replicate() : now)};
+}
+
+std::vector<Shape> same_shape(const OpCall& call) {
+  return {call.shape(0)};
+}
+
+void finish_like(LocalCall& call, const Distribution& distribution) {
+  const at::Tensor self = call.argument("self").toTensor();
+  const c10::IValue& dtype = call.argument("dtype");
+  call.finish(drawn(
+      call,
+      distribution,
+      dtype.isNone() ? self.options()
+                     : self.options().dtype(dtype.toScalarType())));
+}
+
+void run_rand_like(LocalCall& call) {
+  finish_like(call, uniform(0, 1));
+}
+
+void run_randn_like(LocalCall& call) {
+  finish_like(call, normal(0, 1));
+}
+
+void run_randint_like(LocalCall& call) {
+  finish_like(call, integers(0, call.argument("high").toInt()));
+}
+
+void run_randint_like_from(LocalCall& call) {
+  finish_like(
+      call,
+      integers(call.argument("low").toInt(), call.argument("high").toInt()));
+}
+
+void run_bernoulli_like(LocalCall& call) {
+  check_generator(call);
+  call.finish(drawn(
+      call,
+      bernoulli(number(call, "p")),
+      call.argument("self").toTensor().options()));
+}
+
 } // namespace
 
 void add_random_rules(RuleTable& table) {
@@ -80,6 +139,18 @@ void add_random_rules(RuleTable& table) {
       {"random_.to"}, {.strategies = in_place, .run = run_integers_below});
   table.add(
       {"random_.from"}, {.strategies = in_place, .run = run_integers_between});
+  table.add({"exponential_"}, {.strategies = in_place, .run = run_exponential});
+  table.add({"log_normal_"}, {.strategies = in_place, .run = run_log_normal});
+  table.add({"cauchy_"}, {.strategies = in_place, .run = run_cauchy});
+  table.add({"geometric_"}, {.strategies = in_place, .run = run_geometric});
+  const auto add_like = [&](std::string_view name, void (*run)(LocalCall&)) {
+    table.add({name}, {.strategies = like, .shapes = same_shape, .run = run});
+  };
+  add_like("rand_like", run_rand_like);
+  add_like("randn_like", run_randn_like);
+  add_like("randint_like", run_randint_like);
+  add_like("randint_like.low_dtype", run_randint_like_from);
+  add_like("bernoulli.p", run_bernoulli_like);
 }
 
 } // namespace argosy::dtensor

@@ -2,7 +2,6 @@
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -18,33 +17,16 @@
 #include "argosy/parallel/data/bucket_memory.h"
 #include "argosy/parallel/data/graph_walk.h"
 #include "argosy/parallel/data/sparse_average.h"
+#include "argosy/parallel/grad_hook.h"
 
 namespace argosy::parallel {
 
 namespace {
 
-using torch::autograd::Node;
-
-class PostHook final : public torch::autograd::FunctionPostHook {
- public:
-  explicit PostHook(std::function<void()> action)
-      : action_(std::move(action)) {}
-
-  Tensors operator()(
-      const Tensors& outputs, const Tensors& /*inputs*/) override {
-    action_();
-    return outputs;
-  }
-
- private:
-  const std::function<void()> action_;
-};
-
 struct Parameter {
   std::string name;
   at::Tensor tensor;
-  std::shared_ptr<Node> accumulator; // kept alive for its hook
-  std::uintptr_t hook_key = 0;
+  std::optional<GradHook> hook;
   bool sparse = false;
 
   // Of the current plan.
@@ -124,11 +106,9 @@ void Reducer::Impl::add(const NamedTensor& named) {
   parameter.sparse =
       std::find(options.sparse.begin(), options.sparse.end(), named.first) !=
       options.sparse.end();
-  parameter.accumulator =
-      torch::autograd::impl::grad_accumulator(parameter.tensor);
   const std::size_t index = parameters.size();
-  parameter.hook_key = parameter.accumulator->add_post_hook(
-      std::make_unique<PostHook>([this, index] { on_gradient(index); }));
+  parameter.hook.emplace(
+      parameter.tensor, [this, index] { on_gradient(index); });
   parameters.push_back(std::move(parameter));
 }
 
@@ -181,7 +161,7 @@ void Reducer::Impl::find_unused(const Tensors& outputs) {
   }
   const auto reached = reachable_nodes(outputs);
   for (Parameter& parameter : parameters) {
-    parameter.used = reached.count(parameter.accumulator.get()) > 0;
+    parameter.used = reached.count(parameter.hook->node()) > 0;
   }
 }
 
@@ -394,11 +374,7 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, ReducerOptions options)
       impl_->options.fusion));
 }
 
-Reducer::~Reducer() {
-  for (const Parameter& parameter : impl_->parameters) {
-    parameter.accumulator->del_post_hook(parameter.hook_key);
-  }
-}
+Reducer::~Reducer() = default;
 
 void Reducer::prepare(const Tensors& outputs) {
   ARGOSY_CHECK(
