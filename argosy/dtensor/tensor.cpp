@@ -46,17 +46,6 @@ at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
   return at::Tensor(std::move(impl));
 }
 
-void become(const at::Tensor& tensor, const at::Tensor& dtensor) {
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(dtensor.getIntrusivePtr());
-}
-
-void set_hooks(
-    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks) {
-  Parts parts = require_parts(dtensor, "set_hooks");
-  parts.hooks = std::move(hooks);
-  become(dtensor, make_dtensor(std::move(parts), dtensor.sizes()));
-}
-
 void check_is_strided(const at::Tensor& tensor, const std::string& op) {
   ARGOSY_CHECK(
       tensor.layout() == at::kStrided && !tensor.is_quantized(),
@@ -71,6 +60,17 @@ at::Tensor without_lazy_bits(const at::Tensor& tensor) {
   return tensor.is_conj() || tensor.is_neg()
       ? tensor.resolve_conj().resolve_neg()
       : tensor;
+}
+
+void become(const at::Tensor& tensor, const at::Tensor& dtensor) {
+  tensor.unsafeGetTensorImpl()->shallow_copy_from(dtensor.getIntrusivePtr());
+}
+
+void set_hooks(
+    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks) {
+  Parts parts = require_parts(dtensor, "set_hooks");
+  parts.hooks = std::move(hooks);
+  become(dtensor, make_dtensor(std::move(parts), dtensor.sizes()));
 }
 
 Parts* parts_of(const at::Tensor& tensor) {

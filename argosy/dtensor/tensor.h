@@ -35,13 +35,6 @@ struct Parts {
 // Makes a DTensor of this rank's part. Trusts that `local` has the right shape.
 at::Tensor make_dtensor(Parts parts, at::IntArrayRef global);
 
-// Makes `tensor`, plain or not, what `dtensor` is, for all who hold it.
-void become(const at::Tensor& tensor, const at::Tensor& dtensor);
-
-// The same DTensor with other hooks, for all who hold it.
-void set_hooks(
-    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks);
-
 // Throws InvalidArgument, tagged with `op`, for what cannot be a part: sparse
 // tensors and the like.
 void check_is_strided(const at::Tensor& tensor, const std::string& op);
@@ -49,6 +42,13 @@ void check_is_strided(const at::Tensor& tensor, const std::string& op);
 // The same tensor with conjugation and negation that LibTorch puts off done:
 // the whole does not show that its parts wait for them.
 at::Tensor without_lazy_bits(const at::Tensor& tensor);
+
+// Makes `tensor`, plain or not, what `dtensor` is, for all who hold it.
+void become(const at::Tensor& tensor, const at::Tensor& dtensor);
+
+// The same DTensor with other hooks, for all who hold it.
+void set_hooks(
+    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks);
 
 // The parts of a DTensor; null of any other tensor.
 Parts* parts_of(const at::Tensor& tensor);

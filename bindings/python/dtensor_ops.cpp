@@ -56,13 +56,24 @@ void destroy() {
   destroy_process_group();
 }
 
-at::Tensor shard(
-    const at::Tensor& data,
+template <auto function>
+at::Tensor place(
+    const at::Tensor& tensor,
     const Ints& mesh,
     const Ints& ranks,
     const Texts& placements) {
   const UnlockedPython unlocked;
-  return shard_tensor(data, mesh_of(mesh, ranks), placements_from(placements));
+  return function(tensor, mesh_of(mesh, ranks), placements_from(placements));
+}
+
+template <auto function>
+at::Tensor draw(
+    const Ints& shape,
+    const Ints& mesh,
+    const Ints& ranks,
+    const Texts& placements) {
+  const UnlockedPython unlocked;
+  return function(shape, mesh_of(mesh, ranks), placements_from(placements));
 }
 
 at::Tensor wrap(
@@ -75,37 +86,9 @@ at::Tensor wrap(
       local, mesh_of(mesh, ranks), placements_from(placements), shape);
 }
 
-at::Tensor move(
-    const at::Tensor& dtensor,
-    const Ints& mesh,
-    const Ints& ranks,
-    const Texts& placements) {
-  const UnlockedPython unlocked;
-  return reshard(dtensor, mesh_of(mesh, ranks), placements_from(placements));
-}
-
 at::Tensor gather(const at::Tensor& dtensor) {
   const UnlockedPython unlocked;
   return full_tensor(dtensor);
-}
-
-at::Tensor rand(
-    const Ints& shape,
-    const Ints& mesh,
-    const Ints& ranks,
-    const Texts& placements) {
-  const UnlockedPython unlocked;
-  return dtensor_rand(shape, mesh_of(mesh, ranks), placements_from(placements));
-}
-
-at::Tensor randn(
-    const Ints& shape,
-    const Ints& mesh,
-    const Ints& ranks,
-    const Texts& placements) {
-  const UnlockedPython unlocked;
-  return dtensor_randn(
-      shape, mesh_of(mesh, ranks), placements_from(placements));
 }
 
 void seed(std::int64_t value) {
@@ -162,7 +145,7 @@ TORCH_LIBRARY_FRAGMENT(argosy, library) {
   library.def(
       "shard_tensor(Tensor data, int[] mesh, int[] ranks, str[] placements) "
       "-> Tensor",
-      &shard);
+      &place<&shard_tensor>);
   library.def(
       "from_local(Tensor local, int[] mesh, int[] ranks, str[] placements, "
       "int[] shape) -> Tensor",
@@ -170,7 +153,7 @@ TORCH_LIBRARY_FRAGMENT(argosy, library) {
   library.def(
       "reshard(Tensor dtensor, int[] mesh, int[] ranks, str[] placements) "
       "-> Tensor",
-      &move);
+      &place<&reshard>);
   library.def("to_local(Tensor dtensor) -> Tensor", &to_local);
   library.def("full_tensor(Tensor dtensor) -> Tensor", &gather);
 
@@ -182,10 +165,10 @@ TORCH_LIBRARY_FRAGMENT(argosy, library) {
   library.def("manual_seed(int seed) -> ()", &seed);
   library.def(
       "rand(int[] shape, int[] mesh, int[] ranks, str[] placements) -> Tensor",
-      &rand);
+      &draw<&dtensor_rand>);
   library.def(
       "randn(int[] shape, int[] mesh, int[] ranks, str[] placements) -> Tensor",
-      &randn);
+      &draw<&dtensor_randn>);
   // Since the last call: what this rank ran on gathered inputs.
   library.def("take_gathered_ops() -> str[]", [] {
     return dtensor::gathered_ops()->take();

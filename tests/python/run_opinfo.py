@@ -8,16 +8,16 @@ stands in the file; --write writes it. An op that gives something wrong fails in
 any case."""
 import argparse
 import collections
-import difflib
 import json
 import os
 import pathlib
-import re
 import select
 import subprocess
 import sys
 import tempfile
 import time
+
+import page
 
 HERE = pathlib.Path(__file__).resolve().parent
 STUBS = HERE / "stubs"
@@ -132,18 +132,6 @@ def summary(answers):
     return "\n".join(lines)
 
 
-def check_page(path, text, write):
-    page = path.read_text()
-    block = re.compile(r"(<!-- opinfo -->\n).*?(<!-- end -->)", re.S)
-    new = block.sub(lambda match: match.group(1) + text + match.group(2), page)
-    if write:
-        path.write_text(new)
-    elif new != page:
-        for line in difflib.unified_diff(page.splitlines(), new.splitlines(), "page", "run", "", "", 0, ""):
-            print(line[:400])
-        sys.exit(f"{path} does not say what this run has shown; run with --write")
-
-
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--page", type=pathlib.Path)
@@ -158,8 +146,8 @@ def main():
         arguments.details.write_text(json.dumps(answers, indent=1))
     counts = collections.Counter(verdict(answer)[0] for answer in answers.values())
     print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
-    if arguments.page:
-        check_page(arguments.page, summary(answers), arguments.write)
+    if arguments.page and not arguments.names:
+        page.check(arguments.page, "opinfo", summary(answers), arguments.write)
     if counts["wrong"]:
         sys.exit("wrong: " + " ".join(n for n, answer in answers.items() if verdict(answer)[0] == "wrong"))
 

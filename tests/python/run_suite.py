@@ -9,12 +9,13 @@ import collections
 import json
 import os
 import pathlib
-import re
 import select
 import subprocess
 import sys
 import tempfile
 import time
+
+import page
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "stubs"))
@@ -129,16 +130,6 @@ def summary(outcomes):
     return "\n".join(lines) + "\n"
 
 
-def check_page(path, text, renew):
-    page = path.read_text()
-    block = re.compile(r"(<!-- suite -->\n).*?(<!-- end -->)", re.S)
-    new = block.sub(lambda match: match.group(1) + text + match.group(2), page)
-    if renew:
-        path.write_text(new)
-    elif new != page:
-        sys.exit(f"{path} does not say what this run has shown; run with --renew")
-
-
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--ranks", type=int, default=3)
@@ -161,7 +152,7 @@ def main():
     if counts["failed"]:
         sys.exit("failed: " + " ".join(n for n, (o, _) in outcomes.items() if o == "failed"))
     if arguments.page:
-        check_page(arguments.page, summary(outcomes), arguments.renew)
+        page.check(arguments.page, "suite", summary(outcomes), arguments.renew)
 
 
 if __name__ == "__main__":

@@ -268,16 +268,16 @@ void finish_outside(
 } // namespace
 
 void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const WithoutInterpreter unlocked;
   if (record_deferred(op, *stack)) {
     return;
   }
-  const WithoutInterpreter unlocked;
   const OpInfo& info = op_info(op);
-  const OpScope scope(info.name);
   if (info.changes_shape) {
     change_shape(info, *stack);
     return;
   }
+  const OpScope scope(info.name);
   // The stack's own values, which the frame refers to, are replaced below.
   const torch::jit::Stack originals(
       stack->end() - static_cast<std::ptrdiff_t>(info.args.size()),

@@ -26,9 +26,9 @@ RuleTable make_table() {
   RuleTable table;
   add_batch_norm_rules(table);
   add_embedding_rules(table);
-  add_loss_rules(table);
   add_fft_rules(table);
   add_linalg_rules(table);
+  add_loss_rules(table);
   add_matmul_rules(table);
   add_nll_loss_rules(table);
   add_norm_rules(table);

@@ -1,11 +1,13 @@
-// Ops that LibTorch takes apart after it has read the elements of a tensor from
-// its memory, which a DTensor has not: they get a plain tensor to read.
+// Ops that LibTorch takes apart in a way that DTensors cannot go: after it has
+// read the elements of a tensor from its memory, which a DTensor has not (they
+// get a plain tensor to read), or with plain tensors in between.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ctc_loss.h>
 #include <ATen/ops/tensor_split.h>
 #include <torch/library.h>
 
+#include "argosy/dtensor/dispatch/execute.h"
 #include "argosy/dtensor/dtensor.h"
 
 namespace argosy::dtensor {
@@ -49,6 +51,14 @@ at::Tensor ctc_loss(
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
   library.impl("tensor_split.tensor_indices_or_sections", &tensor_split);
   library.impl("ctc_loss.Tensor", &ctc_loss);
+  // Not differentiable, and taken apart with plain tensors to write to.
+  for (const char* name :
+       {"linalg_matrix_rank",
+        "linalg_matrix_rank.atol_rtol_float",
+        "linalg_matrix_rank.atol_rtol_tensor",
+        "linalg_matrix_rank.tol_tensor"}) {
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&execute>());
+  }
 }
 
 } // namespace argosy::dtensor
