@@ -12,6 +12,7 @@
 #include "argosy/dtensor/dispatch/decide.h"
 #include "argosy/dtensor/dispatch/frame.h"
 #include "argosy/dtensor/dispatch/interpreter.h"
+#include "argosy/dtensor/dispatch/move_memo.h"
 #include "argosy/dtensor/rule.h"
 
 namespace argosy::dtensor {
@@ -20,6 +21,26 @@ namespace {
 
 using ArgKind = OpInfo::ArgKind;
 
+at::Tensor move(
+    const Frame& frame, const Frame::Input& input, const Placements& to) {
+  MoveMemo* memo = MoveMemo::current();
+  at::Tensor moved = memo ? memo->find(*input.tensor, to) : at::Tensor();
+  if (!moved.defined()) {
+    moved = frame.mesh().reshard(
+        input.parts ? input.parts->local : *input.tensor,
+        input.tensor->sizes(),
+        frame.placements(input),
+        to);
+    if (frame.info().is_backward) {
+      moved = moved.contiguous();
+    }
+    if (memo) {
+      memo->insert(*input.tensor, to, moved);
+    }
+  }
+  return moved;
+}
+
 at::Tensor local_input(
     const Frame& frame, std::size_t index, const Decision& decision) {
   const Frame::Input& input = frame.inputs()[index];
@@ -27,11 +48,7 @@ at::Tensor local_input(
   if (!decision.inputs[index].moves) {
     return own;
   }
-  at::Tensor moved = frame.mesh().reshard(
-      own,
-      input.tensor->sizes(),
-      frame.placements(input),
-      decision.inputs[index].placements);
+  at::Tensor moved = move(frame, input, decision.inputs[index].placements);
   // What is written goes back later; until then the original stays.
   const bool written = frame.info().args[input.arg].is_written;
   return written && moved.is_alias_of(own) ? moved.clone() : moved;

@@ -75,6 +75,7 @@ OpInfo read_schema(const c10::OperatorHandle& op) {
          alias != nullptr && !alias->isWrite()});
   }
   info.rule = find_rule(info.name);
+  info.is_backward = info.name.find("backward") != std::string::npos;
   info.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   info.changes_shape = op.hasTag(at::Tag::inplace_view);
   return info;

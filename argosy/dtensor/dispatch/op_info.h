@@ -39,6 +39,9 @@ struct OpInfo {
   bool is_random = false;
   bool changes_shape = false; // of the argument that it writes
   bool writes = false;
+  // A formula of backward. LibTorch gives those what forward has saved, and
+  // some kernels take it for granted that it is contiguous (softmax's).
+  bool is_backward = false;
 };
 
 // The same object for the same op, for as long as the process lives.

@@ -14,6 +14,7 @@
 #include <torch/library.h>
 
 #include "argosy/dtensor/dispatch/execute.h"
+#include "argosy/dtensor/dispatch/move_memo.h"
 
 namespace argosy::dtensor {
 
@@ -42,6 +43,7 @@ struct Matmul : Function<Matmul> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
+    const MoveMemo one_move;
     const auto saved = context->get_saved_variables();
     const at::Tensor a = saved[0].dim() == 1 ? saved[0].unsqueeze(0) : saved[0];
     const at::Tensor b = saved[1].dim() == 1 ? saved[1].unsqueeze(1) : saved[1];
@@ -107,6 +109,7 @@ struct Linear : Function<Linear> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
+    const MoveMemo one_move;
     const auto saved = context->get_saved_variables();
     const at::Tensor& grad = grads[0];
     at::Tensor grad_input;
