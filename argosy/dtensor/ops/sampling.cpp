@@ -7,7 +7,6 @@
 #include <ATen/ops/topk.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/mesh_state.h"
 #include "argosy/dtensor/ops/draw.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
