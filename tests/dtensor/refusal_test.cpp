@@ -40,7 +40,7 @@ TEST(RefusalRanks, SaysWhatToDoInstead) {
         HasSubstr("is a view whose base is sharded in another way"));
     EXPECT_THAT(refusal_of([&] { x.t_(); }), HasSubstr("changes the shape"));
     EXPECT_THAT(
-        refusal_of([&] { x.exponential_(); }),
+        refusal_of([&] { torch::poisson(x); }),
         HasSubstr("is random and has no sharding rule"));
     const at::Tensor other =
         shard_tensor(plain, ProcessMesh({2}, {1, 0}, {}), {Shard(0)});

@@ -77,19 +77,10 @@ at::ScalarType result_type(LocalCall& call) {
       : call.argument("self").toTensor().scalar_type();
 }
 
-// The op itself, which reads some of its arguments as if they were contiguous.
-void run_whole(
-    LocalCall& call, std::initializer_list<std::string_view> arguments) {
-  for (const std::string_view name : arguments) {
-    call.argument(name) = call.argument(name).toTensor().contiguous();
-  }
-  call.run();
-}
-
 void run_softmax(LocalCall& call) {
   CutRows rows(call, "self");
   if (!rows.is_cut()) {
-    run_whole(call, {"self"});
+    call.run();
     return;
   }
   const at::Tensor self = widened(call.argument("self").toTensor());
@@ -100,7 +91,7 @@ void run_softmax(LocalCall& call) {
 void run_log_softmax(LocalCall& call) {
   CutRows rows(call, "self");
   if (!rows.is_cut()) {
-    run_whole(call, {"self"});
+    call.run();
     return;
   }
   const at::Tensor self = widened(call.argument("self").toTensor());
@@ -112,7 +103,8 @@ void run_log_softmax(LocalCall& call) {
 void run_softmax_backward(LocalCall& call) {
   CutRows rows(call, "output");
   if (!rows.is_cut()) {
-    run_whole(call, {"grad_output", "output"});
+    call.make_contiguous({"output"}); // which the op does not see to
+    call.run();
     return;
   }
   const at::Tensor grad = widened(call.argument("grad_output").toTensor());
@@ -125,7 +117,8 @@ void run_softmax_backward(LocalCall& call) {
 void run_log_softmax_backward(LocalCall& call) {
   CutRows rows(call, "output");
   if (!rows.is_cut()) {
-    run_whole(call, {"grad_output", "output"});
+    call.make_contiguous({"output"}); // which the op does not see to
+    call.run();
     return;
   }
   const at::Tensor grad = widened(call.argument("grad_output").toTensor());
