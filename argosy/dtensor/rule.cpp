@@ -1,5 +1,6 @@
 #include "argosy/dtensor/rule.h"
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "argosy/common/error.h"
@@ -153,6 +154,12 @@ const Placements& LocalCall::placements(std::string_view name) const {
   const int index = input_index(info_, originals_, name);
   ARGOSY_ASSERT(index >= 0, info_.name, " has no tensor ", name);
   return decision_.inputs[static_cast<std::size_t>(index)].placements;
+}
+
+void LocalCall::make_contiguous(std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    argument(name) = argument(name).toTensor().contiguous();
+  }
 }
 
 void LocalCall::run() {

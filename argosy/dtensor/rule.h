@@ -4,6 +4,7 @@
 #include <ATen/core/stack.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -100,6 +101,10 @@ class LocalCall {
   const Placements& placements(std::string_view name) const;
   const Decision& decision() const { return decision_; }
   MeshState& mesh() { return mesh_; }
+
+  // Copies these tensors where they have gaps: callers see to it that the whole
+  // has none, and kernels rely on it.
+  void make_contiguous(std::initializer_list<std::string_view> names);
 
   // Runs the op itself on the arguments as they are.
   void run();

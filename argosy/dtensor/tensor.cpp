@@ -13,6 +13,19 @@ void delete_parts(void* parts) {
   delete static_cast<Parts*>(parts);
 }
 
+// Strides that tell what is true of the part, which is not contiguous: dims in
+// the same order, and gaps where that alone would look contiguous. Only then
+// does contiguous() copy it, on which kernels rely.
+Shape strides_like(const Shape& global, const Shape& local) {
+  Shape strides = dense_strides(global, local);
+  if (strides == dense_strides(global, Shape(global.size(), 1))) {
+    for (std::int64_t& stride : strides) {
+      stride *= 2;
+    }
+  }
+  return strides;
+}
+
 } // namespace
 
 at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
@@ -22,9 +35,8 @@ at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
   const auto device = local.device();
   const bool plain_order =
       local.is_contiguous() || local.dim() != static_cast<int>(global.size());
-  const Shape strides = plain_order
-      ? Shape()
-      : dense_strides(global.vec(), local.strides().vec());
+  const Shape strides =
+      plain_order ? Shape() : strides_like(global.vec(), local.strides().vec());
   c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
   if (parts.hooks != nullptr) {
     keys = keys.add(kLayerKey);

@@ -192,5 +192,19 @@ TEST(DTensorRanks, TakesThePlaceOfAPlainTensor) {
   });
 }
 
+// A part with gaps makes contiguous() copy it, as kernels expect.
+TEST(DTensorRanks, IsContiguousWhereItsPartIs) {
+  run_ranks(2, [](World&) {
+    const ProcessMesh mesh({2});
+    const at::Tensor part = exact_values({4, 6}).narrow(1, 1, 3);
+    const at::Tensor x = from_local(part, mesh, {Shard(0)});
+    EXPECT_FALSE(x.is_contiguous());
+    EXPECT_TRUE(to_local(x.contiguous()).is_contiguous());
+    EXPECT_TRUE(torch::equal(to_local(x.contiguous()), part));
+    EXPECT_EQ(x.view({24}).sizes(), at::IntArrayRef({24}));
+    EXPECT_TRUE(x.contiguous().is_contiguous());
+  });
+}
+
 } // namespace
 } // namespace argosy

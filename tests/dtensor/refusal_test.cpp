@@ -41,7 +41,7 @@ TEST(RefusalRanks, SaysWhatToDoInstead) {
     EXPECT_THAT(
         refusal_of([&] { x.resize_({3}); }), HasSubstr("changes the shape"));
     EXPECT_THAT(
-        refusal_of([&] { x.exponential_(); }),
+        refusal_of([&] { torch::poisson(x); }),
         HasSubstr("is random and has no sharding rule"));
     const at::Tensor other =
         shard_tensor(plain, ProcessMesh({2}, {1, 0}, {}), {Shard(0)});

@@ -3,6 +3,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
 
+#include <mutex>
+#include <set>
+
 #include "argosy/dtensor/dispatch/interpreter.h"
 #include "argosy/dtensor/dispatch/op_info.h"
 
@@ -70,21 +73,51 @@ std::vector<Expected> expected_of(const c10::IValue& value) {
   return expected;
 }
 
+// Ops that turned out to have no meta kernel: to find it again would cost an
+// exception with its backtrace.
+class OpSet {
+ public:
+  bool has(const OpInfo& info) {
+    const std::lock_guard lock(mutex_);
+    return ops_.count(&info) != 0;
+  }
+  void add(const OpInfo& info) {
+    const std::lock_guard lock(mutex_);
+    ops_.insert(&info);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<const OpInfo*> ops_; // guarded by mutex_
+};
+
+OpSet& without_kernel() {
+  static OpSet ops;
+  return ops;
+}
+
 } // namespace
 
 std::vector<std::vector<Expected>> expected_outputs(
     const c10::OperatorHandle& op,
     const OpInfo& info,
     const c10::IValue* arguments) {
+  if (without_kernel().has(info)) {
+    return {};
+  }
   torch::jit::Stack stack;
   for (std::size_t i = 0; i < info.args.size(); ++i) {
     stack.push_back(on_meta(arguments[i], info.args[i].kind));
   }
   try {
     op.callBoxed(stack);
+  } catch (const c10::NotImplementedError&) {
+    forget_interpreter_error();
+    without_kernel().add(info);
+    return {};
   } catch (const std::exception&) {
     forget_interpreter_error();
-    return {}; // no kernel; an error of the arguments comes up when it runs
+    return {}; // an error of the arguments comes up when it runs
   }
   std::vector<std::vector<Expected>> outputs;
   for (const c10::IValue& value : stack) {

@@ -26,6 +26,7 @@ RuleTable make_table() {
   RuleTable table;
   add_batch_norm_rules(table);
   add_embedding_rules(table);
+  add_equal_rules(table);
   add_fft_rules(table);
   add_linalg_rules(table);
   add_loss_rules(table);

@@ -30,6 +30,7 @@ const RuleTable& rule_table();
 
 void add_batch_norm_rules(RuleTable& table);
 void add_embedding_rules(RuleTable& table);
+void add_equal_rules(RuleTable& table);
 void add_fft_rules(RuleTable& table);
 void add_linalg_rules(RuleTable& table);
 void add_loss_rules(RuleTable& table);

@@ -65,6 +65,15 @@ Shape broadcast_shape(const OpCall& call) {
   return shape;
 }
 
+std::vector<std::string> broadcast_inputs(
+    const OpCall& call, const std::string& letters, const Shape& whole) {
+  std::vector<std::string> inputs;
+  for (std::size_t i = 0; i < call.num_inputs(); ++i) {
+    inputs.push_back(broadcast_letters(letters, call.shape(i), whole));
+  }
+  return inputs;
+}
+
 std::string first_letters(std::size_t count) {
   std::string letters;
   for (std::size_t i = 0; i < count; ++i) {

@@ -24,8 +24,10 @@ std::vector<Strategy> by_letters(
 std::string broadcast_letters(
     const std::string& letters, const Shape& shape, const Shape& whole);
 
-// What all inputs of a call are broadcast to.
+// What all inputs of a call are broadcast to, and their letters then.
 Shape broadcast_shape(const OpCall& call);
+std::vector<std::string> broadcast_inputs(
+    const OpCall& call, const std::string& letters, const Shape& whole);
 
 // "abc" and so on, for so many dims.
 std::string first_letters(std::size_t count);

@@ -16,21 +16,12 @@ std::int64_t reduction_of(const OpCall& call) {
   return call.integer("reduction", at::Reduction::Mean);
 }
 
-std::vector<std::string> input_letters(
-    const OpCall& call, const std::string& letters, const Shape& whole) {
-  std::vector<std::string> inputs;
-  for (std::size_t i = 0; i < call.num_inputs(); ++i) {
-    inputs.push_back(broadcast_letters(letters, call.shape(i), whole));
-  }
-  return inputs;
-}
-
 std::vector<Strategy> forward(const OpCall& call) {
   const Shape whole = broadcast_shape(call);
   const std::string letters = first_letters(whole.size());
   const bool reduces = reduction_of(call) != at::Reduction::None;
   return by_letters(
-      call, input_letters(call, letters, whole), {reduces ? "" : letters});
+      call, broadcast_inputs(call, letters, whole), {reduces ? "" : letters});
 }
 
 std::vector<Shape> forward_shape(const OpCall& call) {
@@ -43,7 +34,7 @@ std::vector<Shape> forward_shape(const OpCall& call) {
 std::vector<Strategy> backward(const OpCall& call) {
   const Shape whole = broadcast_shape(call);
   const std::string letters = first_letters(whole.size());
-  return by_letters(call, input_letters(call, letters, whole), {letters});
+  return by_letters(call, broadcast_inputs(call, letters, whole), {letters});
 }
 
 std::vector<Shape> backward_shape(const OpCall& call) {

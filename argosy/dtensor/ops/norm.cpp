@@ -100,16 +100,8 @@ std::vector<Shape> group_norm_backward_shapes(const OpCall& call) {
   return {call.shape(1), weight, weight};
 }
 
-// Callers see to it that the whole is contiguous; a part need not be.
-void make_contiguous(
-    LocalCall& call, std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) {
-    call.argument(name) = call.argument(name).toTensor().contiguous();
-  }
-}
-
 void run_layer_norm_backward(LocalCall& call) {
-  make_contiguous(call, {"grad_out", "input", "mean", "rstd"});
+  call.make_contiguous({"grad_out", "input", "mean", "rstd"});
   call.run();
 }
 
@@ -126,13 +118,13 @@ void localize_groups(LocalCall& call) {
 }
 
 void run_group_norm(LocalCall& call) {
-  make_contiguous(call, {"input"});
+  call.make_contiguous({"input"});
   localize_groups(call);
   call.run();
 }
 
 void run_group_norm_backward(LocalCall& call) {
-  make_contiguous(call, {"grad_out", "input", "mean", "rstd"});
+  call.make_contiguous({"grad_out", "input", "mean", "rstd"});
   localize_groups(call);
   call.run();
 }

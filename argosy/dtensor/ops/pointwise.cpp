@@ -283,7 +283,7 @@ void add_pointwise_rules(RuleTable& table) {
       {"new_empty", "new_full", "new_ones", "new_zeros"},
       {.strategies = unlike});
   // What a program reads of a tensor must be the same on all ranks.
-  table.add({"_local_scalar_dense", "equal"}, {});
+  table.add({"_local_scalar_dense"}, {});
 }
 
 } // namespace argosy::dtensor

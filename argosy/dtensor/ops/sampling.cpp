@@ -7,7 +7,6 @@
 #include <ATen/ops/topk.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/mesh_state.h"
 #include "argosy/dtensor/ops/draw.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
@@ -20,12 +19,10 @@ namespace {
 std::vector<Strategy> elements(const OpCall& call) {
   const Shape whole = broadcast_shape(call);
   const std::string letters = first_letters(whole.size());
-  std::vector<std::string> inputs;
-  for (std::size_t i = 0; i < call.num_inputs(); ++i) {
-    inputs.push_back(broadcast_letters(letters, call.shape(i), whole));
-  }
   return by_letters(
-      call, inputs, std::vector<std::string>(call.num_outputs(), letters));
+      call,
+      broadcast_inputs(call, letters, whole),
+      std::vector<std::string>(call.num_outputs(), letters));
 }
 
 std::vector<Shape> element_shapes(const OpCall& call) {

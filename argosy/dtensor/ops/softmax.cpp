@@ -103,6 +103,7 @@ void run_log_softmax(LocalCall& call) {
 void run_softmax_backward(LocalCall& call) {
   CutRows rows(call, "output");
   if (!rows.is_cut()) {
+    call.make_contiguous({"output"}); // which the op does not see to
     call.run();
     return;
   }
@@ -116,6 +117,7 @@ void run_softmax_backward(LocalCall& call) {
 void run_log_softmax_backward(LocalCall& call) {
   CutRows rows(call, "output");
   if (!rows.is_cut()) {
+    call.make_contiguous({"output"}); // which the op does not see to
     call.run();
     return;
   }
