@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -47,8 +48,8 @@ std::vector<Operand> operands_of(const Frame& frame) {
         .shape = input.tensor->sizes().vec(),
         .item_bytes = static_cast<std::int64_t>(input.tensor->itemsize()),
         .placements = frame.placements(input),
-        .pinned = input.parts == nullptr ? std::uint8_t{0}
-                                         : input.parts->pinned,
+        .pinned =
+            input.parts == nullptr ? std::uint8_t{0} : input.parts->pinned,
         .is_written = frame.info().args[input.arg].is_written};
     const auto& returns = frame.info().returns;
     for (std::size_t i = 0; i < returns.size(); ++i) {
@@ -72,14 +73,27 @@ AxisView whole_view(const std::vector<Operand>& operands) {
   return view;
 }
 
+// A rule knows better: meta kernels, which Python has others of, are not always
+// what the op does.
+void correct(Outputs& outputs, std::vector<Shape> shapes) {
+  outputs.resize(std::max(outputs.size(), shapes.size()));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (outputs[i].empty()) {
+      outputs[i].emplace_back();
+    }
+    if (outputs[i].size() == 1 && outputs[i][0].shape != shapes[i]) {
+      outputs[i][0] = {
+          .shape = std::move(shapes[i]), .dtype = outputs[i][0].dtype};
+    }
+  }
+}
+
 Outputs expected(
     const c10::OperatorHandle& op, const Frame& frame, const OpCall& call) {
   const Rule* rule = frame.info().rule;
   Outputs outputs = expected_outputs(op, frame.info(), frame.arguments());
-  if (outputs.empty() && rule != nullptr && rule->shapes != nullptr) {
-    for (Shape& shape : rule->shapes(call)) {
-      outputs.push_back({Expected{.shape = std::move(shape)}});
-    }
+  if (rule != nullptr && rule->shapes != nullptr) {
+    correct(outputs, rule->shapes(call));
   }
   return outputs;
 }
