@@ -75,8 +75,12 @@ AxisView whole_view(const std::vector<Operand>& operands) {
 Outputs expected(
     const c10::OperatorHandle& op, const Frame& frame, const OpCall& call) {
   const Rule* rule = frame.info().rule;
-  Outputs outputs = expected_outputs(op, frame.info(), frame.arguments());
+  Outputs outputs;
+  if (!frame.info().lacks_meta) {
+    outputs = expected_outputs(op, frame.info(), frame.arguments());
+  }
   if (outputs.empty() && rule != nullptr && rule->shapes != nullptr) {
+    frame.info().lacks_meta = true;
     for (Shape& shape : rule->shapes(call)) {
       outputs.push_back({Expected{.shape = std::move(shape)}});
     }
@@ -181,7 +185,8 @@ Decision make_decision(const c10::OperatorHandle& op, const Frame& frame) {
   }
   if (info.rule != nullptr) {
     decision.run = info.rule->run;
-    if (info.rule->localize != nullptr) {
+    // Of unknown results all is whole, and so are the arguments.
+    if (info.rule->localize != nullptr && !outputs.empty()) {
       add_local_arguments(decision, frame, call);
     }
   }

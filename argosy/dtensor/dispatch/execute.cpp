@@ -177,7 +177,15 @@ class Results {
     }
     const Expected& expected = output.tensors[element];
     check_local(info, expected, local);
-    return make_dtensor(std::move(parts), expected.shape);
+    const bool in_base = info.returns[index].is_view && !parts.is_copied_view &&
+        !expected.strides.empty();
+    at::Tensor whole = make_dtensor(std::move(parts), expected.shape);
+    if (in_base) {
+      // Autograd finds what is written to a view in its base by these.
+      whole.unsafeGetTensorImpl()->set_sizes_and_strides(
+          expected.shape, expected.strides, expected.offset);
+    }
+    return whole;
   }
 
   // What is made of a pinned tensor alone (transposed, cast) is pinned too,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,6 +43,10 @@ struct OpInfo {
   // A formula of backward. LibTorch gives those what forward has saved, and
   // some kernels take it for granted that it is contiguous (softmax's).
   bool is_backward = false;
+  bool makes_views = false;
+  // Found to have no meta kernel, for ops whose rule tells the shapes: looking
+  // for it again would cost an exception each time.
+  mutable std::atomic<bool> lacks_meta = false;
 };
 
 // The same object for the same op, for as long as the process lives.
