@@ -9,10 +9,10 @@ import torch
 from argosy_torch import dtensor as dt
 
 # At most so many samples of an op, spread over the first so many it has.
-MOST_SAMPLES = 8
+MOST_SAMPLES = 12
 LOOK_AT = 120
 # Of these, so many on more than one mesh axis.
-MOST_ON_TWO_AXES = 2
+MOST_ON_TWO_AXES = 4
 
 # Memory that nobody has written yet.
 WITHOUT_VALUES = {"empty_like", "new_empty", "new_empty_strided"}
