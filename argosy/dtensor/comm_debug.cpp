@@ -40,8 +40,8 @@ void CommDebug::on_call(const Call& call) {
 }
 
 std::size_t CommDebug::count(std::string_view collective) const {
-  return static_cast<std::size_t>(std::count_if(
-      entries_.begin(), entries_.end(), [&](const Entry& entry) {
+  return static_cast<std::size_t>(
+      std::count_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
         return entry.collective == collective;
       }));
 }
@@ -57,8 +57,8 @@ std::uint64_t CommDebug::bytes(std::string_view collective) const {
 std::string CommDebug::table() const {
   std::vector<std::pair<Entry, int>> kinds;
   for (const Entry& entry : entries_) {
-    const auto found = std::find_if(
-        kinds.begin(), kinds.end(), [&](const auto& each) {
+    const auto found =
+        std::find_if(kinds.begin(), kinds.end(), [&](const auto& each) {
           return each.first == entry;
         });
     if (found == kinds.end()) {

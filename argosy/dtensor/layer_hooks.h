@@ -29,7 +29,6 @@ struct LayerHooks {
 
 // Tensors with hooks have it. LibTorch keeps it free for extensions' tests;
 // nothing else is above autograd.
-inline constexpr auto kLayerKey =
-    c10::DispatchKey::TESTING_ONLY_GenericWrapper;
+inline constexpr auto kLayerKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
 } // namespace argosy::dtensor

@@ -30,8 +30,9 @@ class PostHook final : public torch::autograd::FunctionPostHook {
 
 GradHook::GradHook(const at::Tensor& leaf, std::function<void()> action)
     : node_(torch::autograd::impl::grad_accumulator(leaf)),
-      key_(node_->add_post_hook(
-          std::make_unique<PostHook>(std::move(action)))) {}
+      key_(
+          node_->add_post_hook(std::make_unique<PostHook>(std::move(action)))) {
+}
 
 GradHook::~GradHook() {
   if (node_ != nullptr) {

@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 struct NetImpl : torch::nn::Module {
   NetImpl() {
     register_module("linear", torch::nn::Linear(6, 4));
-    register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({4})));
+    register_module(
+        "norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({4})));
     register_module(
         "words",
         torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 4).padding_idx(2)));
@@ -99,12 +100,14 @@ TEST(DeferredRanks, TrainAfterwards) {
     Net net = deferred_net();
     const at::Tensor weight = net->named_parameters()["linear.weight"];
     EXPECT_THAT(
-        [&] { torch::matmul(torch::ones({2, 6}), weight.t()); },
+        [&] {
+          torch::matmul(torch::ones({2, 6}), weight.t());
+        },
         ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("shard it first")));
     shard_tensor_(weight, mesh, {Shard(0)});
     torch::matmul(torch::ones({2, 6}), weight.t()).sum().backward();
-    EXPECT_TRUE(torch::equal(
-        full_tensor(weight.grad()), torch::full({4, 6}, 2.0f)));
+    EXPECT_TRUE(
+        torch::equal(full_tensor(weight.grad()), torch::full({4, 6}, 2.0f)));
   });
 }
 

@@ -203,8 +203,8 @@ TEST(DTensorRanks, HasTheStridesOfTheWhole) {
     EXPECT_EQ((x.t() + 1).strides(), (plain.t() + 1).strides());
     EXPECT_EQ(x.t().contiguous().strides(), at::IntArrayRef({3, 1}));
     EXPECT_FALSE(x.t().is_contiguous());
-    const at::Tensor gaps = from_local(
-        exact_values({4, 6}).narrow(1, 1, 3), mesh, {Shard(0)});
+    const at::Tensor gaps =
+        from_local(exact_values({4, 6}).narrow(1, 1, 3), mesh, {Shard(0)});
     EXPECT_TRUE(gaps.is_contiguous());
     EXPECT_EQ(gaps.view({24}).sizes(), at::IntArrayRef({24}));
   });

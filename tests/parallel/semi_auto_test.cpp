@@ -10,6 +10,8 @@
 #include "argosy/optim/adam.h"
 #include "argosy/parallel/semi_auto/parallelize.h"
 #include "argosy/parallel/semi_auto/shard_dataloader.h"
+#include "argosy/parallel/semi_auto/shard_op.h"
+#include "argosy/parallel/semi_auto/split.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 
@@ -77,8 +79,7 @@ TEST(SemiAutoRanks, LoadersGiveDTensors) {
     auto loader = shard_dataloader(whole, mesh, "dp");
     const auto batch = loader.next();
     ASSERT_TRUE(batch);
-    EXPECT_EQ(
-        placements_of(batch->input), (Placements{Shard(0), Replicate()}));
+    EXPECT_EQ(placements_of(batch->input), (Placements{Shard(0), Replicate()}));
     EXPECT_TRUE(torch::equal(full_tensor(batch->input), input()));
     EXPECT_TRUE(loader.next());
     EXPECT_FALSE(loader.next());
@@ -198,8 +199,7 @@ TEST(SemiAutoRanks, EveryStageTrainsAsOneProcess) {
   const ProcessMesh square({2, 2}, {"dp", "mp"});
   for (const int level : {0, 1, 2, 3}) {
     const ParallelizeConfig::Dp dp{.sharding_level = level};
-    check_training<torch::optim::AdamW>(
-        line, {Shard(0)}, {.dp_config = dp});
+    check_training<torch::optim::AdamW>(line, {Shard(0)}, {.dp_config = dp});
     check_training<optim::AdamW>(
         square, {Shard(0), Replicate()}, {.mp_config = kMp, .dp_config = dp});
   }
@@ -317,8 +317,8 @@ TEST(ParallelizeRanks, SequenceParallelGathersAndScatters) {
     parallelize(
         *first,
         mesh,
-        {.mp_config = ParallelizeConfig::Mp{
-             {{"weight", SequenceParallelBegin()}}}});
+        {.mp_config =
+             ParallelizeConfig::Mp{{{"weight", SequenceParallelBegin()}}}});
     CommDebug debug;
     const at::Tensor cut = first(x);
     EXPECT_EQ(placements_of(cut), Placements{Shard(1)});
@@ -369,6 +369,64 @@ TEST(ParallelizeRanks, PlansPrepareInputsAndOutputs) {
   });
 }
 
+TEST(SplitRanks, LayersAreCutAndEqualTheWhole) {
+  for (const std::string operation : {"linear", "embedding"}) {
+    for (const int axis : {0, 1}) {
+      for (const bool gather : {true, false}) {
+        run_ranks(2, [&](World&) {
+          const ProcessMesh mesh({2}, {"mp"});
+          dtensor_manual_seed(3);
+          const SplitLayer layer = split(
+              {6, 4}, operation, mesh, {.axis = axis, .gather_out = gather});
+          const auto parameters = layer.module()->named_parameters();
+          const at::Tensor weight = full_tensor(parameters["weight"].detach());
+          EXPECT_EQ(to_local(parameters["weight"]).numel(), 12);
+          const bool is_linear = operation == "linear";
+          const at::Tensor x = is_linear
+              ? torch::arange(18).view({3, 6}).to(torch::kFloat)
+              : torch::tensor({5, 0, 3});
+          const at::Tensor y = layer(x);
+          EXPECT_EQ(placements_of(y)[0].is_replicated(), gather)
+              << operation << axis << placements_of(y);
+          const at::Tensor expected = is_linear
+              ? torch::linear(x, weight, full_tensor(parameters["bias"]))
+              : torch::embedding(weight, x);
+          EXPECT_TRUE(torch::allclose(full_tensor(y), expected, 1e-4, 1e-5));
+          EXPECT_THROW(split({6, 4}, "conv", mesh), InvalidArgument);
+        });
+      }
+    }
+  }
+}
+
+TEST(StrategyRanks, OpsAndLayersBySlices) {
+  run_ranks(4, [](World&) {
+    const ProcessMesh mesh({2, 2});
+    const at::Tensor a = input()[0]; // 3 x 8
+    const auto product = shard_op(
+        [](const auto& x) { return torch::matmul(x[0], x[1]); },
+        mesh,
+        {"mk", "kn"},
+        {{2, 1}, {1, 2}});
+    const at::Tensor y = product({a, a.t()});
+    EXPECT_EQ(placements_of(y), (Placements{Shard(0), Shard(1)}));
+    EXPECT_TRUE(torch::allclose(full_tensor(y), torch::matmul(a, a.t())));
+
+    Mlp model;
+    const at::Tensor expected = model(input());
+    shard_layer_by(*model->up, mesh, {{2, 1}, {2, 1}});
+    EXPECT_EQ(
+        placements_of(model->up->weight), (Placements{Replicate(), Shard(0)}));
+    EXPECT_EQ(
+        placements_of(model->up->bias), (Placements{Replicate(), Shard(0)}));
+    shard_layer(*model, mesh);
+    EXPECT_TRUE(
+        torch::allclose(full_tensor(model(input())), expected, 1e-5, 1e-6));
+    EXPECT_THROW(
+        shard_layer_by(*model->norm, mesh, {{1, 1}, {1}}), InvalidArgument);
+  });
+}
+
 TEST(ParallelizeRanks, ExplainWhatDoesNotFit) {
   run_ranks(1, [](World&) {
     Mlp model;
@@ -387,11 +445,8 @@ TEST(ParallelizeRanks, ExplainWhatDoesNotFit) {
         ::testing::ThrowsMessage<InvalidArgument>(
             HasSubstr("no regular expression")));
     EXPECT_THAT(
-        [&] {
-          parallelize(*model, ProcessMesh({1}), {.mp_config = kMp});
-        },
-        ::testing::ThrowsMessage<InvalidArgument>(
-            HasSubstr("has no axis mp")));
+        [&] { parallelize(*model, ProcessMesh({1}), {.mp_config = kMp}); },
+        ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("has no axis mp")));
   });
 }
 

@@ -111,9 +111,9 @@ Tape::Argument Tape::argument_of(const c10::IValue& value) const {
 void Tape::add_outputs(
     Step& step, const OpInfo& info, torch::jit::Stack& stack) {
   const std::size_t first = stack.size() - info.args.size();
-  const auto outputs =
-      info.writes ? std::vector<std::vector<Expected>>(info.returns.size())
-                  : expected_outputs(step.op, info, stack.data() + first);
+  const auto outputs = info.writes
+      ? std::vector<std::vector<Expected>>(info.returns.size())
+      : expected_outputs(step.op, info, stack.data() + first);
   torch::jit::Stack results;
   for (std::size_t i = 0; i < info.returns.size(); ++i) {
     const OpInfo::Return& each = info.returns[i];
@@ -183,8 +183,7 @@ std::vector<bool> Tape::needed_steps(int slot) const {
   return needed;
 }
 
-at::Tensor Tape::replay(
-    int slot, RandomState& random, const Make& make) const {
+at::Tensor Tape::replay(int slot, RandomState& random, const Make& make) const {
   const std::vector<bool> needed = needed_steps(slot);
   std::vector<at::Tensor> values(slots_.size());
   const auto value = [&](int at) -> at::Tensor& {

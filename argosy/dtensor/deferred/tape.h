@@ -62,8 +62,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   at::Tensor tensor(int slot);
   Argument argument_of(const c10::IValue& value) const;
-  void add_outputs(
-      Step& step, const OpInfo& info, torch::jit::Stack& stack);
+  void add_outputs(Step& step, const OpInfo& info, torch::jit::Stack& stack);
   int add_slot(const Shape& shape, at::ScalarType dtype, int base);
   std::vector<bool> needed_steps(int slot) const;
   bool touches(const Step& step, const std::vector<bool>& roots) const;
@@ -79,8 +78,8 @@ struct DeferredParts {
 };
 const DeferredParts* deferred_of(const at::Tensor& tensor);
 
-// Under DeferredInit: writes an op on deferred tensors down, in place of running
-// it. False when it is none.
+// Under DeferredInit: writes an op on deferred tensors down, in place of
+// running it. False when it is none.
 bool record_deferred(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
 } // namespace argosy::dtensor

@@ -80,7 +80,8 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
       info_.name,
       "] argument ",
       info_.args[index].name,
-      " was made under DeferredInit and has no memory yet; shard it first, with "
+      " was made under DeferredInit and has no memory yet; shard it first, "
+      "with "
       "shard_layer() or shard_tensor_()");
   if (info_.args[index].is_written) {
     check_written(input);

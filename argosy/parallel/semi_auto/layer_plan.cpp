@@ -21,11 +21,9 @@ std::size_t axis_of(const PlannedLayer& layer) {
 
 // Cuts a parameter over the axis, which no op then undoes.
 void cut(const PlannedLayer& layer, const at::Tensor& parameter, int dim) {
-  Placements placements =
-      is_dtensor(parameter) ? placements_of(parameter)
-                            : Placements(
-                                  static_cast<std::size_t>(layer.mesh.ndim()),
-                                  Replicate());
+  Placements placements = is_dtensor(parameter)
+      ? placements_of(parameter)
+      : Placements(static_cast<std::size_t>(layer.mesh.ndim()), Replicate());
   placements[axis_of(layer)] = Shard(dim);
   const auto before = dtensor::parts_of(parameter);
   const auto hooks = before != nullptr ? before->hooks : nullptr;
@@ -97,7 +95,10 @@ LayerHooks::Change change_to(const PlannedLayer& layer, Placement placement) {
 
 LayerHooks::Change change_by(const PlannedLayer& layer, const LayerFn& fn) {
   ARGOSY_CHECK(
-      fn != nullptr, "[parallelize] the plan of ", layer.name, " has no function");
+      fn != nullptr,
+      "[parallelize] the plan of ",
+      layer.name,
+      " has no function");
   return [mesh = layer.mesh, fn](const at::Tensor& tensor) {
     return fn(tensor, mesh);
   };
@@ -120,8 +121,7 @@ void add_hook(
       shard_tensor_(
           each.value(),
           layer.mesh,
-          Placements(
-              static_cast<std::size_t>(layer.mesh.ndim()), Replicate()));
+          Placements(static_cast<std::size_t>(layer.mesh.ndim()), Replicate()));
     }
     const auto& before =
         dtensor::require_parts(each.value(), "parallelize").hooks;

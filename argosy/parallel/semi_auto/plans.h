@@ -66,8 +66,8 @@ using LayerPlan = std::variant<
 struct LayerPlans : std::vector<LayerPlan> {
   using std::vector<LayerPlan>::vector;
   template <typename Plan>
-  requires std::constructible_from<LayerPlan, Plan>
-  LayerPlans(Plan plan) : std::vector<LayerPlan>{std::move(plan)} {} // NOLINT
+  requires std::constructible_from<LayerPlan, Plan> LayerPlans(Plan plan)
+      : std::vector<LayerPlan>{std::move(plan)} {} // NOLINT
 };
 
 // Where a pipeline is cut.

@@ -9,7 +9,9 @@ namespace argosy {
 namespace {
 
 void replicate_rest(
-    const at::Tensor& tensor, const ProcessMesh& mesh, const std::string& name) {
+    const at::Tensor& tensor,
+    const ProcessMesh& mesh,
+    const std::string& name) {
   if (!is_dtensor(tensor)) {
     shard_tensor_(
         tensor,

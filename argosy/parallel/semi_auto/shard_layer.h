@@ -78,8 +78,7 @@ ShardedLayer<Layer> shard_layer(
     LayerFn input_fn,
     LayerFn output_fn = nullptr) {
   shard_layer(*layer, mesh, shard_fn);
-  return {
-      std::move(layer), mesh, std::move(input_fn), std::move(output_fn)};
+  return {std::move(layer), mesh, std::move(input_fn), std::move(output_fn)};
 }
 
 } // namespace argosy

@@ -47,13 +47,12 @@ struct Slot {
   bool is_plain = false;
 
   ProcessMesh mesh() const { return process_mesh_of(parameter); }
-  bool is_in_place() const {
-    return placements == placements_of(parameter);
-  }
+  bool is_in_place() const { return placements == placements_of(parameter); }
 
   void make_part() {
-    const at::Tensor moved =
-        is_in_place() ? parameter : reshard(parameter.detach(), mesh(), placements);
+    const at::Tensor moved = is_in_place()
+        ? parameter
+        : reshard(parameter.detach(), mesh(), placements);
     part = is_plain ? to_local(moved.detach()) : moved;
   }
 
