@@ -76,6 +76,36 @@ Shape OpCall::whole_shape(std::string_view argument) const {
   return arguments_[require_index(info_, argument)].toTensor().sizes().vec();
 }
 
+std::vector<int> OpCall::inputs(std::string_view argument) const {
+  const c10::IValue* value = find(argument);
+  std::vector<int> places;
+  if (value == nullptr || !value->isList()) {
+    return places;
+  }
+  int next = input(argument);
+  for (const c10::IValue& each : value->toListRef()) {
+    const bool given = each.isTensor() && each.toTensor().defined();
+    places.push_back(given ? next++ : -1);
+  }
+  return places;
+}
+
+const at::Tensor& OpCall::tensor(std::string_view argument) const {
+  return arguments_[require_index(info_, argument)].toTensor();
+}
+
+std::vector<at::Tensor> OpCall::tensors(std::string_view argument) const {
+  std::vector<at::Tensor> given;
+  if (const c10::IValue* list = find(argument)) {
+    for (const c10::IValue& each : list->toListRef()) {
+      if (each.isTensor() && each.toTensor().defined()) {
+        given.push_back(each.toTensor());
+      }
+    }
+  }
+  return given;
+}
+
 bool OpCall::is_even(std::size_t input, std::size_t dim) const {
   return !is_cut_unevenly(input, dim) &&
       view_.shapes[input][dim] % view_.size == 0;
@@ -144,6 +174,11 @@ c10::IValue& LocalCall::argument(std::size_t index) {
 
 c10::IValue& LocalCall::argument(std::string_view name) {
   return argument(require_index(info_, name));
+}
+
+const c10::IValue* LocalCall::find(std::string_view name) {
+  const int index = argument_index(info_, name);
+  return index < 0 ? nullptr : &argument(static_cast<std::size_t>(index));
 }
 
 const c10::IValue& LocalCall::original(std::string_view name) const {

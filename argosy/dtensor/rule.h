@@ -50,8 +50,15 @@ class OpCall {
   Placement current(std::size_t input) const { return view_.current[input]; }
   // The first input of the argument of that name, or -1.
   int input(std::string_view argument) const;
+  // Those of a list, one by one; -1 for None.
+  std::vector<int> inputs(std::string_view argument) const;
+  // The whole tensors themselves, for types and, in views, strides. Of a list
+  // those that are given.
+  const at::Tensor& tensor(std::string_view argument) const;
+  std::vector<at::Tensor> tensors(std::string_view argument) const;
 
   std::size_t num_outputs() const;
+  bool knows_outputs() const { return !view_.outs.empty(); }
   // Empty when the shape of the output is not known.
   const Shape& out_shape(std::size_t output) const;
 
@@ -95,6 +102,8 @@ class LocalCall {
   // The arguments, with local tensors; run() replaces them by the results.
   c10::IValue& argument(std::size_t index);
   c10::IValue& argument(std::string_view name);
+  // Null when the overload does not have it.
+  const c10::IValue* find(std::string_view name);
   // The same before they became local.
   const c10::IValue& original(std::string_view name) const;
   // Of an argument that is a tensor: where it is while the op runs.

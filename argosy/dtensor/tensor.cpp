@@ -13,30 +13,16 @@ void delete_parts(void* parts) {
   delete static_cast<Parts*>(parts);
 }
 
-// Strides that tell what is true of the part, which is not contiguous: dims in
-// the same order, and gaps where that alone would look contiguous. Only then
-// does contiguous() copy it, on which kernels rely.
-Shape strides_like(const Shape& global, const Shape& local) {
-  Shape strides = dense_strides(global, local);
-  if (strides == dense_strides(global, Shape(global.size(), 1))) {
-    for (std::int64_t& stride : strides) {
-      stride *= 2;
-    }
-  }
-  return strides;
-}
-
 } // namespace
 
-at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
+at::Tensor make_dtensor(
+    Parts parts,
+    at::IntArrayRef global,
+    at::IntArrayRef strides,
+    std::int64_t offset) {
   register_dispatch();
-  const at::Tensor& local = parts.local;
-  const auto dtype = local.dtype();
-  const auto device = local.device();
-  const bool plain_order =
-      local.is_contiguous() || local.dim() != static_cast<int>(global.size());
-  const Shape strides =
-      plain_order ? Shape() : strides_like(global.vec(), local.strides().vec());
+  const auto dtype = parts.local.dtype();
+  const auto device = parts.local.device();
   c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
   if (parts.hooks != nullptr) {
     keys = keys.add(kLayerKey);
@@ -50,10 +36,10 @@ at::Tensor make_dtensor(Parts parts, at::IntArrayRef global) {
       false);
   auto impl = c10::make_intrusive<c10::TensorImpl>(
       c10::Storage(std::move(storage)), keys, dtype);
-  if (plain_order) {
-    impl->set_sizes_contiguous(global);
+  if (strides.size() == global.size()) {
+    impl->set_sizes_and_strides(global, strides, offset);
   } else {
-    impl->set_sizes_and_strides(global, strides);
+    impl->set_sizes_contiguous(global);
   }
   return at::Tensor(std::move(impl));
 }
@@ -82,7 +68,13 @@ void set_hooks(
     const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks) {
   Parts parts = require_parts(dtensor, "set_hooks");
   parts.hooks = std::move(hooks);
-  become(dtensor, make_dtensor(std::move(parts), dtensor.sizes()));
+  become(
+      dtensor,
+      make_dtensor(
+          std::move(parts),
+          dtensor.sizes(),
+          dtensor.strides(),
+          dtensor.storage_offset()));
 }
 
 Parts* parts_of(const at::Tensor& tensor) {

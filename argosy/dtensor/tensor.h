@@ -33,7 +33,15 @@ struct Parts {
 };
 
 // Makes a DTensor of this rank's part. Trusts that `local` has the right shape.
-at::Tensor make_dtensor(Parts parts, at::IntArrayRef global);
+//
+// Strides must be the same on all ranks, since LibTorch does one thing or
+// another by them; so they are never taken from the part, whose own may differ
+// where it has one element. None: contiguous, whatever the part is.
+at::Tensor make_dtensor(
+    Parts parts,
+    at::IntArrayRef global,
+    at::IntArrayRef strides = {},
+    std::int64_t offset = 0);
 
 // Throws InvalidArgument, tagged with `op`, for what cannot be a part: sparse
 // tensors and the like.

@@ -154,5 +154,21 @@ TEST(AttentionRanks, Modules) {
   check_module(mesh, {Replicate()}, tensor_parallel, make_encoder);
 }
 
+// What the modules ask of their arguments: true only if it is on all ranks.
+TEST(AttentionRanks, EqualAsksAllRanks) {
+  run_ranks(2, [](World&) {
+    const ProcessMesh mesh({2});
+    const at::Tensor a = exact_values({4, 3});
+    at::Tensor b = a.clone();
+    b[3][0] += 1;
+    const at::Tensor x = shard_tensor(a, mesh, {Shard(0)});
+    EXPECT_TRUE(torch::equal(x, x));
+    EXPECT_FALSE(torch::equal(x, shard_tensor(b, mesh, {Shard(0)})));
+    EXPECT_FALSE(torch::equal(x, shard_tensor(b, mesh, {Shard(1)})));
+    EXPECT_FALSE(torch::equal(x, x.t()));
+    EXPECT_EQ(get_group(0)->traffic().of(comm::OpKind::AllGather).calls, 0u);
+  });
+}
+
 } // namespace
 } // namespace argosy

@@ -192,17 +192,37 @@ TEST(DTensorRanks, TakesThePlaceOfAPlainTensor) {
   });
 }
 
-// A part with gaps makes contiguous() copy it, as kernels expect.
-TEST(DTensorRanks, IsContiguousWhereItsPartIs) {
+// Strides are those of the whole, the same on all ranks, even where a rank's
+// part is too small to tell.
+TEST(DTensorRanks, HasTheStridesOfTheWhole) {
   run_ranks(2, [](World&) {
     const ProcessMesh mesh({2});
-    const at::Tensor part = exact_values({4, 6}).narrow(1, 1, 3);
-    const at::Tensor x = from_local(part, mesh, {Shard(0)});
-    EXPECT_FALSE(x.is_contiguous());
-    EXPECT_TRUE(to_local(x.contiguous()).is_contiguous());
-    EXPECT_TRUE(torch::equal(to_local(x.contiguous()), part));
-    EXPECT_EQ(x.view({24}).sizes(), at::IntArrayRef({24}));
-    EXPECT_TRUE(x.contiguous().is_contiguous());
+    const at::Tensor plain = exact_values({3, 16}); // parts of 2 rows and of 1
+    const at::Tensor x = shard_tensor(plain, mesh, {Shard(0)});
+    EXPECT_EQ(x.t().strides(), plain.t().strides());
+    EXPECT_EQ((x.t() + 1).strides(), (plain.t() + 1).strides());
+    EXPECT_EQ(x.t().contiguous().strides(), at::IntArrayRef({3, 1}));
+    EXPECT_FALSE(x.t().is_contiguous());
+    const at::Tensor gaps = from_local(
+        exact_values({4, 6}).narrow(1, 1, 3), mesh, {Shard(0)});
+    EXPECT_TRUE(gaps.is_contiguous());
+    EXPECT_EQ(gaps.view({24}).sizes(), at::IntArrayRef({24}));
+  });
+}
+
+// LibTorch's formula for the gradient of a product goes by strides.
+TEST(DTensorRanks, GivesTheSameOpsOnRanksOfOneRow) {
+  run_ranks(2, [](World&) {
+    const ProcessMesh mesh({2});
+    const at::Tensor w = exact_values({3, 16}).requires_grad_();
+    const at::Tensor x = exact_values({4, 16}, 1);
+    const at::Tensor grad = exact_values({4, 3}, 2);
+    torch::mm(x, w.t()).backward(grad);
+    const at::Tensor cut =
+        shard_tensor(w.detach(), mesh, {Shard(0)}).requires_grad_();
+    torch::mm(shard_tensor(x, mesh, {Shard(0)}), cut.t())
+        .backward(shard_tensor(grad, mesh, {Shard(1)}));
+    EXPECT_TRUE(torch::equal(full_tensor(cut.grad()), w.grad()));
   });
 }
 

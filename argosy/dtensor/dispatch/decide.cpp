@@ -195,7 +195,8 @@ Decision make_decision(const c10::OperatorHandle& op, const Frame& frame) {
   }
   if (info.rule != nullptr) {
     decision.run = info.rule->run;
-    if (info.rule->localize != nullptr) {
+    // Of unknown results all is whole, and so are the arguments.
+    if (info.rule->localize != nullptr && !outputs.empty()) {
       add_local_arguments(decision, frame, call);
     }
   }

@@ -39,6 +39,9 @@ struct Expected {
   Shape shape;
   Shape local = {}; // of this rank's part
   at::ScalarType dtype = at::ScalarType::Undefined;
+  // Where a view has its elements in its base; empty when not known.
+  Shape strides = {};
+  std::int64_t offset = 0;
 };
 
 // How one op runs on the parts of the ranks.

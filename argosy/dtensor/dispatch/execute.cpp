@@ -31,9 +31,6 @@ at::Tensor move(
         input.tensor->sizes(),
         frame.placements(input),
         to);
-    if (frame.info().is_backward) {
-      moved = moved.contiguous();
-    }
     if (memo) {
       memo->insert(*input.tensor, to, moved);
     }
@@ -45,13 +42,14 @@ at::Tensor local_input(
     const Frame& frame, std::size_t index, const Decision& decision) {
   const Frame::Input& input = frame.inputs()[index];
   const at::Tensor& own = input.parts ? input.parts->local : *input.tensor;
-  if (!decision.inputs[index].moves) {
-    return own;
+  const bool moves = decision.inputs[index].moves;
+  const at::Tensor there =
+      moves ? move(frame, input, decision.inputs[index].placements) : own;
+  if (frame.info().args[input.arg].is_written) {
+    // What is written goes back later; until then the original stays.
+    return moves && there.is_alias_of(own) ? there.clone() : there;
   }
-  at::Tensor moved = move(frame, input, decision.inputs[index].placements);
-  // What is written goes back later; until then the original stays.
-  const bool written = frame.info().args[input.arg].is_written;
-  return written && moved.is_alias_of(own) ? moved.clone() : moved;
+  return frame.info().is_backward ? there.contiguous() : there;
 }
 
 at::Tensor empty_like_out(const c10::IValue& out) {
@@ -173,11 +171,19 @@ class Results {
         .pinned = pinned_axes(output.placements)};
     // LibTorch's meta kernels are not always right about shapes.
     if (info.rule == nullptr || element >= output.tensors.size()) {
-      return make_dtensor(std::move(parts), local.sizes());
+      return make_dtensor(std::move(parts), local.sizes(), dense_ones(local));
     }
     const Expected& expected = output.tensors[element];
     check_local(info, expected, local);
-    return make_dtensor(std::move(parts), expected.shape);
+    // Autograd finds what is written to a view in its base by these.
+    return make_dtensor(
+        std::move(parts), expected.shape, expected.strides, expected.offset);
+  }
+
+  // The strides of what all ranks have alike.
+  static at::IntArrayRef dense_ones(const at::Tensor& tensor) {
+    return tensor.is_non_overlapping_and_dense() ? tensor.strides()
+                                                 : at::IntArrayRef();
   }
 
   // What is made of a pinned tensor alone (transposed, cast) is pinned too,

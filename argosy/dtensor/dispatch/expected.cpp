@@ -1,8 +1,11 @@
 #include "argosy/dtensor/dispatch/expected.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 
@@ -19,10 +22,17 @@ at::Tensor on_meta(const at::Tensor& tensor) {
   if (!tensor.defined()) {
     return tensor;
   }
-  return at::empty_strided(
-      tensor.sizes(),
-      tensor.strides(),
-      at::TensorOptions(tensor.scalar_type()).device(at::kMeta));
+  const auto options =
+      at::TensorOptions(tensor.scalar_type()).device(at::kMeta);
+  if (tensor.storage_offset() == 0) {
+    return at::empty_strided(tensor.sizes(), tensor.strides(), options);
+  }
+  std::int64_t end = tensor.storage_offset() + 1;
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    end += std::max<std::int64_t>(tensor.size(dim) - 1, 0) * tensor.stride(dim);
+  }
+  return at::empty({end}, options)
+      .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
 c10::IValue on_meta(const c10::IValue& value, ArgKind kind) {
@@ -55,7 +65,10 @@ void add(std::vector<Expected>& expected, const c10::IValue& value) {
   const at::Tensor& tensor = value.toTensor();
   if (tensor.defined()) {
     expected.push_back(
-        {.shape = tensor.sizes().vec(), .dtype = tensor.scalar_type()});
+        {.shape = tensor.sizes().vec(),
+         .dtype = tensor.scalar_type(),
+         .strides = tensor.strides().vec(),
+         .offset = tensor.storage_offset()});
   } else {
     expected.emplace_back();
   }

@@ -106,6 +106,13 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
   for (const std::int64_t size : tensor.sizes()) {
     key_.add(word(size));
   }
+  // The strides of results follow from these.
+  if (info_.makes_views || !tensor.is_contiguous()) {
+    key_.add(word(tensor.storage_offset()));
+    for (const std::int64_t stride : tensor.strides()) {
+      key_.add(word(stride));
+    }
+  }
   if (!info_.args[index].is_out) {
     inputs_.push_back(input);
   }

@@ -57,9 +57,11 @@ int written_by(const c10::FunctionSchema& schema, const c10::Argument& result) {
   return -1;
 }
 
-OpInfo read_schema(const c10::OperatorHandle& op) {
+std::unique_ptr<const OpInfo> read_schema(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
-  OpInfo info{.name = c10::toString(op.operator_name())};
+  auto read = std::make_unique<OpInfo>();
+  OpInfo& info = *read;
+  info.name = c10::toString(op.operator_name());
   for (const c10::Argument& arg : schema.arguments()) {
     const bool written =
         arg.alias_info() != nullptr && arg.alias_info()->isWrite();
@@ -73,12 +75,13 @@ OpInfo read_schema(const c10::OperatorHandle& op) {
         {kind_of(result.type()),
          alias != nullptr && alias->isWrite() ? written_by(schema, result) : -1,
          alias != nullptr && !alias->isWrite()});
+    info.makes_views |= info.returns.back().is_view;
   }
   info.rule = find_rule(info.name);
   info.is_backward = info.name.find("backward") != std::string::npos;
   info.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   info.changes_shape = op.hasTag(at::Tag::inplace_view);
-  return info;
+  return read;
 }
 
 const OpInfo& shared_info(const c10::OperatorHandle& op) {
@@ -87,7 +90,7 @@ const OpInfo& shared_info(const c10::OperatorHandle& op) {
   const std::lock_guard lock(mutex);
   auto& info = infos[&op.schema()];
   if (!info) {
-    info = std::make_unique<const OpInfo>(read_schema(op));
+    info = read_schema(op);
   }
   return *info;
 }

@@ -42,6 +42,7 @@ struct OpInfo {
   // A formula of backward. LibTorch gives those what forward has saved, and
   // some kernels take it for granted that it is contiguous (softmax's).
   bool is_backward = false;
+  bool makes_views = false;
 };
 
 // The same object for the same op, for as long as the process lives.

@@ -24,21 +24,30 @@ namespace {
 
 RuleTable make_table() {
   RuleTable table;
+  add_arrange_rules(table);
   add_batch_norm_rules(table);
+  add_composite_rules(table);
+  add_convolution_rules(table);
   add_embedding_rules(table);
   add_equal_rules(table);
   add_fft_rules(table);
+  add_index_rules(table);
   add_linalg_rules(table);
   add_loss_rules(table);
   add_matmul_rules(table);
   add_nll_loss_rules(table);
   add_norm_rules(table);
+  add_order_rules(table);
   add_pointwise_rules(table);
+  add_pooling_rules(table);
   add_random_rules(table);
   add_reduction_rules(table);
   add_sampling_rules(table);
+  add_scatter_rules(table);
+  add_slice_rules(table);
   add_softmax_rules(table);
   add_special_rules(table);
+  add_statistics_rules(table);
   add_view_rules(table);
   return table;
 }

@@ -28,21 +28,30 @@ class RuleTable {
 
 const RuleTable& rule_table();
 
+void add_arrange_rules(RuleTable& table);
 void add_batch_norm_rules(RuleTable& table);
+void add_composite_rules(RuleTable& table);
+void add_convolution_rules(RuleTable& table);
 void add_embedding_rules(RuleTable& table);
 void add_equal_rules(RuleTable& table);
 void add_fft_rules(RuleTable& table);
+void add_index_rules(RuleTable& table);
 void add_linalg_rules(RuleTable& table);
 void add_loss_rules(RuleTable& table);
 void add_matmul_rules(RuleTable& table);
 void add_nll_loss_rules(RuleTable& table);
 void add_norm_rules(RuleTable& table);
+void add_order_rules(RuleTable& table);
 void add_pointwise_rules(RuleTable& table);
+void add_pooling_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
 void add_sampling_rules(RuleTable& table);
+void add_scatter_rules(RuleTable& table);
+void add_slice_rules(RuleTable& table);
 void add_softmax_rules(RuleTable& table);
 void add_special_rules(RuleTable& table); // after pointwise ones
+void add_statistics_rules(RuleTable& table);
 void add_view_rules(RuleTable& table);
 
 } // namespace argosy::dtensor

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include "argosy/dtensor/dispatch/decision_cache.h"
+#include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
 
@@ -30,25 +31,11 @@ std::vector<Shape> shapes(const OpCall& call) {
   return std::vector<Shape>(call.num_outputs(), broadcast_shape(call));
 }
 
-// SUM and AVG go through what is linear.
-bool is_linear(Placement placement) {
-  return placement.is_partial() &&
-      (placement.op() == comm::ReduceOp::SUM ||
-       placement.op() == comm::ReduceOp::AVG);
-}
-
-Strategy all_partial(const OpCall& call, Placement partial) {
-  Strategy strategy = call.strategy();
-  strategy.inputs.assign(call.num_inputs(), partial);
-  strategy.outputs.assign(call.num_outputs(), partial);
-  return strategy;
-}
-
 // f(a + b) = f(a) + f(b), of one tensor.
 std::vector<Strategy> linear(const OpCall& call) {
   std::vector<Strategy> strategies = shards(call);
   if (call.num_inputs() == 1 && is_linear(call.current(0))) {
-    strategies.push_back(all_partial(call, call.current(0)));
+    strategies.push_back(everywhere(call, call.current(0)));
   }
   return strategies;
 }
@@ -70,7 +57,7 @@ std::vector<Strategy> additive(const OpCall& call) {
     const bool is_small = numel(call.shape(other)) < numel(call.shape(i));
     if (is_linear(call.current(i)) &&
         (call.current(other) == call.current(i) || is_small)) {
-      strategies.push_back(all_partial(call, call.current(i)));
+      strategies.push_back(everywhere(call, call.current(i)));
     }
   }
   return strategies;
@@ -99,7 +86,7 @@ std::vector<Strategy> product(const OpCall& call) {
 std::vector<Strategy> copy(const OpCall& call) {
   std::vector<Strategy> strategies = shards(call);
   if (call.current(0).is_partial()) {
-    strategies.push_back(all_partial(call, call.current(0)));
+    strategies.push_back(everywhere(call, call.current(0)));
   }
   return strategies;
 }
@@ -110,9 +97,16 @@ std::vector<Strategy> like(const OpCall& call) {
   return {call.strategy(now, now.is_partial() ? Replicate() : now)};
 }
 
-// The same, of a shape of its own.
+// The same, of a shape of its own: cut where the input is, if that dim is as
+// long. So the zeros that a gradient is scattered to are cut as the gradient.
 std::vector<Strategy> unlike(const OpCall& call) {
-  return {call.strategy(call.current(0), Replicate())};
+  const Placement now = call.current(0);
+  const Shape& in = call.shape(0);
+  const Shape& out = call.out_shape(0);
+  const auto dim = static_cast<std::size_t>(now.dim());
+  const bool goes_on =
+      now.is_shard() && in.size() == out.size() && in[dim] == out[dim];
+  return {call.strategy(now, goes_on ? now : Placement(Replicate()))};
 }
 
 // Memory without values may as well be Partial: what is copied there next is.
@@ -281,7 +275,7 @@ void add_pointwise_rules(RuleTable& table) {
       {.strategies = empty_strided, .run = run_empty_strided});
   table.add(
       {"new_empty", "new_full", "new_ones", "new_zeros"},
-      {.strategies = unlike});
+      {.strategies = unlike, .localize = local_size});
   // What a program reads of a tensor must be the same on all ranks.
   table.add({"_local_scalar_dense"}, {});
 }

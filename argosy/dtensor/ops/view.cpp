@@ -5,9 +5,12 @@
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "argosy/dtensor/dispatch/decision_cache.h"
+#include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
+#include "argosy/dtensor/ops/strided_view.h"
 #include "argosy/dtensor/ops/view_groups.h"
 
 namespace argosy::dtensor {
@@ -25,15 +28,8 @@ std::vector<Strategy> by_dims(
           call.strategy(Shard(static_cast<int>(dim)), Shard(out_dims[dim])));
     }
   }
-  if (call.current(0).is_partial()) {
-    strategies.push_back(call.strategy(call.current(0), call.current(0)));
-  }
+  pass_first(strategies, call);
   return strategies;
-}
-
-std::size_t wrapped(std::int64_t dim, std::size_t ndim) {
-  const auto n = static_cast<std::int64_t>(ndim);
-  return static_cast<std::size_t>(dim < 0 ? dim + n : dim);
 }
 
 std::vector<int> same_dims(std::size_t ndim) {
@@ -130,12 +126,6 @@ std::vector<Strategy> view(const OpCall& call) {
   return by_dims(call, dims);
 }
 
-using Arguments = std::vector<std::pair<std::string_view, c10::IValue>>;
-
-Arguments local_size(const OpCall&, const std::vector<Shape>& local_outs) {
-  return {{"size", c10::IValue(local_outs[0])}};
-}
-
 // Gives the part the shape that it must have. Where it is not laid out as the
 // whole is, its elements are copied.
 void run_view(LocalCall& call) {
@@ -148,15 +138,69 @@ void run_view(LocalCall& call) {
   call.finish(self.reshape(expected[0].local));
 }
 
-// Strides are those of the whole, which the part of a rank may not have.
+std::optional<StridedView> strided_view_of(
+    const at::Tensor& self,
+    const Shape& sizes,
+    const Shape& strides,
+    std::optional<std::int64_t> offset) {
+  const std::int64_t first = self.storage_offset();
+  return strided_view(
+      {self.sizes().vec(), self.strides().vec()},
+      {sizes, strides},
+      offset.value_or(first) - first);
+}
+
+// What is a slice of the base leaves shards of the dims that it has whole.
+std::vector<Strategy> as_strided(const OpCall& call) {
+  const at::Tensor& self = call.tensor("self");
+  std::optional<std::int64_t> offset;
+  if (call.has("storage_offset")) {
+    offset = call.integer("storage_offset", 0);
+  }
+  const Shape sizes = call.integers("size");
+  const auto view =
+      strided_view_of(self, sizes, call.integers("stride"), offset);
+  if (!view) {
+    return {};
+  }
+  std::vector<int> dims(call.shape(0).size(), -1);
+  for (std::size_t j = 0; j < sizes.size(); ++j) {
+    if (view->dims[j] >= 0 && sizes[j] == self.size(view->dims[j])) {
+      dims[static_cast<std::size_t>(view->dims[j])] = static_cast<int>(j);
+    }
+  }
+  return by_dims(call, dims);
+}
+
+// Strides are those of the whole: a part has the same slices by its own.
 void run_as_strided(LocalCall& call) {
   const at::Tensor& whole = call.original("self").toTensor();
   const at::Tensor self = call.argument("self").toTensor();
-  const at::Tensor laid_out =
-      at::empty_strided(whole.sizes(), whole.strides(), self.options());
-  laid_out.copy_(self);
-  call.argument("self") = laid_out;
-  call.run();
+  const c10::IValue& offset = call.argument("storage_offset");
+  const auto view = strided_view_of(
+      whole,
+      call.argument("size").toIntVector(),
+      call.argument("stride").toIntVector(),
+      offset.isInt() ? std::make_optional(offset.toInt()) : std::nullopt);
+  const auto& expected = call.decision().outputs[0].tensors;
+  if (!view || expected.empty()) {
+    const at::Tensor laid_out =
+        at::empty_strided(whole.sizes(), whole.strides(), self.options());
+    laid_out.copy_(self);
+    call.argument("self") = laid_out;
+    call.run();
+    return;
+  }
+  std::int64_t first = self.storage_offset();
+  for (std::size_t d = 0; d < view->starts.size(); ++d) {
+    first += view->starts[d] * self.stride(static_cast<std::int64_t>(d));
+  }
+  Shape strides;
+  for (std::size_t j = 0; j < view->dims.size(); ++j) {
+    strides.push_back(
+        view->dims[j] < 0 ? 0 : view->steps[j] * self.stride(view->dims[j]));
+  }
+  call.finish(self.as_strided(expected[0].local, strides, first));
 }
 
 } // namespace
@@ -172,7 +216,7 @@ void add_view_rules(RuleTable& table) {
   table.add(
       {"view", "_unsafe_view", "_reshape_alias"},
       {.strategies = view, .run = run_view});
-  table.add({"as_strided"}, {.run = run_as_strided});
+  table.add({"as_strided"}, {.strategies = as_strided, .run = run_as_strided});
 }
 
 } // namespace argosy::dtensor

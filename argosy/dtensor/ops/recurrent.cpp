@@ -1,0 +1,117 @@
+// Recurrent layers. LibTorch writes the gates into what it makes of the state:
+// were that on all ranks, as zeros are, a batch that is cut would be gathered
+// there. So the state is cut as the batch is.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/gru_native.h>
+#include <ATen/ops/lstm_native.h>
+#include <ATen/ops/rnn_relu_native.h>
+#include <ATen/ops/rnn_tanh_native.h>
+#include <torch/library.h>
+
+#include <tuple>
+
+#include "argosy/dtensor/dtensor.h"
+
+namespace argosy::dtensor {
+
+namespace {
+
+// A state has layers, batch and hidden units.
+at::Tensor cut_state(
+    const at::Tensor& state, const at::Tensor& input, bool batch_first) {
+  const bool is_plain = !is_dtensor(state);
+  if (!is_dtensor(input) || input.dim() != 3 || state.dim() != 3 ||
+      (is_plain && state.requires_grad())) {
+    return state;
+  }
+  const Placements now = placements_of(input);
+  Placements placed =
+      is_plain ? Placements(now.size(), Replicate()) : placements_of(state);
+  for (std::size_t axis = 0; axis < now.size(); ++axis) {
+    if (now[axis].is_shard(batch_first ? 0 : 1) &&
+        placed[axis].is_replicated()) {
+      placed[axis] = Shard(1);
+    }
+  }
+  return shard_tensor(state, process_mesh_of(input), placed);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(
+    const at::Tensor& input,
+    at::TensorList state,
+    at::TensorList weights,
+    bool has_biases,
+    std::int64_t num_layers,
+    double dropout,
+    bool train,
+    bool bidirectional,
+    bool batch_first) {
+  std::vector<at::Tensor> cut;
+  for (const at::Tensor& each : state) {
+    cut.push_back(cut_state(each, input, batch_first));
+  }
+  return at::native::lstm(
+      input,
+      cut,
+      weights,
+      has_biases,
+      num_layers,
+      dropout,
+      train,
+      bidirectional,
+      batch_first);
+}
+
+using OneState = std::tuple<at::Tensor, at::Tensor>(
+    const at::Tensor&,
+    const at::Tensor&,
+    at::TensorList,
+    bool,
+    std::int64_t,
+    double,
+    bool,
+    bool,
+    bool);
+
+template <OneState* layer>
+std::tuple<at::Tensor, at::Tensor> with_cut_state(
+    const at::Tensor& input,
+    const at::Tensor& state,
+    at::TensorList weights,
+    bool has_biases,
+    std::int64_t num_layers,
+    double dropout,
+    bool train,
+    bool bidirectional,
+    bool batch_first) {
+  return layer(
+      input,
+      cut_state(state, input, batch_first),
+      weights,
+      has_biases,
+      num_layers,
+      dropout,
+      train,
+      bidirectional,
+      batch_first);
+}
+
+void register_layers(torch::Library& library) {
+  library.impl("lstm.input", &lstm);
+  library.impl("gru.input", &with_cut_state<&at::native::gru>);
+  library.impl("rnn_relu.input", &with_cut_state<&at::native::rnn_relu>);
+  library.impl("rnn_tanh.input", &with_cut_state<&at::native::rnn_tanh>);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  register_layers(library);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
+  register_layers(library);
+}
+
+} // namespace argosy::dtensor
