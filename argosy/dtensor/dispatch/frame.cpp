@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <bit>
 #include <functional>
 
 #include "argosy/common/error.h"
@@ -80,7 +81,8 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
       info_.name,
       "] argument ",
       info_.args[index].name,
-      " was made under DeferredInit and has no memory yet; shard it first, with "
+      " was made under DeferredInit and has no memory yet; shard it first, "
+      "with "
       "shard_layer() or shard_tensor_()");
   if (info_.args[index].is_written) {
     check_written(input);
@@ -157,6 +159,8 @@ void Frame::meet(Parts* parts) {
 void Frame::add_key(const c10::IValue& value) {
   if (value.isInt()) {
     key_.add(word(value.toInt()));
+  } else if (value.isDouble()) {
+    key_.add(std::bit_cast<std::uint64_t>(value.toDouble()));
   } else if (value.isBool()) {
     key_.add(value.toBool() ? 1 : 0);
   } else if (value.isList()) {
