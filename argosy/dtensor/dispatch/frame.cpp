@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <bit>
 #include <functional>
 
 #include "argosy/common/error.h"
@@ -158,6 +159,8 @@ void Frame::meet(Parts* parts) {
 void Frame::add_key(const c10::IValue& value) {
   if (value.isInt()) {
     key_.add(word(value.toInt()));
+  } else if (value.isDouble()) {
+    key_.add(std::bit_cast<std::uint64_t>(value.toDouble()));
   } else if (value.isBool()) {
     key_.add(value.toBool() ? 1 : 0);
   } else if (value.isList()) {

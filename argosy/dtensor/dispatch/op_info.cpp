@@ -31,6 +31,9 @@ ArgKind kind_of(const c10::TypePtr& declared) {
     return ArgKind::Tensor;
   }
   if (const auto list = type->cast<c10::ListType>()) {
+    if (list->getElementType()->kind() == c10::TypeKind::FloatType) {
+      return ArgKind::Key; // scales, on which shapes depend
+    }
     return is_tensor(list->getElementType()) ? ArgKind::Tensors
                                              : kind_of(list->getElementType());
   }

@@ -99,6 +99,9 @@ LocalIndex local_index(
     std::size_t dim,
     const at::Tensor& index,
     at::IntArrayRef global) {
+  if (global.empty()) {
+    return {}; // a number: dim 0 is not there
+  }
   const Box box =
       call.mesh().local_box(global, call.decision().inputs[0].placements);
   const std::int64_t begin = box.offset[dim];

@@ -115,6 +115,9 @@ LocalReduction local_reduction(LocalCall& call) {
   const Placements& placements = call.decision().inputs[0].placements;
   for (std::int64_t& each : found.dims) {
     each = static_cast<std::int64_t>(wrapped(each, ndim));
+    if (whole.dim() == 0) {
+      break; // a number, whose dim 0 is not there
+    }
     found.count *= whole.size(each);
     for (std::size_t axis = 0; axis < placements.size(); ++axis) {
       if (placements[axis].is_shard(static_cast<int>(each))) {
