@@ -75,8 +75,7 @@ void add_reduction_rules(RuleTable& table) {
   table.add({"any"}, {.strategies = any});
   table.add({"all"}, {.strategies = all});
   table.add(
-      {"aminmax",
-       "kthvalue",
+      {"kthvalue",
        "median.dim",
        "mode",
        "nanmedian.dim",

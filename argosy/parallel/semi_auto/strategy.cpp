@@ -1,6 +1,8 @@
 #include "argosy/parallel/semi_auto/strategy.h"
 
+#include <bit>
 #include <map>
+#include <optional>
 
 #include "argosy/common/error.h"
 
@@ -64,30 +66,34 @@ Slices slices_of(
   return slices;
 }
 
-// The axes that a letter takes, in their order: those that divide what is left
-// of its slices.
+// Which letter has which axes.
 class Axes {
  public:
   explicit Axes(const ProcessMesh& mesh)
       : mesh_(mesh), owner_(mesh.shape().size(), 0) {}
 
+  // The fewest axes that are free and make so many slices, the first of such.
   void take(char letter, std::int64_t slices) {
-    std::int64_t left = slices;
-    for (std::size_t axis = 0; axis < owner_.size() && left > 1; ++axis) {
-      const std::int64_t size = mesh_.shape()[axis];
-      if (owner_[axis] == 0 && size > 1 && left % size == 0) {
-        owner_[axis] = letter;
-        left /= size;
+    std::optional<unsigned> best;
+    for (unsigned set = 0; set < 1u << owner_.size(); ++set) {
+      if (makes(set, slices) &&
+          (!best || std::popcount(set) < std::popcount(*best))) {
+        best = set;
       }
     }
     ARGOSY_CHECK(
-        left == 1,
+        best.has_value(),
         "[strategy] ",
         mesh_,
         " has no axes left for ",
         slices,
         " slices of dim ",
         letter);
+    for (std::size_t axis = 0; axis < owner_.size(); ++axis) {
+      if ((*best >> axis & 1) != 0) {
+        owner_[axis] = letter;
+      }
+    }
   }
 
   Placements placements(const std::string& letters) const {
@@ -102,6 +108,16 @@ class Axes {
   }
 
  private:
+  bool makes(unsigned set, std::int64_t slices) const {
+    std::int64_t product = 1;
+    for (std::size_t axis = 0; axis < owner_.size(); ++axis) {
+      if ((set >> axis & 1) != 0) {
+        product *= owner_[axis] == 0 ? mesh_.shape()[axis] : 0;
+      }
+    }
+    return product == slices;
+  }
+
   const ProcessMesh& mesh_;
   std::vector<char> owner_; // the letter of each axis; 0: none
 };

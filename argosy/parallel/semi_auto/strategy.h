@@ -16,8 +16,9 @@ using OpStrategy = std::vector<std::vector<std::int64_t>>;
 
 // Where the operands of an op lie, of which `letters` name the dims, as einsum
 // does: {"mk", "kn"} for a product. Dims of one letter are cut alike. Letters
-// take the axes of the mesh from the first on, in the order in which they
-// appear, as many as their slices need; an axis that none takes replicates.
+// take axes of the mesh in the order in which they appear: the first one of the
+// size that they need, or the fewest that make it. An axis that none takes
+// replicates.
 //
 //   // on a mesh of 2 x 4: [S(0), R] and [R, S(1)]
 //   strategy_placements(mesh, {"mk", "kn"}, {{2, 1}, {1, 4}});
