@@ -7,9 +7,9 @@
 #include <functional>
 
 #include "argosy/argosy.h"
-#include "argosy/dtensor/dtensor.h"
 #include "argosy/testing/ranks.h"
 #include "bench/harness.h"
+#include "examples/02_gpt/gpt.h"
 
 namespace argosy::bench {
 namespace {
@@ -89,6 +89,47 @@ void measure(Report& report, int calls, int rounds) {
   }
 }
 
+// A block of a GPT, forward and backward, on sequences of few tokens: nearly
+// all of it is the cost of its ops.
+struct GptStep {
+  Block block{GptOptions{.width = 16, .heads = 2}};
+  at::Tensor x = torch::rand({2, 4, 16});
+  at::Tensor ahead = torch::ones({4, 4}, torch::kBool).triu(1);
+
+  void run() {
+    block->forward(x, ahead).sum().backward();
+    for (const at::Tensor& each : block->parameters()) {
+      each.mutable_grad().reset();
+    }
+  }
+};
+
+// Data parallel: nothing is sent before an optimizer needs the gradients.
+void measure_block(Report& report, int calls, int rounds) {
+  const ProcessMesh mesh({2});
+  GptStep plain;
+  GptStep sharded;
+  shard_layer(*sharded.block, mesh);
+  sharded.x = shard_tensor(sharded.x, mesh, {Shard(0)});
+  const auto before = dtensor::OpScope::count();
+  sharded.run();
+  const auto ops = dtensor::OpScope::count() - before;
+  const auto step = [calls](GptStep& of) {
+    return time_of([&of](const Tensors&) { of.run(); }, {}, calls);
+  };
+  Row row = race(
+      argosy::str("GPT block with backward, ", ops, " ops"),
+      "us",
+      Better::Lower,
+      rounds,
+      {{"ours", [&] { return step(sharded); }},
+       {"plain", [&] { return step(plain); }}});
+  row.extra["ops"] = static_cast<double>(ops);
+  row.extra["over_plain_us_per_op"] =
+      (row.ours - row.peers["plain"]) / static_cast<double>(ops);
+  report.add(std::move(row));
+}
+
 void run(Flags flags) {
   Report report("dtensor", flags);
   at::set_num_threads(1);
@@ -97,6 +138,7 @@ void run(Flags flags) {
       [&](World& world) {
         if (world.rank() == 0) { // nothing is sent
           measure(report, 2000, flags.quick ? 5 : 20);
+          measure_block(report, 100, flags.quick ? 5 : 20);
         }
         barrier();
       },

@@ -13,15 +13,21 @@ namespace dtensor {
 namespace {
 
 thread_local const std::string* current_op = nullptr;
+thread_local std::uint64_t num_ops = 0;
 
 } // namespace
 
 OpScope::OpScope(const std::string& op) : outer_(current_op) {
   current_op = &op;
+  ++num_ops;
 }
 
 OpScope::~OpScope() {
   current_op = outer_;
+}
+
+std::uint64_t OpScope::count() {
+  return num_ops;
 }
 
 const std::string& OpScope::current() {

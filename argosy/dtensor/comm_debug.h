@@ -54,6 +54,8 @@ class OpScope {
 
   // Empty outside of any.
   static const std::string& current();
+  // How many the calling thread has been at.
+  static std::uint64_t count();
 
  private:
   const std::string* const outer_;
