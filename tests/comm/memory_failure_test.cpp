@@ -132,6 +132,31 @@ TEST(MemoryFailure, ATimeoutComesAfterThoseWhoReadTheBuffer) {
   });
 }
 
+// Nor does anybody write a sum to it.
+TEST(MemoryFailure, ATimeoutComesAfterThoseWhoWriteTheBuffer) {
+  argosy::testing::run_ranks(4, [](World& world) {
+    std::vector<float> data(8 << 20);
+    for (int round = 0; round < 5; ++round) {
+      const auto backend = make_backend(world, str("round", round));
+      std::fill(data.begin(), data.end(), 1.0f);
+      backend->barrier(soon());
+      try {
+        backend->all_reduce(
+            data.data(),
+            data.data(),
+            data.size(),
+            kSum,
+            Deadline::after(world.rank() == 0 ? 2ms : 30s));
+      } catch (const TimeoutError&) {
+        std::fill(data.begin(), data.end(), 9.0f);
+        std::this_thread::sleep_for(20ms); // for whoever is still at it
+        EXPECT_TRUE(std::all_of(
+            data.begin(), data.end(), [](float each) { return each == 9; }));
+      }
+    }
+  });
+}
+
 TEST(MemoryFailure, ATimeoutOfOneEndsTheWaitOfTheOthers) {
   argosy::testing::run_ranks(3, [](World& world) {
     const auto backend = make_backend(world);

@@ -100,11 +100,6 @@ std::vector<Shape> group_norm_backward_shapes(const OpCall& call) {
   return {call.shape(1), weight, weight};
 }
 
-void run_layer_norm_backward(LocalCall& call) {
-  call.make_contiguous({"grad_out", "input", "mean", "rstd"});
-  call.run();
-}
-
 // Of a rank's part.
 void localize_groups(LocalCall& call) {
   const at::Tensor input = call.argument("input").toTensor();
@@ -124,7 +119,6 @@ void run_group_norm(LocalCall& call) {
 }
 
 void run_group_norm_backward(LocalCall& call) {
-  call.make_contiguous({"grad_out", "input", "mean", "rstd"});
   localize_groups(call);
   call.run();
 }
@@ -138,8 +132,7 @@ void add_norm_rules(RuleTable& table) {
   table.add(
       {"native_layer_norm_backward"},
       {.strategies = layer_norm_backward,
-       .shapes = layer_norm_backward_shapes,
-       .run = run_layer_norm_backward});
+       .shapes = layer_norm_backward_shapes});
   table.add(
       {"native_group_norm"},
       {.strategies = group_norm,

@@ -112,6 +112,22 @@ bool is_enough(const OpCall& call, std::int64_t size) {
   return size >= call.axis_size();
 }
 
+constexpr char kSelf[] = "self";
+constexpr char kGradOutput[] = "grad_output";
+
+// Runs the op itself, unless the dim in question of its input is cut.
+template <auto exchange, const char* input = kSelf>
+void where_cut(LocalCall& call) {
+  const at::Tensor whole = call.original(input).toTensor();
+  const int dim = dim_of(call, "dim", whole.dim());
+  const DimGroup ranks = ranks_of_input(call, dim);
+  if (ranks.is_cut()) {
+    exchange(call, whole, dim, ranks);
+  } else {
+    call.run();
+  }
+}
+
 std::vector<Strategy> slice(const OpCall& call) {
   const std::size_t dim = wrapped(call.integer("dim", 0), call.shape(0).size());
   auto strategies = all_but(call, dim, false);
@@ -126,14 +142,8 @@ std::vector<Strategy> slice(const OpCall& call) {
   return strategies;
 }
 
-void run_slice(LocalCall& call) {
-  const at::Tensor whole = call.original("self").toTensor();
-  const int dim = dim_of(call, "dim", whole.dim());
-  const DimGroup ranks = ranks_of_input(call, dim);
-  if (!ranks.is_cut()) {
-    call.run();
-    return;
-  }
+void run_slice(
+    LocalCall& call, const at::Tensor& whole, int dim, const DimGroup& ranks) {
   const Slice slice = make_slice(
       whole.size(dim),
       call.argument("start"),
@@ -158,16 +168,10 @@ std::vector<Strategy> slice_backward(const OpCall& call) {
 }
 
 // Brings a gradient to where the elements are that it is of.
-void run_slice_backward(LocalCall& call) {
+void run_slice_backward(
+    LocalCall& call, const at::Tensor& grad, int dim, const DimGroup& ranks) {
   const Decision::Output& out = call.decision().outputs[0];
   const Shape& whole = out.tensors.at(0).shape;
-  const at::Tensor grad = call.original("grad_output").toTensor();
-  const int dim = dim_of(call, "dim", grad.dim());
-  const DimGroup ranks = ranks_of_input(call, dim);
-  if (!ranks.is_cut()) {
-    call.run();
-    return;
-  }
   const Slice slice = make_slice(
       whole[static_cast<std::size_t>(dim)],
       call.argument("start"),
@@ -193,14 +197,8 @@ std::vector<Strategy> select(const OpCall& call) {
   return strategies;
 }
 
-void run_select(LocalCall& call) {
-  const at::Tensor whole = call.original("self").toTensor();
-  const int dim = dim_of(call, "dim", whole.dim());
-  const DimGroup ranks = ranks_of_input(call, dim);
-  if (!ranks.is_cut()) {
-    call.run();
-    return;
-  }
+void run_select(
+    LocalCall& call, const at::Tensor& whole, int dim, const DimGroup& ranks) {
   const std::int64_t index = static_cast<std::int64_t>(wrapped(
       call.argument("index").toInt(),
       static_cast<std::size_t>(whole.size(dim))));
@@ -254,14 +252,11 @@ std::vector<Strategy> split(const OpCall& call) {
   return strategies;
 }
 
-void run_split(LocalCall& call) {
-  const at::Tensor whole = call.original("self").toTensor();
-  const int dim = dim_of(call, "dim", whole.dim());
-  const DimGroup ranks = ranks_of_input(call, dim);
-  if (!ranks.is_cut()) {
-    call.run();
-    return;
-  }
+void run_split(
+    LocalCall& call,
+    const at::Tensor& /*whole*/,
+    int dim,
+    const DimGroup& ranks) {
   const Decision::Output& out = call.decision().outputs[0];
   c10::List<at::Tensor> parts;
   Slice slice;
@@ -277,14 +272,17 @@ void run_split(LocalCall& call) {
 } // namespace
 
 void add_slice_rules(RuleTable& table) {
-  table.add({"slice", "slice_copy"}, {.strategies = slice, .run = run_slice});
+  table.add(
+      {"slice", "slice_copy"},
+      {.strategies = slice, .run = where_cut<run_slice>});
   table.add(
       {"slice_backward"},
       {.strategies = slice_backward,
        .localize = local_input_sizes,
-       .run = run_slice_backward});
+       .run = where_cut<run_slice_backward, kGradOutput>});
   table.add(
-      {"select", "select_copy"}, {.strategies = select, .run = run_select});
+      {"select", "select_copy"},
+      {.strategies = select, .run = where_cut<run_select>});
   table.add(
       {"select_backward"},
       {.strategies = select_backward, .localize = local_input_sizes});
@@ -296,7 +294,7 @@ void add_slice_rules(RuleTable& table) {
        "split_with_sizes_copy",
        "unsafe_split",
        "unsafe_split_with_sizes"},
-      {.strategies = split, .run = run_split});
+      {.strategies = split, .run = where_cut<run_split>});
 }
 
 } // namespace argosy::dtensor

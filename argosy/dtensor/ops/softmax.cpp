@@ -103,7 +103,6 @@ void run_log_softmax(LocalCall& call) {
 void run_softmax_backward(LocalCall& call) {
   CutRows rows(call, "output");
   if (!rows.is_cut()) {
-    call.make_contiguous({"output"}); // which the op does not see to
     call.run();
     return;
   }
@@ -117,7 +116,6 @@ void run_softmax_backward(LocalCall& call) {
 void run_log_softmax_backward(LocalCall& call) {
   CutRows rows(call, "output");
   if (!rows.is_cut()) {
-    call.make_contiguous({"output"}); // which the op does not see to
     call.run();
     return;
   }
