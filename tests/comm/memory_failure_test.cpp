@@ -134,8 +134,8 @@ TEST(MemoryFailure, ATimeoutComesAfterThoseWhoReadTheBuffer) {
 
 // Nor does anybody write a sum to it.
 TEST(MemoryFailure, ATimeoutComesAfterThoseWhoWriteTheBuffer) {
-  argosy::testing::run_ranks(4, [](World& world) {
-    std::vector<float> data(8 << 20);
+  argosy::testing::run_ranks(7, [](World& world) {
+    std::vector<float> data(7 << 20);
     for (int round = 0; round < 5; ++round) {
       const auto backend = make_backend(world, str("round", round));
       std::fill(data.begin(), data.end(), 1.0f);

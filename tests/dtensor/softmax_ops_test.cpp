@@ -37,6 +37,31 @@ TEST(OpsRanks, Softmax) {
 }
 
 // A row of which one rank has nothing but what is masked.
+// A gradient that is cut meets a result that is not: the part that is cut off
+// it is not contiguous, for which LibTorch's kernel is wrong.
+TEST(OpsRanks, SoftmaxOfCutGradients) {
+  run_ranks(2, [](World&) {
+    const ProcessMesh mesh({2});
+    const at::Tensor plain = leaf({2, 4, 6, 6});
+    const at::Tensor x = shard_tensor(plain.detach(), mesh, {Replicate()});
+    x.requires_grad_();
+    const at::Tensor grad = exact_values({2, 4, 6, 6}, 1);
+    for (const bool is_log : {false, true}) {
+      const auto rows = [&](const at::Tensor& of) {
+        return is_log ? of.log_softmax(-1) : of.softmax(-1);
+      };
+      const auto expected =
+          torch::autograd::grad({rows(plain)}, {plain}, {grad});
+      for (const int dim : {0, 1, 2, 3}) {
+        const auto got = torch::autograd::grad(
+            {rows(x)}, {x}, {shard_tensor(grad, mesh, {Shard(dim)})});
+        EXPECT_TRUE(argosy::testing::same(full_tensor(got[0]), expected[0]))
+            << is_log << dim;
+      }
+    }
+  });
+}
+
 TEST(OpsRanks, SoftmaxOfMasked) {
   check_op(
       [](const Tensors& x) {
