@@ -1,0 +1,257 @@
+#include "argosy/mesh/hybrid_group.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "argosy/comm/group.h"
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/world/world.h"
+
+namespace argosy {
+
+namespace {
+
+struct AxisName {
+  const char* brief;
+  const char* full;
+};
+
+constexpr std::array<AxisName, 6> kAxes = {{
+    {"dp", "data"},
+    {"pp", "pipe"},
+    {"sharding", "sharding"},
+    {"sep", "sep"},
+    {"mp", "model"},
+    {"ep", "expert"},
+}};
+
+std::string full_name(const std::string& brief) {
+  for (const AxisName& axis : kAxes) {
+    if (axis.brief == brief) {
+      return axis.full;
+    }
+  }
+  throw InvalidArgument(
+      str("[mesh.topology] there is no axis \"",
+          brief,
+          "\", expected dp, pp, sharding, sep, mp or ep"));
+}
+
+// "dp 2 x pp 1 x mp 3 = 6"
+std::string arithmetic(
+    const HybridDegrees& degrees,
+    const std::vector<std::string>& order,
+    std::int64_t product) {
+  std::vector<std::string> factors;
+  for (const std::string& name : order) {
+    factors.push_back(str(name, " ", degrees.of(name)));
+  }
+  return str(join(factors, " x "), " = ", product);
+}
+
+std::int64_t product_of(
+    const HybridDegrees& degrees, const std::vector<std::string>& order) {
+  std::int64_t product = 1;
+  for (const std::string& name : order) {
+    product *= degrees.of(name);
+  }
+  return product;
+}
+
+void check_degrees(
+    const HybridDegrees& degrees, const std::vector<std::string>& order) {
+  for (const AxisName& axis : kAxes) {
+    const bool named =
+        std::find(order.begin(), order.end(), axis.brief) != order.end();
+    ARGOSY_CHECK(
+        degrees.of(axis.brief) >= 1,
+        "[mesh.topology] ",
+        axis.brief,
+        "_degree is ",
+        degrees.of(axis.brief),
+        ", expected at least 1",
+        std::string_view(axis.brief) == "dp" ? ", or -1 for the rest" : "");
+    ARGOSY_CHECK(
+        named || degrees.of(axis.brief) == 1,
+        "[mesh.topology] ",
+        axis.brief,
+        "_degree is ",
+        degrees.of(axis.brief),
+        ", but the order of axes, ",
+        join(order, ", "),
+        ", does not name it");
+  }
+}
+
+HybridDegrees with_rest(HybridDegrees degrees, int world_size) {
+  if (degrees.dp == -1) {
+    degrees.dp = 1;
+    const std::int64_t others =
+        degrees.pp * degrees.sharding * degrees.sep * degrees.mp * degrees.ep;
+    degrees.dp =
+        others > 0 ? std::max<std::int64_t>(world_size / others, 1) : 1;
+  }
+  return degrees;
+}
+
+} // namespace
+
+const char* to_string(ParallelMode mode) {
+  constexpr std::array<const char*, 5> kNames = {
+      "data", "tensor", "pipeline", "sharding", "segment"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+std::int64_t HybridDegrees::of(const std::string& name) const {
+  const std::map<std::string, std::int64_t> all{
+      {"dp", dp},
+      {"pp", pp},
+      {"sharding", sharding},
+      {"sep", sep},
+      {"mp", mp},
+      {"ep", ep}};
+  full_name(name); // throws when there is none
+  return all.at(name);
+}
+
+CommunicateTopology hybrid_topology(
+    const HybridDegrees& given,
+    int world_size,
+    const std::vector<std::string>& order) {
+  const HybridDegrees degrees = with_rest(given, world_size);
+  std::vector<std::string> names;
+  ProcessMesh::Shape dims;
+  for (const std::string& name : order) {
+    names.push_back(full_name(name));
+    dims.push_back(degrees.of(name));
+  }
+  check_degrees(degrees, order);
+  const std::int64_t product = product_of(degrees, order);
+  ARGOSY_CHECK(
+      product == world_size,
+      "[mesh.topology] ",
+      arithmetic(degrees, order, product),
+      ", but the world has ",
+      world_size,
+      " ranks");
+  return CommunicateTopology(std::move(names), std::move(dims));
+}
+
+HybridCommunicateGroup::HybridCommunicateGroup(CommunicateTopology topology)
+    : topology_(std::move(topology)) {
+  const auto world = require_world("mesh.hybrid");
+  ARGOSY_CHECK(
+      topology_.world_size() == world->size(),
+      "[mesh.hybrid] the topology has ",
+      topology_.world_size(),
+      " ranks, and the world ",
+      world->size());
+  mesh_ = rank_mesh(topology_.mesh());
+}
+
+ParallelMode HybridCommunicateGroup::get_parallel_mode() const {
+  if (size_on("pipe") > 1) {
+    return ParallelMode::PIPELINE_PARALLEL;
+  }
+  if (size_on("model") > 1) {
+    return ParallelMode::TENSOR_PARALLEL;
+  }
+  if (size_on("sep") > 1) {
+    return ParallelMode::SEGMENT_PARALLEL;
+  }
+  return size_on("sharding") > 1 ? ParallelMode::SHARDING_PARALLEL
+                                 : ParallelMode::DATA_PARALLEL;
+}
+
+int HybridCommunicateGroup::rank_on(const std::string& axis) const {
+  return topology_.has(axis)
+      ? static_cast<int>(topology_.mesh().get_rank_by_dim_and_process_id(
+            axis, mesh_->rank()))
+      : 0;
+}
+
+int HybridCommunicateGroup::size_on(const std::string& axis) const {
+  return static_cast<int>(topology_.get_dim(axis));
+}
+
+std::shared_ptr<Group> HybridCommunicateGroup::group_over(
+    const std::vector<std::string>& axes) const {
+  std::vector<int> along;
+  for (const std::string& axis : axes) {
+    if (topology_.has(axis)) {
+      along.push_back(topology_.mesh().axis_index(axis));
+    }
+  }
+  return along.empty() ? mesh_->group_of({mesh_->rank()})
+                       : mesh_->group_over(along);
+}
+
+int HybridCommunicateGroup::src_rank_on(const std::string& axis) const {
+  return topology_.has(axis)
+      ? topology_.get_rank_from_stage(mesh_->rank(), {{axis, 0}})
+      : mesh_->rank();
+}
+
+int HybridCommunicateGroup::get_rank_from_stage(int stage_id) const {
+  return topology_.get_rank_from_stage(mesh_->rank(), {{"pipe", stage_id}});
+}
+
+HybridCommunicateGroup::P2pGroups HybridCommunicateGroup::get_p2p_groups()
+    const {
+  P2pGroups groups{.next_rank = mesh_->rank(), .prev_rank = mesh_->rank()};
+  const int stages = get_pipe_parallel_world_size();
+  if (stages == 1) {
+    return groups;
+  }
+  groups.next_rank = get_rank_from_stage((get_stage_id() + 1) % stages);
+  groups.prev_rank =
+      get_rank_from_stage((get_stage_id() + stages - 1) % stages);
+  const auto pair = [&](int other) {
+    return mesh_->group_of(
+        {std::min(mesh_->rank(), other), std::max(mesh_->rank(), other)});
+  };
+  groups.next = pair(groups.next_rank);
+  groups.prev = pair(groups.prev_rank);
+  return groups;
+}
+
+std::shared_ptr<Group> HybridCommunicateGroup::get_check_parallel_group(
+    bool sharding) const {
+  std::vector<std::string> axes = topology_.get_hybrid_group_names();
+  axes.erase(
+      std::remove(axes.begin(), axes.end(), sharding ? "sharding" : "data"),
+      axes.end());
+  return group_over(axes);
+}
+
+namespace {
+
+struct CurrentHybridGroup {
+  std::mutex mutex;
+  std::shared_ptr<const HybridCommunicateGroup> group; // guarded by mutex
+};
+
+CurrentHybridGroup& current_of(World& world) {
+  return *world.attached<CurrentHybridGroup>(
+      [] { return std::make_shared<CurrentHybridGroup>(); });
+}
+
+} // namespace
+
+void set_hybrid_communicate_group(
+    std::shared_ptr<const HybridCommunicateGroup> group) {
+  auto& current = current_of(*require_world("mesh.hybrid"));
+  const std::lock_guard lock(current.mutex);
+  current.group = std::move(group);
+}
+
+std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group() {
+  auto& current = current_of(*require_world("mesh.hybrid"));
+  const std::lock_guard lock(current.mutex);
+  return current.group;
+}
+
+} // namespace argosy
