@@ -1,5 +1,6 @@
 #include "argosy/comm/tensors.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/core/ScalarType.h>
 
 #include "argosy/common/error.h"
@@ -49,10 +50,13 @@ DType dtype_of(const at::Tensor& tensor, std::string_view op) {
           " are not carried"));
 }
 
-Contiguous::Contiguous(const at::Tensor& tensor)
-    : tensor_(tensor), buffer_(tensor.contiguous()) {}
+Contiguous::Contiguous(const at::Tensor& tensor) : tensor_(tensor) {
+  const at::NoGradGuard no_grad; // parameters are sent as they are
+  buffer_ = tensor.contiguous();
+}
 
 void Contiguous::put_back() const {
+  const at::NoGradGuard no_grad;
   if (!buffer_.is_same(tensor_)) {
     tensor_.copy_(buffer_);
   }

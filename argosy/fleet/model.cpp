@@ -94,7 +94,7 @@ ModelSetup prepare_model(
 }
 
 void detail::register_model(
-    const std::shared_ptr<parallel::DataParallelCore>& core,
+    const std::shared_ptr<parallel::ModelCore>& core,
     torch::nn::Module& module,
     const ModelSetup& setup) {
   ModelSide side;
@@ -109,8 +109,7 @@ void detail::register_model(
   setup.pairs->add(std::move(side));
 }
 
-bool detail::is_merging(
-    const Pairs& pairs, const parallel::DataParallelCore& core) {
+bool detail::is_merging(const Pairs& pairs, const parallel::ModelCore& core) {
   return pairs.is_merging(&core);
 }
 

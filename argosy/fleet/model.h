@@ -34,11 +34,11 @@ ModelSetup prepare_model(
 namespace detail {
 
 void register_model(
-    const std::shared_ptr<parallel::DataParallelCore>& core,
+    const std::shared_ptr<parallel::ModelCore>& core,
     torch::nn::Module& module,
     const ModelSetup& setup);
 
-bool is_merging(const Pairs& pairs, const parallel::DataParallelCore& core);
+bool is_merging(const Pairs& pairs, const parallel::ModelCore& core);
 
 // A bfloat16 tensor becomes float32.
 void widen(at::Tensor& tensor);

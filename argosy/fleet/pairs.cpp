@@ -84,7 +84,7 @@ void Pairs::settle() const {
   }
 }
 
-bool Pairs::is_merging(const parallel::DataParallelCore* core) const {
+bool Pairs::is_merging(const parallel::ModelCore* core) const {
   for (const Model& model : models_) {
     if (model.side.core.lock().get() == core) {
       return any(model.optimizers, &OptimizerSide::is_merging);

@@ -8,7 +8,7 @@
 
 namespace argosy::parallel {
 class BucketHook;
-class DataParallelCore;
+class ModelCore;
 } // namespace argosy::parallel
 
 namespace argosy::fleet {
@@ -20,7 +20,7 @@ using ParameterId = const void*;
 
 // A model as its optimizers see it.
 struct ModelSide {
-  std::weak_ptr<parallel::DataParallelCore> core;
+  std::weak_ptr<parallel::ModelCore> core;
   std::map<ParameterId, std::string> names;
   bool is_local = false;          // its gradients are never sent
   std::shared_ptr<LateHook> hook; // null unless an optimizer is to set it
@@ -55,7 +55,7 @@ class Pairs {
   void settle() const;
 
   // Whether a model's gradients wait for those of further batches.
-  bool is_merging(const parallel::DataParallelCore* core) const;
+  bool is_merging(const parallel::ModelCore* core) const;
 
  private:
   struct Model {

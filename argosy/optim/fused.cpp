@@ -84,7 +84,8 @@ struct FusedOptimizer::Impl {
       std::size_t kind,
       c10::ScalarType type) {
     FlatTensors& arena = arenas[{group, kind, type}];
-    if (arena.views.size() < params.size()) {
+    if (arena.views.size() < params.size() ||
+        arena.views[index].sizes() != local_of(params[index]).sizes()) {
       arena =
           flat_zeros(locals_of(params), type); // views of an older one keep it
     }

@@ -44,6 +44,9 @@ class GradScaler {
   explicit GradScaler(
       GradScalerOptions options = {}, std::shared_ptr<Group> group = nullptr);
 
+  // The same, with another group.
+  GradScaler with_group(std::shared_ptr<Group> group) const;
+
   at::Tensor scale(const at::Tensor& loss) const;
 
   // Divides the gradients now, for those who look at them before step().

@@ -4,7 +4,6 @@
 #include <torch/nn/modules/embedding.h>
 
 #include <optional>
-#include <unordered_set>
 
 #include "argosy/common/error.h"
 #include "argosy/heap/allocator.h"
@@ -14,30 +13,6 @@
 namespace argosy::parallel {
 
 namespace {
-
-// Each tensor once, under its first name: modules may share parameters.
-NamedTensors distinct(
-    const torch::OrderedDict<std::string, at::Tensor>& named) {
-  NamedTensors result;
-  std::unordered_set<const void*> seen;
-  for (const auto& item : named) {
-    if (item.value().defined() &&
-        seen.insert(item.value().unsafeGetTensorImpl()).second) {
-      result.emplace_back(item.key(), item.value());
-    }
-  }
-  return result;
-}
-
-NamedTensors trainable(const NamedTensors& parameters) {
-  NamedTensors result;
-  for (const auto& named : parameters) {
-    if (named.second.requires_grad()) {
-      result.push_back(named);
-    }
-  }
-  return result;
-}
 
 // Names of the weights of embeddings with sparse gradients.
 std::vector<std::string> sparse_embeddings(torch::nn::Module& module) {
@@ -214,15 +189,6 @@ void DataParallelCore::end_join() {
   all_reduce(last, ReduceOp::MAX, impl_->group);
   const auto place = static_cast<std::size_t>(last.item<std::int64_t>() % n);
   share_values(impl_->everything(), impl_->group->ranks()[place], impl_->group);
-}
-
-NoSync::NoSync(std::shared_ptr<DataParallelCore> core)
-    : core_(std::move(core)), before_(core_->sync()) {
-  core_->set_sync(false);
-}
-
-NoSync::~NoSync() {
-  core_->set_sync(before_);
 }
 
 Join::Join(std::shared_ptr<DataParallelCore> core) : core_(std::move(core)) {

@@ -2,17 +2,12 @@
 
 #include <memory>
 #include <string>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "argosy/comm/ops.h"
 #include "argosy/parallel/data/bucket_plan.h"
-
-namespace torch::nn {
-class Module;
-}
+#include "argosy/parallel/parallel_model.h"
 
 namespace argosy {
 
@@ -51,19 +46,19 @@ struct DataParallelOptions {
 namespace parallel {
 
 // What DataParallel does, without the type of the module.
-class DataParallelCore {
+class DataParallelCore final : public ModelCore {
  public:
   DataParallelCore(torch::nn::Module& module, DataParallelOptions options);
-  ~DataParallelCore();
+  ~DataParallelCore() override;
   DataParallelCore(const DataParallelCore&) = delete;
   DataParallelCore& operator=(const DataParallelCore&) = delete;
 
-  void before_forward();
-  void after_forward(const Tensors& outputs);
+  void before_forward() override;
+  void after_forward(const Tensors& outputs) override;
 
-  void set_sync(bool sync);
-  bool sync() const;
-  void zero_grad();
+  void set_sync(bool sync) override;
+  bool sync() const override;
+  void zero_grad() override;
   const BucketPlan& plan() const;
   const GroupPtr& group() const;
 
@@ -73,19 +68,6 @@ class DataParallelCore {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
-};
-
-// While it lives, gradients stay local and add up.
-class NoSync {
- public:
-  explicit NoSync(std::shared_ptr<DataParallelCore> core);
-  ~NoSync();
-  NoSync(const NoSync&) = delete;
-  NoSync& operator=(const NoSync&) = delete;
-
- private:
-  const std::shared_ptr<DataParallelCore> core_;
-  const bool before_;
 };
 
 // For inputs that end at different times: while it lives, gradients are
@@ -106,45 +88,6 @@ class Join {
   bool finished_ = false;
 };
 
-// The module behind a holder, a pointer or an AnyModule.
-template <typename Module>
-torch::nn::Module& as_module(Module& module) {
-  if constexpr (requires { *module.ptr(); }) {
-    return *module.ptr();
-  } else {
-    return *module;
-  }
-}
-
-template <typename Module, typename... Args>
-decltype(auto) call_forward(Module& module, Args&&... args) {
-  if constexpr (requires { module->forward(std::forward<Args>(args)...); }) {
-    return module->forward(std::forward<Args>(args)...);
-  } else {
-    return module.forward(std::forward<Args>(args)...);
-  }
-}
-
-// The tensors in what a forward returns: a tensor, a list, a pair, a tuple, or
-// these nested.
-template <typename T>
-void collect_tensors(const T& value, Tensors& tensors) {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
-    tensors.push_back(value);
-  } else if constexpr (requires { std::tuple_size<T>::value; }) {
-    std::apply(
-        [&](const auto&... parts) { (collect_tensors(parts, tensors), ...); },
-        value);
-  } else if constexpr (requires {
-                         value.begin();
-                         value.end();
-                       }) {
-    for (const auto& part : value) {
-      collect_tensors(part, tensors);
-    }
-  }
-}
-
 } // namespace parallel
 
 // A module whose gradients are averaged over the ranks during backward(). Takes
@@ -160,46 +103,20 @@ void collect_tensors(const T& value, Tensors& tensors) {
 // buffers. Throws InvalidArgument, on all ranks, when their parameters differ
 // in name, shape or type.
 template <typename Module>
-class DataParallel {
+class DataParallel
+    : public parallel::ParallelModel<Module, parallel::DataParallelCore> {
  public:
   explicit DataParallel(Module module, DataParallelOptions options = {})
-      : module_(std::move(module)),
-        core_(std::make_shared<parallel::DataParallelCore>(
-            parallel::as_module(module_), std::move(options))) {}
+      : DataParallel::ParallelModel(
+            std::move(module), [&](torch::nn::Module& inner) {
+              return std::make_shared<parallel::DataParallelCore>(
+                  inner, std::move(options));
+            }) {}
 
-  template <typename... Args>
-  decltype(auto) forward(Args&&... args) {
-    core_->before_forward();
-    auto result = parallel::call_forward(module_, std::forward<Args>(args)...);
-    Tensors outputs;
-    parallel::collect_tensors(result, outputs);
-    core_->after_forward(outputs);
-    return result;
-  }
-
-  template <typename... Args>
-  decltype(auto) operator()(Args&&... args) {
-    return forward(std::forward<Args>(args)...);
-  }
-
-  Module& module() { return module_; }
-  auto operator->() { return &parallel::as_module(module_); }
-
-  // Gradients start anew; cheaper than zeroing them.
-  void zero_grad() { core_->zero_grad(); }
-
-  [[nodiscard]] parallel::NoSync no_sync() { return parallel::NoSync(core_); }
-  [[nodiscard]] parallel::Join join() { return parallel::Join(core_); }
+  [[nodiscard]] parallel::Join join() { return parallel::Join(this->core()); }
 
   // Which gradients are reduced together, printable.
-  const parallel::BucketPlan& plan() const { return core_->plan(); }
-
-  // For those who steer several wrappers.
-  const std::shared_ptr<parallel::DataParallelCore>& core() { return core_; }
-
- private:
-  Module module_;
-  std::shared_ptr<parallel::DataParallelCore> core_;
+  const parallel::BucketPlan& plan() const { return this->core()->plan(); }
 };
 
 } // namespace argosy

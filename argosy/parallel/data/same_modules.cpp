@@ -2,6 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/ordered_dict.h>
+
+#include <unordered_set>
 
 #include "argosy/comm/coalesce.h"
 #include "argosy/comm/objects.h"
@@ -42,6 +45,29 @@ std::string difference(
 }
 
 } // namespace
+
+NamedTensors distinct(
+    const torch::OrderedDict<std::string, at::Tensor>& named) {
+  NamedTensors result;
+  std::unordered_set<const void*> seen;
+  for (const auto& item : named) {
+    if (item.value().defined() &&
+        seen.insert(item.value().unsafeGetTensorImpl()).second) {
+      result.emplace_back(item.key(), item.value());
+    }
+  }
+  return result;
+}
+
+NamedTensors trainable(const NamedTensors& parameters) {
+  NamedTensors result;
+  for (const auto& named : parameters) {
+    if (named.second.requires_grad()) {
+      result.push_back(named);
+    }
+  }
+  return result;
+}
 
 void check_same(const NamedTensors& tensors, const GroupPtr& group) {
   const std::vector<std::string> own = texts_of(tensors);

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "argosy/comm/ops.h"
+#include "argosy/parallel/parallel_model.h"
+#include "argosy/parallel/sharding/unit_plan.h"
+
+namespace argosy::sharding {
+
+// What is spread over the ranks.
+enum class Level {
+  os,     // states of the optimizer (ZeRO 1)
+  os_g,   // and gradients (ZeRO 2)
+  p_g_os, // and parameters (ZeRO 3)
+};
+
+// By its name. Throws InvalidArgument when there is none such.
+Level level_of(const std::string& name);
+const char* to_string(Level level);
+
+struct ShardingOptions {
+  GroupPtr group; // null: all ranks
+  // The ranks at the same place of other groups, which have other data: their
+  // gradients are averaged too. Null: there are none.
+  GroupPtr dp_group;
+  // Buffers (running statistics) are those of the first rank at every forward.
+  bool sync_buffers = false;
+  // Bytes that are communicated together, for os and os_g.
+  std::size_t buffer_max_size = std::size_t{1} << 23;
+  // For p_g_os: modules that are gathered as one; see members_by_module(). What
+  // has less than segment_size bytes goes with its neighbour.
+  std::vector<std::string> units;
+  std::size_t segment_size = std::size_t{1} << 18;
+  // For p_g_os: modules whose parameters stay whole on every rank.
+  std::vector<std::string> exclude_layer;
+  // Set when a step may leave parameters without a gradient.
+  bool find_unused_parameters = false;
+  // Memory of large tensors is kept for the next step; see
+  // keep_tensor_memory().
+  bool keep_memory = true;
+};
+
+// A part of a parameter that this rank steps. `tensor` is the part, in one
+// dimension, with its gradient after backward.
+struct OwnPiece {
+  std::string name; // of the parameter
+  at::Tensor param; // the whole, for its shape
+  Piece place;
+  at::Tensor tensor;
+};
+
+// What sharding does around a module, without its type.
+class ShardedCore final : public parallel::ModelCore {
+ public:
+  ShardedCore(torch::nn::Module& module, Level level, ShardingOptions options);
+  ~ShardedCore() override;
+
+  void before_forward() override;
+  void after_forward(const Tensors& outputs) override;
+  void set_sync(bool sync) override;
+  bool sync() const override;
+  void zero_grad() override;
+
+  Level level() const;
+  const GroupPtr& group() const;
+  const GroupPtr& dp_group() const;
+  torch::nn::Module& module() const;
+  const std::vector<UnitPlan>& plan() const;
+  const std::vector<ParameterInfo>& parameters() const;
+  const std::vector<OwnPiece>& pieces() const;
+
+  // Around a step of the optimizer. A forward does what after_step() does when
+  // nobody has.
+  void before_step();
+  void after_step();
+
+  // Collective: parameters are whole in between. See Whole.
+  void begin_whole();
+  void end_whole();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// While it lives, parameters are whole on all ranks, to be looked at, saved, or
+// written to by all ranks alike. Made and ended by all ranks.
+class Whole {
+ public:
+  explicit Whole(std::shared_ptr<ShardedCore> core) : core_(std::move(core)) {
+    core_->begin_whole();
+  }
+  ~Whole() { core_->end_whole(); }
+  Whole(const Whole&) = delete;
+  Whole& operator=(const Whole&) = delete;
+
+ private:
+  const std::shared_ptr<ShardedCore> core_;
+};
+
+} // namespace argosy::sharding
