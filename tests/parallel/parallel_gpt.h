@@ -67,7 +67,7 @@ struct ParallelBlockImpl : torch::nn::Module {
       const std::string& name, long factor, const ParallelGptOptions& options) {
     const long width = options.gpt.width;
     if (options.sequence_parallel) {
-      return register_module(
+      return add_layer(
           name,
           ColumnSequenceParallelLinear(
               ColumnSequenceParallelLinearOptions(width, factor * width)
@@ -76,7 +76,7 @@ struct ParallelBlockImpl : torch::nn::Module {
                   .recompute_allgather(options.recompute_allgather)
                   .group(options.group)));
     }
-    return register_module(
+    return add_layer(
         name,
         ColumnParallelLinear(ColumnParallelLinearOptions(width, factor * width)
                                  .gather_output(false)
@@ -87,18 +87,25 @@ struct ParallelBlockImpl : torch::nn::Module {
       const std::string& name, long factor, const ParallelGptOptions& options) {
     const long width = options.gpt.width;
     if (options.sequence_parallel) {
-      return register_module(
+      return add_layer(
           name,
           RowSequenceParallelLinear(
               RowSequenceParallelLinearOptions(factor * width, width)
                   .sequence_dim(1)
                   .group(options.group)));
     }
-    return register_module(
+    return add_layer(
         name,
         RowParallelLinear(RowParallelLinearOptions(factor * width, width)
                               .input_is_parallel(true)
                               .group(options.group)));
+  }
+
+  template <typename Module>
+  Layer add_layer(const std::string& name, Module module) {
+    return [layer = register_module(name, module)](const at::Tensor& x) {
+      return layer->forward(x);
+    };
   }
 
   torch::nn::LayerNorm add_norm(
