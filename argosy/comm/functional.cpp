@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "argosy/comm/graph_node.h"
+#include "argosy/comm/parts.h"
 #include "argosy/common/error.h"
 
 namespace argosy::functional {
@@ -38,56 +39,16 @@ void check_is_sum(ReduceOp op, const char* function) {
       " has no gradient here, expected sum or avg");
 }
 
-// The size of each rank's part of `dim`.
-std::int64_t part_size(
-    const at::Tensor& tensor, std::int64_t dim, const Group& group) {
+// What all ranks need to have equally many rows for.
+std::int64_t equal_rows(const at::Tensor& tensor, const Group& group) {
   ARGOSY_CHECK(
-      tensor.dim() > 0 && tensor.size(dim) % group.nranks() == 0,
-      "[comm.functional] dim ",
-      dim,
-      " of a tensor ",
+      tensor.dim() > 0 && tensor.size(0) % group.nranks() == 0,
+      "[comm.functional.scatter] dim 0 of a tensor ",
       tensor.sizes(),
       " does not divide by ",
       group.nranks(),
       " ranks");
-  return tensor.size(dim) / group.nranks();
-}
-
-at::Tensor own_part(
-    const at::Tensor& tensor, std::int64_t dim, const Group& group) {
-  const std::int64_t size = part_size(tensor, dim, group);
-  return tensor.narrow(dim, group.rank() * size, size);
-}
-
-// With dim first, as the collectives want it.
-at::Tensor with_dim_first(const at::Tensor& tensor, std::int64_t dim) {
-  return tensor.movedim(dim, 0).contiguous();
-}
-
-at::Tensor gathered(
-    const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
-  ARGOSY_CHECK(
-      tensor.dim() > 0, "[comm.functional.all_gather] a tensor without dims");
-  const at::Tensor part = with_dim_first(tensor, dim);
-  std::vector<std::int64_t> sizes = part.sizes().vec();
-  sizes[0] *= group->nranks();
-  const at::Tensor out = at::empty(sizes, part.options());
-  argosy::all_gather(out, part, group);
-  return out.movedim(0, dim).contiguous();
-}
-
-at::Tensor scattered_sum(
-    const at::Tensor& tensor,
-    ReduceOp op,
-    const GroupPtr& group,
-    std::int64_t dim) {
-  const std::int64_t size = part_size(tensor, dim, *group);
-  const at::Tensor whole = with_dim_first(tensor, dim);
-  std::vector<std::int64_t> sizes = whole.sizes().vec();
-  sizes[0] = size;
-  const at::Tensor out = at::empty(sizes, whole.options());
-  argosy::reduce_scatter(out, whole, op, group);
-  return out.movedim(0, dim).contiguous();
+  return tensor.size(0) / group.nranks();
 }
 
 at::Tensor averaged(const at::Tensor& tensor, ReduceOp op, const Group& group) {
@@ -168,11 +129,16 @@ at::Tensor broadcast(const at::Tensor& tensor, int src, const GroupPtr& group) {
 }
 
 at::Tensor all_gather(
-    const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
+    const at::Tensor& tensor,
+    const GroupPtr& group,
+    std::int64_t dim,
+    std::int64_t whole) {
   const GroupPtr members = group_or_default(group);
   return apply(
       tensor,
-      [=](const at::Tensor& in) { return gathered(in, members, dim); },
+      [=](const at::Tensor& in) {
+        return comm::gather_parts(in, dim, whole, members)();
+      },
       [=](const at::Tensor& gradient) {
         return functional::reduce_scatter(
             gradient, ReduceOp::SUM, members, dim);
@@ -186,12 +152,19 @@ at::Tensor reduce_scatter(
     std::int64_t dim) {
   const GroupPtr members = group_or_default(group);
   check_is_sum(op, "reduce_scatter");
+  auto whole = std::make_shared<std::int64_t>();
   return apply(
       tensor,
-      [=](const at::Tensor& in) { return scattered_sum(in, op, members, dim); },
+      [=](const at::Tensor& in) {
+        at::Tensor out = comm::reduce_parts(in, dim, op, members)();
+        *whole = in.size(dim);
+        return out;
+      },
       [=](const at::Tensor& gradient) {
         return averaged(
-            functional::all_gather(gradient, members, dim), op, *members);
+            functional::all_gather(gradient, members, dim, *whole),
+            op,
+            *members);
       });
 }
 
@@ -220,7 +193,7 @@ at::Tensor gather(const at::Tensor& tensor, int dst, const GroupPtr& group) {
 
 at::Tensor scatter(const at::Tensor& tensor, int src, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
-  const std::int64_t rows = part_size(tensor, 0, *members);
+  const std::int64_t rows = equal_rows(tensor, *members);
   const bool gives = members->rank() == members->get_group_rank(src);
   const std::vector<std::int64_t> sizes = tensor.sizes().vec();
   return apply(
@@ -333,11 +306,16 @@ at::Tensor mp_allreduce(const at::Tensor& tensor, const GroupPtr& group) {
 }
 
 at::Tensor c_concat(
-    const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
+    const at::Tensor& tensor,
+    const GroupPtr& group,
+    std::int64_t dim,
+    std::int64_t whole) {
   const GroupPtr members = group_or_default(group);
   return apply(
       tensor,
-      [=](const at::Tensor& in) { return gathered(in, members, dim); },
+      [=](const at::Tensor& in) {
+        return comm::gather_parts(in, dim, whole, members)();
+      },
       [=](const at::Tensor& gradient) {
         return functional::c_split(gradient, members, dim);
       });
@@ -346,12 +324,16 @@ at::Tensor c_concat(
 at::Tensor c_split(
     const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
   const GroupPtr members = group_or_default(group);
-  part_size(tensor, dim, *members);
+  auto whole = std::make_shared<std::int64_t>();
   return apply(
       tensor,
-      [=](const at::Tensor& in) { return own_part(in, dim, *members).clone(); },
+      [=](const at::Tensor& in) {
+        at::Tensor out = fresh_copy(comm::own_part(in, dim, *members));
+        *whole = in.size(dim);
+        return out;
+      },
       [=](const at::Tensor& gradient) {
-        return functional::c_concat(gradient, members, dim);
+        return functional::c_concat(gradient, members, dim, *whole);
       });
 }
 

@@ -26,11 +26,16 @@ at::Tensor reduce(
 at::Tensor broadcast(
     const at::Tensor& tensor, int src = 0, const GroupPtr& group = nullptr);
 
+// A dim that is cut into parts need not divide by the number of ranks: the last
+// ranks then have less, as with DTensor's Shard. Whoever gathers such parts
+// says how long the `whole` is; 0 means that all have the same.
+
 // The tensors of all ranks, side by side along `dim`. Backward: reduce_scatter.
 at::Tensor all_gather(
     const at::Tensor& tensor,
     const GroupPtr& group = nullptr,
-    std::int64_t dim = 0);
+    std::int64_t dim = 0,
+    std::int64_t whole = 0);
 
 // This rank's part, along `dim`, of the sum (or AVG). Backward: all_gather.
 at::Tensor reduce_scatter(
@@ -85,7 +90,8 @@ at::Tensor mp_allreduce(
 at::Tensor c_concat(
     const at::Tensor& tensor,
     const GroupPtr& group = nullptr,
-    std::int64_t dim = -1);
+    std::int64_t dim = -1,
+    std::int64_t whole = 0);
 
 // Forward this rank's part along `dim`; backward the parts of all ranks.
 at::Tensor c_split(

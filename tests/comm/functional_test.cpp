@@ -284,8 +284,47 @@ TEST(Functional, SplitAndConcatUndoEachOther) {
     EXPECT_TRUE(torch::equal(whole, x.detach() * 2));
     (whole * weight_of(0, whole)).sum().backward();
     EXPECT_TRUE(torch::equal(x.grad(), 2 * weight_of(0, whole)));
-    EXPECT_THROW(F::c_split(x, nullptr, 0), InvalidArgument)
-        << "2 rows for 3 ranks";
+    EXPECT_THROW(F::c_split(x, nullptr, 2), InvalidArgument);
+    EXPECT_THROW(F::scatter(x), InvalidArgument) << "2 rows for 3 ranks";
+  });
+}
+
+// 5 in 4 parts of 2, 2, 1 and 0.
+at::Tensor uneven_part(const at::Tensor& whole, int rank, std::int64_t dim) {
+  const std::int64_t begin = std::min<std::int64_t>(5, rank * 2);
+  return whole.narrow(dim, begin, std::min<std::int64_t>(2, 5 - begin));
+}
+
+TEST(Functional, PartsNeedNotBeEqual) {
+  argosy::testing::run_ranks(4, [](World& world) {
+    for (const std::int64_t dim : {0, 1, 2}) {
+      const at::Tensor x = input_of(0, {5, 5, 5}).requires_grad_();
+      const at::Tensor part = F::c_split(x, nullptr, dim);
+      EXPECT_TRUE(
+          torch::equal(part, uneven_part(x.detach(), world.rank(), dim)));
+      const at::Tensor whole = F::c_concat(part * 2, nullptr, dim, 5);
+      EXPECT_TRUE(torch::equal(whole, x.detach() * 2));
+      (whole * weight_of(0, whole)).sum().backward();
+      EXPECT_TRUE(torch::equal(x.grad(), 2 * weight_of(0, whole)));
+
+      const at::Tensor own = input_of(world.rank(), {5, 5, 5}).requires_grad_();
+      const at::Tensor sum =
+          F::reduce_scatter(own, ReduceOp::SUM, nullptr, dim);
+      at::Tensor expected = torch::zeros({5, 5, 5});
+      for (int rank = 0; rank < 4; ++rank) {
+        expected += input_of(rank, {5, 5, 5});
+      }
+      EXPECT_TRUE(torch::equal(sum, uneven_part(expected, world.rank(), dim)));
+      const at::Tensor again = F::all_gather(sum, nullptr, dim, 5);
+      EXPECT_TRUE(torch::equal(again, expected));
+      (again * weight_of(world.rank(), again)).sum().backward();
+      at::Tensor weights = torch::zeros({5, 5, 5});
+      for (int rank = 0; rank < 4; ++rank) {
+        weights += weight_of(rank, again);
+      }
+      EXPECT_TRUE(torch::equal(own.grad(), weights));
+      EXPECT_THROW(F::c_concat(part, nullptr, dim, 16), InvalidArgument);
+    }
   });
 }
 

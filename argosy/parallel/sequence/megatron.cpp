@@ -1,0 +1,73 @@
+#include "argosy/parallel/sequence/megatron.h"
+
+#include <utility>
+
+#include "argosy/parallel/sequence/megatron_gradients.h"
+#include "argosy/parallel/sequence/megatron_ops.h"
+#include "argosy/parallel/tensor/initial_values.h"
+#include "argosy/parallel/tensor/linear.h"
+
+namespace argosy {
+
+namespace {
+
+GroupPtr group_or_default(const GroupPtr& group) {
+  return group ? group : get_group(0);
+}
+
+} // namespace
+
+ColumnSequenceParallelLinearImpl::ColumnSequenceParallelLinearImpl(
+    ColumnSequenceParallelLinearOptions its_options)
+    : options(std::move(its_options)),
+      group_(group_or_default(options.group())) {
+  reset();
+}
+
+void ColumnSequenceParallelLinearImpl::reset() {
+  const auto made = parallel::draw_linear(
+      {options.in_features(), options.out_features(), options.bias(), 0},
+      *group_);
+  weight = register_parameter("weight", made.weight);
+  bias = register_parameter("bias", made.bias, options.bias());
+}
+
+at::Tensor ColumnSequenceParallelLinearImpl::forward(const at::Tensor& x) {
+  return parallel::column_linear(
+      x,
+      weight,
+      bias,
+      {.group = group_,
+       .cut_dim = options.sequence_dim(),
+       .whole = options.sequence_length(),
+       .gather_again = options.recompute_allgather()});
+}
+
+RowSequenceParallelLinearImpl::RowSequenceParallelLinearImpl(
+    RowSequenceParallelLinearOptions its_options)
+    : options(std::move(its_options)),
+      group_(group_or_default(options.group())) {
+  reset();
+}
+
+void RowSequenceParallelLinearImpl::reset() {
+  const auto made = parallel::draw_linear(
+      {options.in_features(), options.out_features(), options.bias(), 1},
+      *group_);
+  weight = register_parameter("weight", made.weight);
+  bias = register_parameter("bias", made.bias, options.bias());
+  if (options.bias()) {
+    mark_as_sequence_parallel_parameter(bias);
+  }
+}
+
+at::Tensor RowSequenceParallelLinearImpl::forward(const at::Tensor& x) {
+  const at::Tensor summand = parallel::row_product(x, weight);
+  const at::Tensor sum = group_->nranks() == 1
+      ? summand
+      : sequence_parallel::reduce_scatter(
+            summand, group_, options.sequence_dim());
+  return options.bias() ? sum + bias : sum;
+}
+
+} // namespace argosy

@@ -1,0 +1,35 @@
+#include "argosy/parallel/sequence/megatron_ops.h"
+
+#include <ATen/core/Tensor.h>
+
+#include "argosy/comm/functional.h"
+
+namespace argosy::sequence_parallel {
+
+at::Tensor scatter(
+    const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
+  return functional::c_split(tensor, group, dim);
+}
+
+at::Tensor gather(
+    const at::Tensor& tensor,
+    const GroupPtr& group,
+    std::int64_t dim,
+    std::int64_t whole) {
+  return functional::c_concat(tensor, group, dim, whole);
+}
+
+at::Tensor all_gather(
+    const at::Tensor& tensor,
+    const GroupPtr& group,
+    std::int64_t dim,
+    std::int64_t whole) {
+  return functional::all_gather(tensor, group, dim, whole);
+}
+
+at::Tensor reduce_scatter(
+    const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
+  return functional::reduce_scatter(tensor, ReduceOp::SUM, group, dim);
+}
+
+} // namespace argosy::sequence_parallel

@@ -1,0 +1,179 @@
+#include "argosy/parallel/tensor/rng.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/dropout.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/world/world.h"
+
+namespace argosy {
+
+namespace {
+
+// A key above autograd that LibTorch itself leaves alone.
+constexpr auto kKey = c10::DispatchKey::DeferredInit;
+
+thread_local const at::Generator* current_generator = nullptr;
+
+// Puts the generator where an op takes one and was given none.
+void run_with_generator(
+    const c10::OperatorHandle& op,
+    c10::DispatchKeySet keys,
+    torch::jit::Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name() == "generator") {
+      c10::IValue& given = (*stack)[stack->size() - arguments.size() + i];
+      if (given.isNone() && current_generator != nullptr) {
+        given = *current_generator;
+      }
+    }
+  }
+  // The ops that this one calls come here again.
+  op.redispatchBoxed(
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+}
+
+TORCH_LIBRARY_IMPL(_, DeferredInit, fallback) {
+  fallback.fallback(
+      torch::CppFunction::makeFromBoxedFunction<&run_with_generator>());
+}
+
+at::Tensor state_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_state(at::Generator generator, const at::Tensor& state) {
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+} // namespace
+
+struct RngStatesTracker::Stream {
+  at::Generator generator;
+  std::uint64_t seed;
+};
+
+RngStatesTracker::RngStatesTracker() = default;
+RngStatesTracker::~RngStatesTracker() = default;
+
+void RngStatesTracker::add(const std::string& name, std::uint64_t seed) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [known, stream] : streams_) {
+    ARGOSY_CHECK(
+        known != name, "[parallel.rng] there is a stream ", name, " already");
+    ARGOSY_CHECK(
+        stream.seed != seed,
+        "[parallel.rng] stream ",
+        known,
+        " has the seed ",
+        seed,
+        " already");
+  }
+  streams_.emplace(name, Stream{at::detail::createCPUGenerator(seed), seed});
+}
+
+bool RngStatesTracker::has(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  return streams_.count(name) > 0;
+}
+
+at::Generator RngStatesTracker::generator(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = streams_.find(name);
+  ARGOSY_CHECK(
+      found != streams_.end(),
+      "[parallel.rng] there is no stream ",
+      name,
+      "; add() or model_parallel_random_seed() makes one");
+  return found->second.generator;
+}
+
+RngStatesTracker::States RngStatesTracker::get_states() const {
+  const std::lock_guard lock(mutex_);
+  States states;
+  for (const auto& [name, stream] : streams_) {
+    states.emplace(name, state_of(stream.generator));
+  }
+  return states;
+}
+
+void RngStatesTracker::set_states(const States& states) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, state] : states) {
+    auto found = streams_.find(name);
+    if (found == streams_.end()) {
+      const at::Generator made = at::detail::createCPUGenerator();
+      found = streams_.emplace(name, Stream{made, 0}).first;
+    }
+    set_state(found->second.generator, state);
+    found->second.seed = found->second.generator.current_seed();
+  }
+}
+
+void RngStatesTracker::reset() {
+  const std::lock_guard lock(mutex_);
+  streams_.clear();
+}
+
+RngStatesTracker::Scope::Scope(const at::Generator& generator)
+    : generator_(std::make_unique<at::Generator>(generator)),
+      outer_(std::exchange(current_generator, generator_.get())) {
+  c10::impl::tls_set_dispatch_key_included(kKey, true);
+}
+
+RngStatesTracker::Scope::~Scope() {
+  current_generator = outer_;
+  c10::impl::tls_set_dispatch_key_included(kKey, outer_ != nullptr);
+}
+
+RngStatesTracker::Scope RngStatesTracker::rng_state(
+    const std::string& name) const {
+  return Scope(generator(name));
+}
+
+std::shared_ptr<RngStatesTracker> rng_states_tracker() {
+  return require_world("parallel.rng")->attached<RngStatesTracker>([] {
+    return std::make_shared<RngStatesTracker>();
+  });
+}
+
+void model_parallel_random_seed(
+    std::uint64_t seed, const ModelParallelPlace& place) {
+  const auto tracker = rng_states_tracker();
+  tracker->reset();
+  tracker->add(kGlobalRng, seed);
+  tracker->add(
+      kModelParallelRng,
+      seed + 1 +
+          static_cast<std::uint64_t>(
+              place.mp_rank * place.pp_size + place.pp_rank));
+  at::manual_seed(seed);
+}
+
+void model_parallel_random_seed(std::uint64_t seed) {
+  const auto world = require_world("parallel.model_parallel_random_seed");
+  model_parallel_random_seed(seed, {.mp_rank = world->rank()});
+}
+
+at::Tensor tensor_parallel::dropout(
+    const at::Tensor& x, double p, const std::string& rng_name, bool training) {
+  const auto tracker = rng_states_tracker();
+  if (rng_name.empty() && !tracker->has(kGlobalRng)) {
+    return at::dropout(x, p, training);
+  }
+  const auto scope =
+      tracker->rng_state(rng_name.empty() ? kGlobalRng : rng_name);
+  return at::dropout(x, p, training);
+}
+
+} // namespace argosy

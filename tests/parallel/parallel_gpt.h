@@ -1,0 +1,197 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "argosy/parallel/parameter_marks.h"
+#include "argosy/parallel/sequence/megatron.h"
+#include "argosy/parallel/sequence/megatron_gradients.h"
+#include "argosy/parallel/sequence/megatron_ops.h"
+#include "argosy/parallel/tensor/layers.h"
+#include "argosy/parallel/tensor/ops.h"
+#include "argosy/parallel/tensor/parameters.h"
+#include "examples/02_gpt/gpt.h"
+
+// The GPT of examples/02_gpt written with tensor parallel layers: the same
+// names, so that each can take the other's parameters.
+namespace argosy::testing {
+
+struct ParallelGptOptions {
+  GptOptions gpt;
+  GroupPtr group;
+  bool sequence_parallel = false;
+  bool recompute_allgather = false;
+};
+
+using Layer = std::function<at::Tensor(const at::Tensor&)>;
+
+struct ParallelBlockImpl : torch::nn::Module {
+  explicit ParallelBlockImpl(const ParallelGptOptions& options)
+      : norm1(add_norm("norm1", options)),
+        qkv(add_column("qkv", 3, options)),
+        out(add_row("out", 1, options)),
+        norm2(add_norm("norm2", options)),
+        up(add_column("up", 4, options)),
+        down(add_row("down", 4, options)),
+        head_size(options.gpt.width / options.gpt.heads) {}
+
+  at::Tensor forward(at::Tensor x, const at::Tensor& ahead) {
+    x = x + out(attention(qkv(norm1(x)), ahead));
+    return x + down(torch::gelu(up(norm2(x))));
+  }
+
+ private:
+  // Of the heads that this rank has.
+  at::Tensor attention(
+      const at::Tensor& joined, const at::Tensor& ahead) const {
+    const long batch = joined.size(0);
+    const long length = joined.size(1);
+    const long heads = joined.size(2) / 3 / head_size;
+    const auto parts = joined.view({batch, length, heads, 3, head_size})
+                           .permute({3, 0, 2, 1, 4})
+                           .unbind();
+    const double scale = 1 / std::sqrt(static_cast<double>(head_size));
+    const at::Tensor scores =
+        torch::matmul(parts[0] * scale, parts[1].transpose(-2, -1))
+            .masked_fill(ahead, -std::numeric_limits<float>::infinity());
+    return torch::matmul(scores.softmax(-1), parts[2])
+        .transpose(1, 2)
+        .reshape({batch, length, heads * head_size});
+  }
+
+  Layer add_column(
+      const std::string& name, long factor, const ParallelGptOptions& options) {
+    const long width = options.gpt.width;
+    if (options.sequence_parallel) {
+      return add_layer(
+          name,
+          ColumnSequenceParallelLinear(
+              ColumnSequenceParallelLinearOptions(width, factor * width)
+                  .sequence_dim(1)
+                  .sequence_length(options.gpt.context)
+                  .recompute_allgather(options.recompute_allgather)
+                  .group(options.group)));
+    }
+    return add_layer(
+        name,
+        ColumnParallelLinear(ColumnParallelLinearOptions(width, factor * width)
+                                 .gather_output(false)
+                                 .group(options.group)));
+  }
+
+  Layer add_row(
+      const std::string& name, long factor, const ParallelGptOptions& options) {
+    const long width = options.gpt.width;
+    if (options.sequence_parallel) {
+      return add_layer(
+          name,
+          RowSequenceParallelLinear(
+              RowSequenceParallelLinearOptions(factor * width, width)
+                  .sequence_dim(1)
+                  .group(options.group)));
+    }
+    return add_layer(
+        name,
+        RowParallelLinear(RowParallelLinearOptions(factor * width, width)
+                              .input_is_parallel(true)
+                              .group(options.group)));
+  }
+
+  template <typename Module>
+  Layer add_layer(const std::string& name, Module module) {
+    return [layer = register_module(name, module)](const at::Tensor& x) {
+      return layer->forward(x);
+    };
+  }
+
+  torch::nn::LayerNorm add_norm(
+      const std::string& name, const ParallelGptOptions& options) {
+    auto norm = register_module(
+        name,
+        torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.gpt.width})));
+    if (options.sequence_parallel) {
+      for (const at::Tensor& each : norm->parameters()) {
+        mark_as_sequence_parallel_parameter(each);
+      }
+    }
+    return norm;
+  }
+
+  torch::nn::LayerNorm norm1;
+  Layer qkv;
+  Layer out;
+  torch::nn::LayerNorm norm2;
+  Layer up;
+  Layer down;
+  const long head_size;
+};
+TORCH_MODULE(ParallelBlock);
+
+// Tokens [batch, length] to this rank's classes of [batch, length, vocab].
+struct ParallelGptImpl : torch::nn::Module {
+  explicit ParallelGptImpl(ParallelGptOptions its_options)
+      : options(std::move(its_options)) {
+    const GptOptions& gpt = options.gpt;
+    tokens = register_module(
+        "tokens",
+        VocabParallelEmbedding(
+            VocabParallelEmbeddingOptions(gpt.vocab, gpt.width)
+                .group(options.group)));
+    places =
+        register_module("places", torch::nn::Embedding(gpt.context, gpt.width));
+    blocks = register_module("blocks", torch::nn::ModuleList());
+    for (long i = 0; i < gpt.layers; ++i) {
+      blocks->push_back(ParallelBlock(options));
+    }
+    norm = register_module(
+        "norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({gpt.width})));
+    if (options.sequence_parallel) {
+      for (const at::Tensor& each : norm->parameters()) {
+        mark_as_sequence_parallel_parameter(each);
+      }
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& text) {
+    const long length = text.size(1);
+    const at::Tensor ahead =
+        torch::ones({length, length}, torch::kBool).triu(1);
+    at::Tensor x = tokens(text) + places(torch::arange(length));
+    if (options.sequence_parallel) {
+      x = sequence_parallel::scatter(x, options.group, 1);
+    }
+    for (const auto& block : *blocks) {
+      x = block->as<ParallelBlockImpl>()->forward(x, ahead);
+    }
+    x = norm(x);
+    x = options.sequence_parallel
+        ? sequence_parallel::all_gather(x, options.group, 1, length)
+        : tensor_parallel::copy_to(x, options.group);
+    return torch::matmul(x, tokens->weight.t());
+  }
+
+  // The mean over all tokens, the same on all ranks.
+  at::Tensor loss(const at::Tensor& text, const at::Tensor& target) {
+    return tensor_parallel::cross_entropy(
+               forward(text),
+               target,
+               options.group,
+               {.num_classes = options.gpt.vocab})
+        .mean();
+  }
+
+  const ParallelGptOptions options;
+
+ private:
+  VocabParallelEmbedding tokens = nullptr;
+  torch::nn::Embedding places = nullptr;
+  torch::nn::ModuleList blocks = nullptr;
+  torch::nn::LayerNorm norm = nullptr;
+};
+TORCH_MODULE(ParallelGpt);
+
+} // namespace argosy::testing
