@@ -39,6 +39,7 @@
 #include "argosy/parallel/semi_auto/shard_dataloader.h"
 #include "argosy/parallel/semi_auto/shard_op.h"
 #include "argosy/parallel/semi_auto/split.h"
+#include "argosy/parallel/sequence/segment.h"
 #include "argosy/store/open.h"
 #include "argosy/world/init.h"
 #include "argosy/world/record.h"
