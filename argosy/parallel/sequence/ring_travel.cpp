@@ -103,17 +103,16 @@ void KeyTravel::end_next() {
 GradientTravel::GradientTravel(
     const Ring& ring, const KeysAndValues& own, at::ScalarType dtype)
     : ring_(ring), places_(ring, own, dtype), own_(zeros_like(own, dtype)) {
-  // From another rank than the previous one, it can come at any time; from that
-  // one, after all else.
+  // From another rank than the previous one, it can come at any time.
   const int last = ring.plan().last_step[ring.rank()];
   if (last > 0 && last < ring.nranks() - 1) {
-    expect_home();
+    expect_home(zeros_like(own_, dtype));
   }
 }
 
-void GradientTravel::expect_home() {
+void GradientTravel::expect_home(KeysAndValues home) {
+  home_ = std::move(home);
   const int last = ring_.plan().last_step[ring_.rank()];
-  home_ = zeros_like(own_, own_.keys.scalar_type());
   ring_.receive(home_, ring_.plan().holder(ring_.rank(), last), coming_home_);
 }
 
@@ -158,7 +157,7 @@ void GradientTravel::end(int step) {
 KeysAndValues GradientTravel::finish() {
   if (ring_.plan().last_step[ring_.rank()] > 0) {
     if (!home_.keys.defined()) {
-      expect_home();
+      expect_home(places_.at(kAdding, ring_.split().length(ring_.rank())));
     }
     wait_for(coming_home_);
     add(own_, home_);

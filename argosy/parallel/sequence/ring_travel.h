@@ -109,7 +109,7 @@ class GradientTravel {
   static constexpr std::size_t kAdding = 2; // beside those that travel
 
   bool is_sent_home(int step) const;
-  void expect_home();
+  void expect_home(KeysAndValues home);
 
   const Ring& ring_;
   Places places_;

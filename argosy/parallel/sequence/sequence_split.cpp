@@ -38,6 +38,10 @@ std::int64_t length_of(const std::vector<Segment>& segments) {
 
 } // namespace
 
+std::ostream& operator<<(std::ostream& out, const Segment& segment) {
+  return out << "[" << segment.begin << ", " << segment.end() << ")";
+}
+
 std::int64_t SequenceSplit::length(int rank) const {
   return length_of(of_rank.at(rank));
 }
@@ -186,13 +190,12 @@ RingPlan plan_ring(const SequenceSplit& split, bool causal) {
 }
 
 std::ostream& operator<<(std::ostream& out, const AttentionBlock& block) {
-  const auto range = [&](const Segment& segment) {
-    out << "[" << segment.begin << ", " << segment.end() << ")";
-  };
-  range(block.queries);
-  out << (block.is_diagonal ? " \\ " : " x ");
-  range(block.keys);
-  return out;
+  return out << block.queries << (block.is_diagonal ? " \\ " : " x ")
+             << block.keys;
+}
+
+std::ostream& operator<<(std::ostream& out, const HeadRange& heads) {
+  return out << heads.queries << " with keys " << heads.keys;
 }
 
 std::vector<HeadRange> split_heads(

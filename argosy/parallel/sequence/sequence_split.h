@@ -16,6 +16,9 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+// "[3, 7)"
+std::ostream& operator<<(std::ostream& out, const Segment& segment);
+
 // The segments of each rank, in the order in which it holds them. Together they
 // are the whole sequence, each position once.
 struct SequenceSplit {
@@ -82,6 +85,7 @@ struct RingPlan {
 
 RingPlan plan_ring(const SequenceSplit& split, bool causal);
 
+// "[0, 4) x [0, 2)", with "\" on the diagonal.
 std::ostream& operator<<(std::ostream& out, const AttentionBlock& block);
 
 // Which heads a rank works on, of queries and of keys.
@@ -91,6 +95,8 @@ struct HeadRange {
 
   bool operator==(const HeadRange&) const = default;
 };
+
+std::ostream& operator<<(std::ostream& out, const HeadRange& heads);
 
 // Heads of queries share those of keys in groups of equal size. Whole groups to
 // each rank where there are enough, else heads of queries, each rank with the
