@@ -29,6 +29,12 @@ class RandomState {
     return drawn;
   }
 
+  // What draw() will return next.
+  Draw next() {
+    const std::lock_guard lock(mutex_);
+    return next_;
+  }
+
   // While it lives, draws begin at one that was made before, if given.
   class Replay {
    public:
@@ -48,10 +54,6 @@ class RandomState {
   };
 
  private:
-  Draw next() {
-    const std::lock_guard lock(mutex_);
-    return next_;
-  }
   void set_next(const Draw& next) {
     const std::lock_guard lock(mutex_);
     next_ = next;

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "argosy/parallel/recompute/recompute.h"
+#include "argosy/parallel/recompute/sequential.h"
+
+// Named as in paddle.distributed.fleet.utils.
+namespace argosy::fleet::utils {
+
+using argosy::recompute;
+using argosy::recompute_sequential;
+
+} // namespace argosy::fleet::utils

@@ -1,0 +1,22 @@
+#include "argosy/parallel/recompute/recompute.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "argosy/parallel/recompute/frame.h"
+
+namespace argosy::parallel {
+
+bool is_recording() {
+  return at::GradMode::is_enabled();
+}
+
+RecomputeScope::RecomputeScope(
+    const RecomputeOptions& options,
+    const std::vector<at::Tensor>& inputs,
+    Replay replay)
+    : frame_(std::make_shared<Frame>(options, inputs, std::move(replay))),
+      scope_(std::make_unique<SavedTensorScope>(*frame_)) {}
+
+RecomputeScope::~RecomputeScope() = default;
+
+} // namespace argosy::parallel

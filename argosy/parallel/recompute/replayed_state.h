@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace argosy {
+
+// Sets a state as it was, and returns what sets it back when it dies.
+using RestoreState = std::function<std::shared_ptr<void>()>;
+
+// Remembers a state of the calling thread's rank, say of a random generator.
+using CaptureState = std::function<RestoreState()>;
+
+// From now on, recompute() on this rank captures that state too, and restores
+// it for the time of each replay. For what layers depend on beside their inputs
+// and parameters: the CPU's generator, the numbers of DTensors and autocast are
+// there already. Throws InvalidArgument when the thread has no world.
+void add_replayed_state(CaptureState capture);
+
+namespace parallel {
+
+// All states of the calling thread at one moment.
+class ReplayedState {
+ public:
+  explicit ReplayedState(bool with_random);
+
+  // They are as they were while the result lives.
+  std::vector<std::shared_ptr<void>> restore() const;
+
+ private:
+  std::vector<RestoreState> states_;
+};
+
+} // namespace parallel
+
+} // namespace argosy

@@ -1,0 +1,21 @@
+#include "argosy/parallel/sequence/split_group.h"
+
+#include "argosy/common/error.h"
+
+namespace argosy::parallel {
+
+GroupPtr group_of_split(
+    const GroupPtr& group, const SequenceSplit& split, const char* op) {
+  GroupPtr members = group ? group : get_group(0);
+  ARGOSY_CHECK(
+      members->is_member() && members->nranks() == split.nranks(),
+      "[parallel.",
+      op,
+      "] the sequence is split for ",
+      split.nranks(),
+      " ranks, expected a group of as many, with this rank; it has ",
+      members->nranks());
+  return members;
+}
+
+} // namespace argosy::parallel

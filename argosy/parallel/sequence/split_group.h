@@ -1,0 +1,14 @@
+#pragma once
+
+#include "argosy/comm/ops.h"
+#include "argosy/parallel/sequence/sequence_split.h"
+
+namespace argosy::parallel {
+
+// The group (null: that of all ranks) that a sequence is split over. Throws
+// InvalidArgument, tagged with `op`, when it has not as many ranks, or not this
+// one.
+GroupPtr group_of_split(
+    const GroupPtr& group, const SequenceSplit& split, const char* op);
+
+} // namespace argosy::parallel
