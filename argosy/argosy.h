@@ -23,6 +23,7 @@
 #include "argosy/dtensor/comm_debug.h"
 #include "argosy/dtensor/deferred/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/sub_meshes.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/mesh/process_mesh.h"
 #include "argosy/mesh/rank_mesh.h"
