@@ -35,6 +35,7 @@
 #include "argosy/parallel/semi_auto/parallelize.h"
 #include "argosy/parallel/semi_auto/shard_dataloader.h"
 #include "argosy/parallel/semi_auto/shard_op.h"
+#include "argosy/parallel/semi_auto/shard_scaler.h"
 #include "argosy/parallel/semi_auto/split.h"
 #include "argosy/store/open.h"
 #include "argosy/world/init.h"

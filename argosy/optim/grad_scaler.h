@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace argosy {
@@ -43,6 +44,9 @@ class GradScaler {
   // Throws InvalidArgument for a scale or ratio that makes no sense.
   explicit GradScaler(
       GradScalerOptions options = {}, std::shared_ptr<Group> group = nullptr);
+
+  // Whose members leave steps out together; null: this rank alone.
+  void set_group(std::shared_ptr<Group> group) { group_ = std::move(group); }
 
   at::Tensor scale(const at::Tensor& loss) const;
 
