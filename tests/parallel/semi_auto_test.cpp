@@ -348,6 +348,21 @@ TEST(SemiAutoRanks, AllRanksSkipWhatOnePartMust) {
   });
 }
 
+// Meshes are equal whatever their names are.
+TEST(SemiAutoRanks, NamesAreThoseOfTheMeshThatIsGiven) {
+  run_ranks(2, [](World&) {
+    shard_tensor(input(), ProcessMesh({2}), {Shard(0)});
+    Mlp model;
+    optim::AdamW adam(model->parameters());
+    parallelize(
+        *model,
+        adam,
+        ProcessMesh({2}, {"dp"}),
+        {.dp_config = ParallelizeConfig::Dp{.sharding_level = 3}});
+    EXPECT_EQ(placements_of(model->up->weight), Placements{Shard(0)});
+  });
+}
+
 TEST(SemiAutoRanks, AnOptimizerMustBeFresh) {
   run_ranks(1, [](World&) {
     Mlp model;

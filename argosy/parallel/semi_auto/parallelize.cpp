@@ -117,8 +117,10 @@ ShardOptimizer parallelize(
   parallelize(model, mesh, config);
   ShardingStage stage;
   if (config.dp_config && config.dp_config->sharding_level > 0) {
+    // By number: the parameters' mesh may have been named otherwise before.
     stage = {
-        config.dp_config->sharding_level, config.dp_config->sharding_mesh_dim};
+        config.dp_config->sharding_level,
+        mesh.axis_index(config.dp_config->sharding_mesh_dim)};
   }
   return shard_optimizer(optimizer, std::move(stage));
 }
