@@ -3,10 +3,12 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 
 #include "argosy/argosy.h"
+#include "argosy/optim/adam.h"
 #include "argosy/testing/ranks.h"
 #include "bench/harness.h"
 #include "examples/02_gpt/gpt.h"
@@ -24,7 +26,7 @@ struct Case {
 // Microseconds of a call.
 double time_of(const Function& op, const Tensors& inputs, int calls) {
   using Clock = std::chrono::steady_clock;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < std::min(calls, 20); ++i) {
     op(inputs);
   }
   const auto began = Clock::now();
@@ -130,6 +132,58 @@ void measure_block(Report& report, int calls, int rounds) {
   report.add(std::move(row));
 }
 
+// A GPT of 3.3 million parameters that is trained by 2 ranks.
+class Training {
+ public:
+  explicit Training(int level)
+      : adam_(gpt_->parameters()),
+        optimizer_(parallelize(
+            *gpt_,
+            adam_,
+            mesh_,
+            {.dp_config = ParallelizeConfig::Dp{.sharding_level = level}})) {}
+
+  // Milliseconds of a step.
+  double step() {
+    barrier();
+    return time_of(
+               [this](const Tensors&) {
+                 const at::Tensor scores = gpt_->forward(text_);
+                 torch::cross_entropy_loss(
+                     scores.view({-1, scores.size(-1)}), text_.view({-1}))
+                     .backward();
+                 optimizer_.step();
+                 optimizer_.zero_grad();
+               },
+               {},
+               2) /
+        1000;
+  }
+
+ private:
+  ProcessMesh mesh_{{2}, {"dp"}};
+  Gpt gpt_{GptOptions{.width = 256}};
+  optim::AdamW adam_;
+  ShardOptimizer optimizer_;
+  at::Tensor text_ = shard_tensor(
+      torch::arange(8 * 64).remainder(251).view({8, 64}), mesh_, {Shard(0)});
+};
+
+// What gathering parameters costs: all ranks step.
+Row measure_stages(int rounds) {
+  Training replicated(0);
+  Training states(1);
+  Training all(3);
+  return race(
+      "GPT step, all sharded (stage 3)",
+      "ms",
+      Better::Lower,
+      rounds,
+      {{"ours", [&] { return all.step(); }},
+       {"replicated", [&] { return replicated.step(); }},
+       {"stage 1", [&] { return states.step(); }}});
+}
+
 void run(Flags flags) {
   Report report("dtensor", flags);
   at::set_num_threads(1);
@@ -139,6 +193,11 @@ void run(Flags flags) {
         if (world.rank() == 0) { // nothing is sent
           measure(report, 2000, flags.quick ? 5 : 20);
           measure_block(report, 100, flags.quick ? 5 : 20);
+        }
+        barrier();
+        const Row stages = measure_stages(flags.quick ? 5 : 20);
+        if (world.rank() == 0) {
+          report.add(stages);
         }
         barrier();
       },

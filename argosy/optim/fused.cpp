@@ -15,6 +15,7 @@
 #include "argosy/optim/flat_parameters.h"
 #include "argosy/optim/fused_entry.h"
 #include "argosy/optim/local.h"
+#include "argosy/optim/stored_states.h"
 
 namespace argosy::optim {
 
@@ -61,7 +62,9 @@ struct FusedOptimizer::Impl {
   // By group, kind of state and type.
   std::map<std::tuple<std::size_t, std::size_t, c10::ScalarType>, FlatTensors>
       arenas;
-  // States that are elsewhere move into the arenas.
+  // Instead of the arenas; null for most.
+  std::unique_ptr<StoredStates> stored;
+  // States that are elsewhere move into the arenas, or the store.
   bool adopting = false;
 
   const std::string& key(
@@ -134,13 +137,19 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
   StateTensors found = tensors_of(*state, options);
   const auto type =
       entry.param->scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
+  const bool is_stored = impl_->stored && impl_->stored->has(group, index);
+  std::int64_t number = 0; // of the tensor, in the order of the store
   const auto settle = [&](at::Tensor& tensor, std::size_t kind) {
     const bool fits = tensor.defined() && tensor.scalar_type() == type &&
-        same_order(tensor, *entry.param) && !impl_->adopting;
+        same_order(tensor, *entry.param) && !impl_->adopting && !impl_->stored;
     if (!fits) {
-      at::Tensor placed = impl_->place(params, group, index, kind, type);
+      at::Tensor placed = impl_->stored
+          ? impl_->stored->view(group, index, number++, *entry.param, type)
+          : impl_->place(params, group, index, kind, type);
       if (tensor.defined()) {
         placed.copy_(tensor);
+      } else if (is_stored) {
+        // It has its value.
       } else if (kind < StateTensors::kMost) {
         entry.fresh = true;
         placed.fill_(found.initial);
@@ -195,7 +204,7 @@ Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
   return entry;
 }
 
-// Entries of all groups, by group. Checks all before it makes any state.
+// Entries of all groups, by group. Checks all; states come later.
 std::vector<std::vector<Entry>> FusedOptimizer::collect() {
   std::vector<std::vector<Entry>> entries(param_groups_.size());
   for (std::size_t group = 0; group < entries.size(); ++group) {
@@ -207,12 +216,24 @@ std::vector<std::vector<Entry>> FusedOptimizer::collect() {
       }
     }
   }
-  for (std::size_t group = 0; group < entries.size(); ++group) {
-    for (Entry& entry : entries[group]) {
-      prepare_state(group, entry);
+  return entries;
+}
+
+void FusedOptimizer::update_group(
+    std::size_t group, std::vector<Entry>& entries) {
+  const OptimizerOptions& options = param_groups_[group].options();
+  for (Entry& entry : entries) {
+    if (is_sparse(*entry.grad)) {
+      update_sparse(options, entry);
+    } else {
+      entry.whole->unsafeGetTensorImpl()->bump_version();
     }
   }
-  return entries;
+  std::erase_if(
+      entries, [](const Entry& entry) { return is_sparse(*entry.grad); });
+  if (!entries.empty()) {
+    update(options, entries);
+  }
 }
 
 at::Tensor FusedOptimizer::step(LossClosure closure) {
@@ -223,24 +244,152 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
   }
   const at::NoGradGuard no_grad;
   auto entries = collect();
-  impl_->adopting = false;
+  if (impl_->stored) {
+    step_by_bucket(entries);
+    return loss;
+  }
   for (std::size_t group = 0; group < entries.size(); ++group) {
-    const OptimizerOptions& options = param_groups_[group].options();
     for (Entry& entry : entries[group]) {
-      if (is_sparse(*entry.grad)) {
-        update_sparse(options, entry);
-      } else {
-        entry.whole->unsafeGetTensorImpl()->bump_version();
-      }
-    }
-    std::erase_if(entries[group], [](const Entry& entry) {
-      return is_sparse(*entry.grad);
-    });
-    if (!entries[group].empty()) {
-      update(options, entries[group]);
+      prepare_state(group, entry);
     }
   }
+  impl_->adopting = false;
+  for (std::size_t group = 0; group < entries.size(); ++group) {
+    update_group(group, entries[group]);
+  }
   return loss;
+}
+
+// What the states of each parameter take, as the options are now.
+std::vector<std::vector<StateSize>> FusedOptimizer::state_sizes() const {
+  std::vector<std::vector<StateSize>> sizes;
+  for (const OptimizerParamGroup& group : param_groups_) {
+    const auto state = new_state();
+    const StateTensors found = tensors_of(*state, group.options());
+    const auto count = std::count_if(
+        found.tensors.begin(), found.tensors.end(), [](const at::Tensor* each) {
+          return each != nullptr;
+        });
+    auto& of_group = sizes.emplace_back();
+    for (const at::Tensor& param : locals_of(group.params())) {
+      const auto format = format_of(param);
+      const bool masters = format && has_master(*format);
+      of_group.push_back(
+          {.numel = param.numel(),
+           .element_bytes = param.scalar_type() == c10::kDouble ? 8 : 4,
+           .num_tensors = count + (masters ? 1 : 0)});
+    }
+  }
+  return sizes;
+}
+
+void FusedOptimizer::step_by_bucket(std::vector<std::vector<Entry>>& entries) {
+  StoredStates& stored = *impl_->stored;
+  auto sizes = state_sizes();
+  if (!stored.fits(sizes)) {
+    copy_states();
+    stored.lay_out(std::move(sizes));
+  }
+  for (std::size_t group = 0; group < entries.size(); ++group) {
+    const auto bucket_of = [&](const Entry& entry) {
+      return stored.bucket_of(group, entry.index);
+    };
+    auto begin = entries[group].begin();
+    while (begin != entries[group].end()) {
+      const auto end =
+          std::find_if(begin, entries[group].end(), [&](const Entry& entry) {
+            return bucket_of(entry) != bucket_of(*begin);
+          });
+      stored.open(bucket_of(*begin));
+      step_bucket(group, {begin, end});
+      stored.close(true);
+      begin = end;
+    }
+  }
+  impl_->adopting = false;
+}
+
+void FusedOptimizer::step_bucket(
+    std::size_t group, std::vector<Entry> entries) {
+  for (Entry& entry : entries) {
+    prepare_state(group, entry);
+  }
+  const std::vector<Entry> all = entries;
+  update_group(group, entries);
+  for (const Entry& entry : all) {
+    if (entry.state == nullptr) {
+      continue;
+    }
+    // Its memory is about to go.
+    StateTensors found =
+        tensors_of(*entry.state, param_groups_[group].options());
+    for (at::Tensor* tensor : found.tensors) {
+      if (tensor != nullptr) {
+        tensor->reset();
+      }
+    }
+    found.master->reset();
+    impl_->stored->set_has(group, entry.index);
+  }
+}
+
+// Into state(). Gives the tensors that it has set.
+std::vector<at::Tensor*> FusedOptimizer::copy_states() const {
+  std::vector<at::Tensor*> copies;
+  StoredStates& stored = *impl_->stored;
+  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
+    const auto& params = param_groups_[group].params();
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      if (!stored.has(group, i)) {
+        continue;
+      }
+      stored.open(stored.bucket_of(group, i));
+      const at::Tensor& param = local_of(params[i]);
+      const auto type =
+          param.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
+      std::int64_t number = 0;
+      const auto copy = [&](at::Tensor* to) {
+        *to = stored.view(group, i, number++, param, type).clone();
+        copies.push_back(to);
+      };
+      StateTensors found = tensors_of(
+          *state_.at(impl_->key(group, i, params[i])),
+          param_groups_[group].options());
+      for (at::Tensor* tensor : found.tensors) {
+        if (tensor != nullptr) {
+          copy(tensor);
+        }
+      }
+      if (has_master(*format_of(param))) {
+        copy(found.master);
+      }
+    }
+  }
+  stored.close(false);
+  return copies;
+}
+
+std::shared_ptr<void> FusedOptimizer::states_in_memory() const {
+  if (!impl_->stored) {
+    return nullptr;
+  }
+  return std::shared_ptr<std::vector<at::Tensor*>>(
+      new std::vector<at::Tensor*>(copy_states()), [](auto* copies) {
+        for (at::Tensor* copy : *copies) {
+          copy->reset();
+        }
+        delete copies;
+      });
+}
+
+void FusedOptimizer::set_state_store(std::shared_ptr<StateStore> store) {
+  if (impl_->stored) {
+    copy_states();
+  }
+  impl_->stored =
+      store ? std::make_unique<StoredStates>(std::move(store)) : nullptr;
+  impl_->arenas.clear();
+  adopt_states();
 }
 
 void FusedOptimizer::zero_grad() {
@@ -277,6 +426,7 @@ void FusedOptimizer::for_each_param(
 
 StateDict FusedOptimizer::state_dict(const std::vector<std::string>& names) {
   StateDict result;
+  const auto in_memory = states_in_memory();
   for_each_param(
       names, [&](const auto& name, const auto& key, auto& options, auto& p) {
         const auto found = state_.find(key);
@@ -357,6 +507,9 @@ void FusedOptimizer::load_state_dict(
 
 void FusedOptimizer::adopt_states() {
   impl_->adopting = true;
+  if (impl_->stored) {
+    impl_->stored->forget_all();
+  }
 }
 
 } // namespace argosy::optim

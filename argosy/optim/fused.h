@@ -13,6 +13,8 @@
 namespace argosy::optim {
 
 struct Entry;
+struct StateSize;
+class StateStore;
 
 using StateDict = std::map<std::string, at::Tensor>;
 
@@ -59,6 +61,12 @@ class FusedOptimizer : public torch::optim::Optimizer {
   // the scale of a loss without a pass over the gradients.
   void set_grad_scale(double scale) { grad_scale_ = scale; }
   double grad_scale() const { return grad_scale_; }
+
+  // Keeps the states in `store` from now on, those there are too; null: in
+  // memory again. state() then has none between steps, state_dict() and save()
+  // copy all of them. A step that throws because of the store has updated the
+  // parameters of some buckets.
+  void set_state_store(std::shared_ptr<StateStore> store);
 
   // The states by name, "<parameter>.<kind>", for checkpoints. `names` are
   // those of the parameters, in the order of the groups; without, their
@@ -111,12 +119,21 @@ class FusedOptimizer : public torch::optim::Optimizer {
   // To be called when state() has been replaced.
   void adopt_states();
 
+  // While it lives, state() has copies of what is in the store.
+  std::shared_ptr<void> states_in_memory() const;
+
  private:
   struct Impl;
 
   Entry make_entry(std::size_t group, std::size_t index);
   void prepare_state(std::size_t group, Entry& entry);
   std::vector<std::vector<Entry>> collect();
+  void update_group(std::size_t group, std::vector<Entry>& entries);
+
+  std::vector<std::vector<StateSize>> state_sizes() const;
+  std::vector<at::Tensor*> copy_states() const;
+  void step_by_bucket(std::vector<std::vector<Entry>>& entries);
+  void step_bucket(std::size_t group, std::vector<Entry> entries);
 
   // Calls f(name, key, options, parameter) for all parameters.
   template <typename F>

@@ -45,6 +45,7 @@ FusedOf<Options, BaseState>::FusedOf(
 template <typename Options, typename BaseState>
 void FusedOf<Options, BaseState>::save(
     torch::serialize::OutputArchive& archive) const {
+  const auto in_memory = states_in_memory();
   torch::optim::serialize<State, Options>(archive, *this);
 }
 

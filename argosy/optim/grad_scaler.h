@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace argosy {
@@ -45,7 +46,9 @@ class GradScaler {
       GradScalerOptions options = {}, std::shared_ptr<Group> group = nullptr);
 
   // The same, with another group.
+  // Whose members leave steps out together; null: this rank alone.
   GradScaler with_group(std::shared_ptr<Group> group) const;
+  void set_group(std::shared_ptr<Group> group) { group_ = std::move(group); }
 
   at::Tensor scale(const at::Tensor& loss) const;
 

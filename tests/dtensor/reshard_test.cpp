@@ -10,6 +10,7 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/dtensor/all_placements.h"
+#include "tests/dtensor/random_layouts.h"
 
 namespace argosy::dtensor {
 namespace {
@@ -180,6 +181,20 @@ TEST(ReshardRanks, BetweenDisjointMeshes) {
       ProcessMesh({3}), ProcessMesh({1}, {3}, {}), {4}, {Partial()});
   check_all_pairs(
       ProcessMesh({1}), ProcessMesh({3}, {3, 1, 2}, {}), {4}, {Partial()});
+}
+
+TEST(ReshardRanks, RandomPairsOfMeshes) {
+  for (const int num_ranks : {6, 8}) {
+    const at::Tensor value = values({7, 12, 5});
+    run_ranks(num_ranks, [&](World& world) {
+      argosy::testing::RandomLayouts random(5);
+      for (int i = 0; i < 50; ++i) {
+        const DistAttr from = random.attr(3, num_ranks);
+        const DistAttr to = random.attr(3, num_ranks);
+        check_pair({from, to}, value, world.rank());
+      }
+    });
+  }
 }
 
 TEST(ReshardRanks, Scalars) {

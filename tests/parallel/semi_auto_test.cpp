@@ -8,9 +8,11 @@
 #include "argosy/dtensor/comm_debug.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/adam.h"
+#include "argosy/optim/gradients.h"
 #include "argosy/parallel/semi_auto/parallelize.h"
 #include "argosy/parallel/semi_auto/shard_dataloader.h"
 #include "argosy/parallel/semi_auto/shard_op.h"
+#include "argosy/parallel/semi_auto/shard_scaler.h"
 #include "argosy/parallel/semi_auto/split.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
@@ -266,6 +268,98 @@ TEST(SemiAutoRanks, StagesKeepAPartOnEachRank) {
         EXPECT_LE(state.exp_avg_sq().numel(), whole / 4);
       }
     }
+  });
+}
+
+// Clips, so that it matters whether gradients are unscaled before.
+template <typename Optimizer>
+std::vector<at::Tensor> train_clipped() {
+  Mlp model;
+  Optimizer optimizer(model->parameters());
+  for (int step = 0; step < 2; ++step) {
+    optimizer.zero_grad();
+    loss_of(model(input())).backward();
+    optim::clip_grad_norm_(model->parameters(), 2);
+    optimizer.step();
+  }
+  return whole_parameters(*model);
+}
+
+template <typename Optimizer>
+void check_scaled_training(int level) {
+  run_ranks(2, [&](World&) {
+    const auto expected = train_clipped<Optimizer>();
+    const ProcessMesh mesh({2}, {"dp"});
+    Mlp model;
+    Optimizer inner(model->parameters());
+    ShardOptimizer optimizer = parallelize(
+        *model,
+        inner,
+        mesh,
+        {.dp_config = ParallelizeConfig::Dp{.sharding_level = level}});
+    ShardScaler scaler = shard_scaler({.init_loss_scaling = 256});
+    for (int step = 0; step < 2; ++step) {
+      scaler.scale(loss_of(model(shard_tensor(input(), mesh, {Shard(0)}))))
+          .backward();
+      scaler.unscale_(optimizer);
+      optim::clip_grad_norm_(model->parameters(), 2);
+      EXPECT_TRUE(scaler.step(optimizer));
+      scaler.update();
+      optimizer.zero_grad();
+    }
+    expect_close(whole_parameters(*model), expected);
+  });
+}
+
+TEST(SemiAutoRanks, ScaledStepsAreThoseOfOneProcess) {
+  for (const int level : {0, 1, 2, 3}) {
+    check_scaled_training<optim::AdamW>(level);
+    check_scaled_training<torch::optim::AdamW>(level);
+    check_scaled_training<Halver>(level);
+  }
+}
+
+// The last row of the gradient, which one rank has.
+TEST(SemiAutoRanks, AllRanksSkipWhatOnePartMust) {
+  run_ranks(3, [](World& world) {
+    const ProcessMesh mesh({3}, {"dp"});
+    Mlp model;
+    optim::AdamW adam(model->parameters());
+    ShardOptimizer optimizer = parallelize(
+        *model,
+        adam,
+        mesh,
+        {.dp_config = ParallelizeConfig::Dp{.sharding_level = 3}});
+    ShardScaler scaler = shard_scaler({.init_loss_scaling = 8});
+    const at::Tensor x = shard_tensor(input(), mesh, {Shard(0)});
+    const auto before = whole_parameters(*model);
+    for (const bool bad : {true, false}) {
+      scaler.scale(loss_of(model(x))).backward();
+      if (bad && world.rank() == 2) {
+        to_local(model->up->weight.grad())[-1][0] = INFINITY;
+      }
+      EXPECT_EQ(scaler.step(optimizer), !bad);
+      EXPECT_EQ(scaler.scaler().found_inf(), bad);
+      scaler.update();
+      optimizer.zero_grad();
+      EXPECT_EQ(scaler.scaler().loss_scaling(), 4);
+      EXPECT_EQ(torch::equal(whole_parameters(*model)[2], before[2]), bad);
+    }
+  });
+}
+
+// Meshes are equal whatever their names are.
+TEST(SemiAutoRanks, NamesAreThoseOfTheMeshThatIsGiven) {
+  run_ranks(2, [](World&) {
+    shard_tensor(input(), ProcessMesh({2}), {Shard(0)});
+    Mlp model;
+    optim::AdamW adam(model->parameters());
+    parallelize(
+        *model,
+        adam,
+        ProcessMesh({2}, {"dp"}),
+        {.dp_config = ParallelizeConfig::Dp{.sharding_level = 3}});
+    EXPECT_EQ(placements_of(model->up->weight), Placements{Shard(0)});
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/parallel/semi_auto/layer_plan.h"
 
 namespace argosy {
@@ -93,9 +94,7 @@ void apply_mp(
   }
 }
 
-} // namespace
-
-void parallelize(
+void apply_plans(
     torch::nn::Module& model,
     const ProcessMesh& mesh,
     const ParallelizeConfig& config) {
@@ -106,6 +105,33 @@ void parallelize(
   if (config.mp_config) {
     apply_mp(model, mesh, *config.mp_config);
   }
+}
+
+// Parameters that no plan placed, so that no rank ever has all of them.
+void shard_at_once(
+    const torch::optim::Optimizer& optimizer,
+    const ProcessMesh& mesh,
+    int axis) {
+  const Placements whole(static_cast<std::size_t>(mesh.ndim()), Replicate());
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& each : group.params()) {
+      if (!is_dtensor(each)) {
+        shard_tensor_(
+            each,
+            mesh,
+            parallel::sharded_over(whole, axis, each.sizes().vec()));
+      }
+    }
+  }
+}
+
+} // namespace
+
+void parallelize(
+    torch::nn::Module& model,
+    const ProcessMesh& mesh,
+    const ParallelizeConfig& config) {
+  apply_plans(model, mesh, config);
   shard_layer(model, mesh);
 }
 
@@ -114,12 +140,17 @@ ShardOptimizer parallelize(
     torch::optim::Optimizer& optimizer,
     const ProcessMesh& mesh,
     const ParallelizeConfig& config) {
-  parallelize(model, mesh, config);
+  apply_plans(model, mesh, config);
   ShardingStage stage;
   if (config.dp_config && config.dp_config->sharding_level > 0) {
-    stage = {
-        config.dp_config->sharding_level, config.dp_config->sharding_mesh_dim};
+    // By number: the parameters' mesh may have been named otherwise before.
+    const int axis = mesh.axis_index(config.dp_config->sharding_mesh_dim);
+    stage = {config.dp_config->sharding_level, axis};
+    if (stage.stage == 3) {
+      shard_at_once(optimizer, mesh, axis);
+    }
   }
+  shard_layer(model, mesh);
   return shard_optimizer(optimizer, std::move(stage));
 }
 

@@ -56,14 +56,16 @@ struct Slot {
     part = is_plain ? to_local(moved.detach()) : moved;
   }
 
+  // The parameter's own goes along: what is done to one shows in the other.
   void take_gradient() {
     at::Tensor& gradient = part.mutable_grad();
-    if (!parameter.grad().defined()) {
+    at::Tensor& own = parameter.mutable_grad();
+    if (!own.defined()) {
       gradient.reset();
       return;
     }
-    const at::Tensor moved = reshard(parameter.grad(), mesh(), placements);
-    gradient = is_plain ? to_local(moved) : moved;
+    own = reshard(own, mesh(), placements);
+    gradient = is_plain ? to_local(own) : own;
   }
 
   void give_back() {
@@ -108,6 +110,7 @@ ProcessMesh mesh_of(const torch::optim::Optimizer& optimizer) {
 
 struct ShardOptimizer::Impl {
   torch::optim::Optimizer& optimizer;
+  const ProcessMesh mesh;
   std::vector<Slot> slots;
   std::vector<parallel::GradHook> hooks;
 
@@ -144,11 +147,11 @@ struct ShardOptimizer::Impl {
 
 ShardOptimizer::ShardOptimizer(
     torch::optim::Optimizer& optimizer, ShardingStage stage)
-    : impl_(new Impl{optimizer, {}, {}}) {
+    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}}) {
   ARGOSY_CHECK(
       optimizer.state().empty(),
       "[shard_optimizer] the optimizer has made steps; shard it before");
-  const ProcessMesh mesh = mesh_of(optimizer);
+  const ProcessMesh& mesh = impl_->mesh;
   const int axis = stage.stage == 0 ? 0 : parallel::sharding_axis(stage, mesh);
   const at::NoGradGuard no_grad;
   for (auto& group : optimizer.param_groups()) {
@@ -163,13 +166,25 @@ ShardOptimizer::~ShardOptimizer() = default;
 ShardOptimizer::ShardOptimizer(ShardOptimizer&&) noexcept = default;
 
 void ShardOptimizer::step() {
+  take_gradients();
+  impl_->optimizer.step();
+  put_back();
+}
+
+void ShardOptimizer::take_gradients() {
   const at::NoGradGuard no_grad;
   for (Slot& slot : impl_->slots) {
     slot.take_gradient();
   }
-  impl_->optimizer.step();
+}
+
+void ShardOptimizer::put_back() {
+  const at::NoGradGuard no_grad;
   for (Slot& slot : impl_->slots) {
-    slot.part.mutable_grad().reset();
+    if (slot.part.unsafeGetTensorImpl() !=
+        slot.parameter.unsafeGetTensorImpl()) {
+      slot.part.mutable_grad().reset();
+    }
     slot.give_back();
   }
 }
@@ -182,6 +197,10 @@ void ShardOptimizer::zero_grad() {
 
 torch::optim::Optimizer& ShardOptimizer::optimizer() {
   return impl_->optimizer;
+}
+
+const ProcessMesh& ShardOptimizer::mesh() const {
+  return impl_->mesh;
 }
 
 } // namespace argosy

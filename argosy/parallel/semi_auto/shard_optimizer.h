@@ -37,7 +37,13 @@ class ShardOptimizer {
   // Forgets all gradients.
   void zero_grad();
 
+  // The parts of step(), for those who decide whether to step: gradients go to
+  // where the states are, for the optimizer too, and parameters back.
+  void take_gradients();
+  void put_back();
+
   torch::optim::Optimizer& optimizer();
+  const ProcessMesh& mesh() const;
 
  private:
   struct Impl;

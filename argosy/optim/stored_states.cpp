@@ -1,0 +1,118 @@
+#include "argosy/optim/stored_states.h"
+
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/optim/flat_layout.h"
+#include "argosy/optim/flat_parameters.h"
+
+namespace argosy::optim {
+
+namespace {
+
+std::int64_t to_cache_lines(std::int64_t bytes) {
+  constexpr auto kLine = static_cast<std::int64_t>(kCacheLine);
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+} // namespace
+
+StateLayout lay_out_states(
+    const std::vector<std::vector<StateSize>>& sizes, std::int64_t cap) {
+  StateLayout layout;
+  auto& buckets = layout.bucket_bytes;
+  for (const auto& group : sizes) {
+    auto& places = layout.places.emplace_back();
+    bool is_first = true;
+    for (const StateSize& size : group) {
+      const std::int64_t stride =
+          to_cache_lines(size.numel * size.element_bytes);
+      const std::int64_t bytes = size.num_tensors * stride;
+      if (is_first || (buckets.back() > 0 && buckets.back() + bytes > cap)) {
+        buckets.push_back(0);
+        is_first = false;
+      }
+      places.push_back({buckets.size() - 1, buckets.back(), stride});
+      buckets.back() += bytes;
+    }
+  }
+  return layout;
+}
+
+// Nobody wants what is still out, as after an error in a step.
+StoredStates::~StoredStates() {
+  try {
+    close(false);
+  } catch (const Error& error) {
+    log::warn(error.what());
+  }
+}
+
+void StoredStates::lay_out(std::vector<std::vector<StateSize>> sizes) {
+  close(false);
+  layout_ = lay_out_states(sizes, store_->bucket_bytes());
+  store_->make_buckets(layout_.bucket_bytes);
+  sizes_ = std::move(sizes);
+  forget_all();
+}
+
+bool StoredStates::has(std::size_t group, std::size_t index) const {
+  return group < has_.size() && index < has_[group].size() &&
+      has_[group][index];
+}
+
+void StoredStates::set_has(std::size_t group, std::size_t index) {
+  has_[group][index] = true;
+}
+
+void StoredStates::forget_all() {
+  has_.clear();
+  for (const auto& group : sizes_) {
+    has_.emplace_back(group.size(), false);
+  }
+}
+
+void StoredStates::open(std::size_t bucket) {
+  if (open_ == bucket) {
+    return;
+  }
+  close(false);
+  if (layout_.bucket_bytes[bucket] > 0) {
+    memory_ = store_->fetch(bucket);
+  }
+  open_ = bucket;
+}
+
+void StoredStates::close(bool written) {
+  if (open_ == kNone) {
+    return;
+  }
+  const std::size_t bucket = std::exchange(open_, kNone);
+  memory_ = at::Tensor();
+  if (layout_.bucket_bytes[bucket] > 0) {
+    store_->put_back(bucket, written);
+  }
+}
+
+at::Tensor StoredStates::view(
+    std::size_t group,
+    std::size_t index,
+    std::int64_t number,
+    const at::Tensor& like,
+    c10::ScalarType type) const {
+  const StatePlace& place = layout_.places[group][index];
+  const StateSize& size = sizes_[group][index];
+  ARGOSY_ASSERT(
+      open_ == place.bucket && number < size.num_tensors,
+      "state ",
+      number,
+      " of parameter ",
+      index);
+  return alias(
+      memory_.view(type),
+      (place.begin + number * place.stride) / size.element_bytes,
+      like);
+}
+
+} // namespace argosy::optim
