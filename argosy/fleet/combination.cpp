@@ -15,11 +15,18 @@ constexpr char kNotSent[] =
 constexpr char kReplaced[] = "each replaces the optimizer";
 constexpr char kAveraged[] =
     "local SGD averages what SGD with or without momentum has stepped";
+constexpr char kWhole[] =
+    "it needs whole gradients, and ranks have parts of them";
+constexpr char kNorms[] =
+    "it needs the norms of whole parameters, and ranks have parts of them";
 constexpr char kMeans[] =
     "parameters differ by rank between two averages of local SGD, and so would "
     "their moving averages";
 
 bool is_on(const DistributedStrategy& strategy, std::string_view name) {
+  if (name == "sharding") {
+    return strategy.is_sharded();
+  }
   for (const AnySetting* setting : strategy.settings()) {
     if (setting->path() == name) {
       return std::get<bool>(setting->value());
@@ -28,8 +35,29 @@ bool is_on(const DistributedStrategy& strategy, std::string_view name) {
   throw InternalError(str("[fleet.strategy] no switch ", name));
 }
 
+// What treats each layer as a whole cannot have layers in parts.
+void check_layers_are_whole(const DistributedStrategy& strategy) {
+  const int parts = strategy.hybrid_configs.mp_degree;
+  for (const char* name : {"lars", "lamb"}) {
+    ARGOSY_CHECK(
+        parts == 1 || !is_on(strategy, name),
+        "[fleet.strategy] ",
+        name,
+        " and hybrid_configs.mp_degree ",
+        parts,
+        " exclude each other: ",
+        kNorms);
+  }
+}
+
 // Those that depend on more than two switches.
 void check_configs(const DistributedStrategy& strategy) {
+  check_layers_are_whole(strategy);
+  ARGOSY_CHECK(
+      strategy.hybrid_configs.pp_degree == 1,
+      "[fleet.strategy] hybrid_configs.pp_degree is ",
+      strategy.hybrid_configs.pp_degree.get(),
+      ": pipelines are not there yet");
   ARGOSY_CHECK(
       !strategy.dgc || !strategy.dgc_configs.sparsity.get().empty(),
       "[fleet.strategy] dgc_configs.sparsity is [], expected a list of at "
@@ -84,6 +112,14 @@ const std::vector<Exclusion>& exclusions() {
       {"lars", "adaptive_localsgd", kAveraged},
       {"lamb", "localsgd", kAveraged},
       {"lamb", "adaptive_localsgd", kAveraged},
+      {"dgc", "sharding", kWhole},
+      {"fp16_allreduce", "sharding", kWhole},
+      {"bf16_allreduce", "sharding", kWhole},
+      {"power_sgd", "sharding", kWhole},
+      {"lars", "sharding", kNorms},
+      {"lamb", "sharding", kNorms},
+      {"localsgd", "sharding", "local SGD averages whole parameters"},
+      {"adaptive_localsgd", "sharding", "local SGD averages whole parameters"},
       {"ema", "localsgd", kMeans},
       {"ema", "adaptive_localsgd", kMeans},
   };

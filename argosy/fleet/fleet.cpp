@@ -109,14 +109,15 @@ void check_collective(const RoleMaker& role) {
 Fleet::Fleet(RoleMaker role, const DistributedStrategy& strategy)
     : role_(std::move(role)),
       strategy_(strategy),
-      group_(get_group(0)),
-      util_(role_.worker_index(), role_.worker_num(), group_),
+      axes_(strategy_),
+      util_(role_.worker_index(), role_.worker_num(), axes_.world),
       pairs_(std::make_shared<Pairs>()) {
   check_combination(strategy_);
+  set_hybrid_communicate_group(axes_.hybrid);
 }
 
 ModelSetup Fleet::prepare(torch::nn::Module& module) {
-  return prepare_model(module, strategy_, group_, pairs_);
+  return prepare_model(module, strategy_, axes_, pairs_);
 }
 
 void Fleet::take(const DistributedStrategy& strategy) {
@@ -132,6 +133,8 @@ void Fleet::take(const DistributedStrategy& strategy) {
   check_combination(strategy);
   check_same(strategy, util_);
   strategy_ = strategy;
+  axes_ = Axes(strategy_);
+  set_hybrid_communicate_group(axes_.hybrid);
 }
 
 DistributedOptimizer Fleet::distributed_optimizer(
@@ -140,7 +143,7 @@ DistributedOptimizer Fleet::distributed_optimizer(
   if (strategy) {
     take(*strategy);
   }
-  return DistributedOptimizer(optimizer, strategy_, group_, pairs_);
+  return DistributedOptimizer(optimizer, strategy_, axes_, pairs_);
 }
 
 std::shared_ptr<Fleet> init(
@@ -230,6 +233,27 @@ const UtilBase& util() {
 
 void barrier_worker() {
   current_fleet("fleet.barrier_worker")->barrier_worker();
+}
+
+std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group() {
+  return current_fleet("fleet.get_hybrid_communicate_group")->axes().hybrid;
+}
+
+namespace {
+
+GroupPtr with_own_data(const char* op) {
+  return current_fleet(op)->axes().hybrid->group_over(
+      {"data", "sharding", "expert"});
+}
+
+} // namespace
+
+int data_rank() {
+  return with_own_data("fleet.data_rank")->rank();
+}
+
+int data_num() {
+  return with_own_data("fleet.data_num")->nranks();
 }
 
 void init_worker() {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "argosy/fleet/axes.h"
 #include "argosy/fleet/model.h"
 #include "argosy/fleet/optimizer.h"
 #include "argosy/fleet/role_maker.h"
@@ -54,7 +55,10 @@ class Fleet {
 
   void barrier_worker() const { util_.barrier(); }
 
-  const GroupPtr& group() const { return group_; }
+  const GroupPtr& group() const { return axes_.world; }
+
+  // Where this rank stands on each axis of hybrid_configs, and its groups.
+  const Axes& axes() const { return axes_; }
 
  private:
   ModelSetup prepare(torch::nn::Module& module);
@@ -62,7 +66,7 @@ class Fleet {
 
   RoleMaker role_;
   DistributedStrategy strategy_;
-  GroupPtr group_;
+  Axes axes_;
   UtilBase util_;
   std::shared_ptr<Pairs> pairs_;
 };
@@ -103,6 +107,14 @@ const UtilBase& util();
 
 // Returns when all workers have called it.
 void barrier_worker();
+
+// Where this rank stands on the axes of the strategy's hybrid_configs.
+std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group();
+
+// Which part of the data this rank trains with, of how many: ranks with parts
+// of one layer, one sequence or one pipeline share theirs.
+int data_rank();
+int data_num();
 
 // Workers of a collective job have nobody to connect to: these do nothing.
 void init_worker();

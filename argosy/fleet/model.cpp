@@ -3,11 +3,15 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include "argosy/comm/coalesce.h"
+#include "argosy/fleet/axes.h"
 #include "argosy/fleet/late_hook.h"
 #include "argosy/fleet/pairs.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/parallel/data/compression.h"
+#include "argosy/parallel/data/same_modules.h"
 #include "argosy/parallel/data/sync_batch_norm.h"
+#include "argosy/parallel/parameter_marks.h"
 
 namespace argosy::fleet {
 
@@ -68,21 +72,60 @@ DataParallelOptions options_of(
   return options;
 }
 
+sharding::ShardingOptions sharding_of(
+    const DistributedStrategy& strategy, const Axes& axes) {
+  const ShardingConfigs& configs = strategy.sharding_configs;
+  sharding::ShardingOptions options;
+  options.group = axes.sharding;
+  options.dp_group = axes.replicas->nranks() > 1 ? axes.replicas : nullptr;
+  options.buffer_max_size =
+      static_cast<std::size_t>(configs.comm_buffer_size_MB * (1 << 20));
+  options.units = configs.units;
+  options.segment_size =
+      static_cast<std::size_t>(configs.segment_size_KB * (1 << 10));
+  options.exclude_layer = configs.exclude_layer;
+  options.find_unused_parameters = strategy.find_unused_parameters;
+  return options;
+}
+
+// Ranks with parts of the same layers have the same values of what is whole.
+void share_in_layers(torch::nn::Module& module, const GroupPtr& group) {
+  if (group->nranks() == 1) {
+    return;
+  }
+  parallel::NamedTensors whole;
+  for (const auto& named : parallel::distinct(module.named_parameters(true))) {
+    if (!marks_of(named.second).is_distributed) {
+      whole.push_back(named);
+    }
+  }
+  const auto buffers = parallel::distinct(module.named_buffers(true));
+  whole.insert(whole.end(), buffers.begin(), buffers.end());
+  parallel::check_same(whole, group);
+  parallel::share_values(whole, group->ranks().front(), group);
+}
+
 } // namespace
 
 ModelSetup prepare_model(
     torch::nn::Module& module,
     const DistributedStrategy& strategy,
-    const GroupPtr& group,
+    const Axes& axes,
     std::shared_ptr<Pairs> pairs) {
   if (strategy.sync_batch_norm) {
-    convert_sync_batchnorm(module, group);
+    convert_sync_batchnorm(module, axes.data);
   }
   if (strategy.amp && strategy.amp_configs.use_pure_bf16) {
     cast_weights(module);
   }
+  share_in_layers(module, axes.model);
   ModelSetup setup;
-  setup.options = options_of(strategy, group);
+  setup.options = options_of(strategy, axes.data);
+  if (strategy.is_sharded()) {
+    setup.level =
+        static_cast<sharding::Level>(strategy.sharding_configs.stage - 1);
+    setup.sharding = sharding_of(strategy, axes);
+  }
   setup.autocast = strategy.amp;
   setup.is_local = strategy.localsgd || strategy.adaptive_localsgd;
   if (strategy.dgc) {
@@ -91,6 +134,15 @@ ModelSetup prepare_model(
   }
   setup.pairs = std::move(pairs);
   return setup;
+}
+
+std::shared_ptr<parallel::ModelCore> detail::make_core(
+    torch::nn::Module& module, const ModelSetup& setup) {
+  if (setup.level) {
+    return std::make_shared<sharding::ShardedCore>(
+        module, *setup.level, setup.sharding);
+  }
+  return std::make_shared<parallel::DataParallelCore>(module, setup.options);
 }
 
 void detail::register_model(

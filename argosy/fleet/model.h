@@ -8,30 +8,39 @@
 
 #include "argosy/optim/autocast.h"
 #include "argosy/parallel/data/data_parallel.h"
+#include "argosy/parallel/parallel_model.h"
+#include "argosy/parallel/sharding/sharded_core.h"
 
 namespace argosy::fleet {
 
 class LateHook;
 class Pairs;
+struct Axes;
 struct DistributedStrategy;
 
 // What a strategy makes of a model. All ranks call it alike.
 struct ModelSetup {
   DataParallelOptions options;
+  std::optional<sharding::Level> level; // none: not sharded
+  sharding::ShardingOptions sharding;
   bool autocast = false;
   bool is_local = false;
   std::shared_ptr<LateHook> hook;
   std::shared_ptr<Pairs> pairs;
 };
 
-// Converts batch norms, casts weights, and chooses how gradients are sent.
+// Converts batch norms, casts weights, gives ranks of a tensor parallel group
+// the same values, and chooses how gradients are sent.
 ModelSetup prepare_model(
     torch::nn::Module& module,
     const DistributedStrategy& strategy,
-    const GroupPtr& group,
+    const Axes& axes,
     std::shared_ptr<Pairs> pairs);
 
 namespace detail {
+
+std::shared_ptr<parallel::ModelCore> make_core(
+    torch::nn::Module& module, const ModelSetup& setup);
 
 void register_model(
     const std::shared_ptr<parallel::ModelCore>& core,
@@ -62,16 +71,20 @@ void widen_all(T& value) {
 
 } // namespace detail
 
-// A module that trains as a strategy says: DataParallel, whose forward computes
-// in bfloat16 with `amp` (what it returns is float32 again). Made by
-// distributed_model().
+// A module that trains as a strategy says: data parallel or sharded. With `amp`
+// its forward computes in bfloat16, and what it returns is float32 again. Made
+// by distributed_model().
 template <typename Module>
-class DistributedModel : public DataParallel<Module> {
+class DistributedModel : public parallel::ParallelModel<Module> {
  public:
-  using Base = DataParallel<Module>;
+  using Base = parallel::ParallelModel<Module>;
 
   DistributedModel(Module module, const ModelSetup& setup)
-      : Base(std::move(module), setup.options),
+      : Base(
+            std::move(module),
+            [&](torch::nn::Module& inner) {
+              return detail::make_core(inner, setup);
+            }),
         autocast_(setup.autocast),
         pairs_(setup.pairs) {
     detail::register_model(

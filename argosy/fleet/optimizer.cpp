@@ -1,8 +1,11 @@
 #include "argosy/fleet/optimizer.h"
 
+#include <optional>
 #include <set>
 
 #include "argosy/common/error.h"
+#include "argosy/fleet/axes.h"
+#include "argosy/fleet/hybrid_step.h"
 #include "argosy/fleet/pairs.h"
 #include "argosy/fleet/replacement.h"
 #include "argosy/fleet/strategy.h"
@@ -14,6 +17,7 @@
 #include "argosy/optim/groups.h"
 #include "argosy/optim/local_sgd.h"
 #include "argosy/parallel/data/compression.h"
+#include "argosy/parallel/sharding/sharded_optimizer.h"
 
 namespace argosy::fleet {
 
@@ -79,18 +83,18 @@ struct DistributedOptimizer::Impl final : public OptimizerSide {
   Impl(
       Optimizer& given,
       const DistributedStrategy& its_strategy,
-      const GroupPtr& its_group,
+      const Axes& its_axes,
       std::shared_ptr<Pairs> its_pairs)
       : strategy(its_strategy),
-        group(its_group),
+        axes(its_axes),
         pairs(std::move(its_pairs)),
         replacement(replace_optimizer(
-            given, strategy, names_in(*pairs), group->nranks())),
+            given, strategy, names_in(*pairs), axes.data->nranks())),
         optimizer(replacement.optimizer ? *replacement.optimizer : given),
         params(optim::params_of(optimizer)),
         ids(ids_of(params)),
         merge(optimizer, merge_of(strategy)),
-        scaler(scaler_of(strategy, group)) {
+        scaler(scaler_of(strategy, axes.world)) {
     ARGOSY_CHECK(
         !strategy.amp || !strategy.amp_configs.use_pure_bf16 ||
             dynamic_cast<optim::FusedOptimizer*>(&optimizer) != nullptr,
@@ -109,6 +113,11 @@ struct DistributedOptimizer::Impl final : public OptimizerSide {
         : nullptr;
   }
 
+  void shard(const std::shared_ptr<sharding::ShardedCore>& core) override {
+    sharded.emplace(optimizer, core);
+    params = optim::params_of(optimizer);
+  }
+
   void note_backward(const at::Tensor& loss);
   void check_backward() const;
   void make_averages();
@@ -119,12 +128,13 @@ struct DistributedOptimizer::Impl final : public OptimizerSide {
   void average_parameters();
 
   const DistributedStrategy strategy;
-  const GroupPtr group;
+  const Axes axes;
   const std::shared_ptr<Pairs> pairs;
   const Replacement replacement;
-  Optimizer& optimizer; // what steps
-  const std::vector<at::Tensor> params;
-  const std::set<ParameterId> ids;
+  Optimizer& optimizer;            // what steps
+  std::vector<at::Tensor> params;  // that it steps
+  const std::set<ParameterId> ids; // of the parameters that it was given
+  std::optional<sharding::ShardedOptimizer> sharded;
   optim::GradientMerge merge;
   const std::unique_ptr<optim::GradScaler> scaler;
 
@@ -163,7 +173,7 @@ void DistributedOptimizer::Impl::make_averages() {
         params,
         optim::LocalSgdOptions{
             .k_steps = configs.k_steps, .begin_step = configs.begin_step},
-        group);
+        axes.data);
   }
   if (strategy.adaptive_localsgd && !adaptive) {
     const auto& configs = strategy.adaptive_localsgd_configs;
@@ -172,7 +182,7 @@ void DistributedOptimizer::Impl::make_averages() {
         optim::AdaptiveLocalSgdOptions{
             .init_k_steps = configs.init_k_steps,
             .begin_step = configs.begin_step},
-        group);
+        axes.data);
   }
   if (strategy.ema) {
     moving_average();
@@ -195,8 +205,8 @@ optim::Ema& DistributedOptimizer::Impl::moving_average() {
 void DistributedOptimizer::Impl::sum_gradients() {
   const bool sums =
       strategy.gradient_scale_configs.scale_strategy.get() != "avg";
-  if (sums && group->nranks() > 1) {
-    optim::scale_grads(params, group->nranks());
+  if (sums && axes.data->nranks() > 1) {
+    optim::scale_grads(params, axes.data->nranks());
   }
 }
 
@@ -209,7 +219,7 @@ void DistributedOptimizer::Impl::clip_gradients() {
   }
   const auto& configs = strategy.grad_clip_configs;
   if (configs.by.get() == "norm") {
-    optim::clip_grad_norm_(params, configs.limit);
+    clip_norm(params, configs.limit, axes);
   } else {
     optim::clip_grad_value_(params, configs.limit);
   }
@@ -217,14 +227,25 @@ void DistributedOptimizer::Impl::clip_gradients() {
 
 // Returns whether it was not left out.
 bool DistributedOptimizer::Impl::step_once() {
+  sum_in_layers(params, axes);
   sum_gradients();
   clip_gradients();
-  if (!scaler) {
-    optimizer.step();
-    return true;
+  if (sharded) {
+    sharded->core()->before_step();
   }
-  const bool stepped = scaler->step(optimizer);
-  scaler->update();
+  bool stepped = true;
+  if (scaler) {
+    stepped = scaler->step(optimizer);
+    scaler->update();
+  } else {
+    optimizer.step();
+  }
+  if (strategy.hybrid_configs.sync_param) {
+    share_in_layers(params, axes);
+  }
+  if (sharded) {
+    sharded->core()->after_step();
+  }
   return stepped;
 }
 
@@ -245,10 +266,10 @@ void DistributedOptimizer::Impl::average_parameters() {
 DistributedOptimizer::DistributedOptimizer(
     Optimizer& optimizer,
     const DistributedStrategy& strategy,
-    const GroupPtr& group,
+    const Axes& axes,
     std::shared_ptr<Pairs> pairs)
-    : impl_(std::make_shared<Impl>(
-          optimizer, strategy, group, std::move(pairs))) {
+    : impl_(
+          std::make_shared<Impl>(optimizer, strategy, axes, std::move(pairs))) {
   impl_->pairs->add(impl_);
 }
 
@@ -258,6 +279,9 @@ DistributedOptimizer::DistributedOptimizer(DistributedOptimizer&&) noexcept =
 
 void DistributedOptimizer::zero_grad() {
   impl_->merge.zero_grad();
+  if (impl_->sharded && !impl_->merge.is_merging()) {
+    impl_->sharded->zero_grad();
+  }
 }
 
 void DistributedOptimizer::backward(const at::Tensor& loss) {

@@ -16,6 +16,7 @@ class GradScaler;
 namespace argosy::fleet {
 
 class Pairs;
+struct Axes;
 struct DistributedStrategy;
 
 // An optimizer that steps as a strategy says:
@@ -33,7 +34,7 @@ class DistributedOptimizer {
   DistributedOptimizer(
       torch::optim::Optimizer& optimizer,
       const DistributedStrategy& strategy,
-      const GroupPtr& group,
+      const Axes& axes,
       std::shared_ptr<Pairs> pairs);
   ~DistributedOptimizer();
   DistributedOptimizer(DistributedOptimizer&&) noexcept;

@@ -5,6 +5,7 @@
 
 #include "argosy/fleet/late_hook.h"
 #include "argosy/parallel/data/data_parallel.h"
+#include "argosy/parallel/sharding/sharded_core.h"
 
 namespace argosy::fleet {
 
@@ -40,6 +41,10 @@ void Pairs::link(Model& model, const std::shared_ptr<OptimizerSide>& with) {
     return;
   }
   model.optimizers.push_back(with);
+  if (const auto sharded = std::dynamic_pointer_cast<sharding::ShardedCore>(
+          model.side.core.lock())) {
+    with->shard(sharded);
+  }
   if (model.side.hook) {
     if (auto hook = with->hook()) {
       model.side.hook->set(std::move(hook));

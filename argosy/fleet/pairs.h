@@ -11,6 +11,10 @@ class BucketHook;
 class ModelCore;
 } // namespace argosy::parallel
 
+namespace argosy::sharding {
+class ShardedCore;
+} // namespace argosy::sharding
+
 namespace argosy::fleet {
 
 class LateHook;
@@ -36,6 +40,8 @@ class OptimizerSide {
   virtual bool is_merging() const = 0;
   // What a LateHook becomes; null when it has nothing to say.
   virtual std::shared_ptr<parallel::BucketHook> hook() = 0;
+  // A model with its parameters is sharded: it steps parts of them.
+  virtual void shard(const std::shared_ptr<sharding::ShardedCore>& core) = 0;
 };
 
 // Which models and optimizers of one rank have parameters in common, in

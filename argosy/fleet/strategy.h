@@ -187,6 +187,84 @@ struct GradientScaleConfigs : Section {
       "that you scale"};
 };
 
+// Numbers of ranks multiply to the size of the world.
+struct HybridConfigs : Section {
+  using Section::Section;
+
+  Setting<int> dp_degree{
+      this,
+      "dp_degree",
+      -1,
+      at_least(-1),
+      "copies of the model with their own data; -1: what the others leave"};
+  Setting<int> pp_degree{
+      this, "pp_degree", 1, at_least(1), "stages of a pipeline"};
+  Setting<int> sharding_degree{
+      this,
+      "sharding_degree",
+      1,
+      at_least(1),
+      "ranks with their own data that share what training keeps"};
+  Setting<int> sep_degree{
+      this, "sep_degree", 1, at_least(1), "parts of a sequence"};
+  Setting<int> mp_degree{
+      this, "mp_degree", 1, at_least(1), "parts of a layer (tensor parallel)"};
+  Setting<int> ep_degree{
+      this,
+      "ep_degree",
+      1,
+      at_least(1),
+      "ranks with their own data that share experts"};
+  Setting<std::vector<std::string>> order{
+      this,
+      "order",
+      {"dp", "pp", "sharding", "sep", "mp"},
+      one_of({"dp", "pp", "sharding", "sep", "mp", "ep"}),
+      "of the axes, the last one the ranks that are nearest"};
+  Setting<bool> sync_param{
+      this,
+      "sync_param",
+      false,
+      anything(),
+      "after a step, ranks of a tensor parallel group take over what should be "
+      "the same from the first"};
+};
+
+struct ShardingConfigs : Section {
+  using Section::Section;
+
+  Setting<int> stage{
+      this,
+      "stage",
+      1,
+      Range{.least = 1, .most = 3},
+      "1: states of the optimizer; 2: and gradients; 3: and parameters"};
+  Setting<double> comm_buffer_size_MB{
+      this,
+      "comm_buffer_size_MB",
+      8,
+      at_least(0),
+      "communicated together in stages 1 and 2"};
+  Setting<std::vector<std::string>> units{
+      this,
+      "units",
+      {},
+      anything(),
+      "in stage 3, modules that are gathered as one; none: entries of lists"};
+  Setting<double> segment_size_KB{
+      this,
+      "segment_size_KB",
+      256,
+      at_least(0),
+      "in stage 3, smaller modules go with their neighbours"};
+  Setting<std::vector<std::string>> exclude_layer{
+      this,
+      "exclude_layer",
+      {},
+      anything(),
+      "in stage 3, modules that stay whole"};
+};
+
 // How a model is trained on many ranks: switches, and what each needs to know.
 // Assigning a value that is out of range throws InvalidArgument at once. Print
 // it for a table of all settings.
@@ -275,6 +353,21 @@ struct DistributedStrategy : Section {
       "keep an exponential moving average of the parameters"};
   EmaConfigs ema_configs{this, "ema_configs", "for ema"};
 
+  HybridConfigs hybrid_configs{
+      this, "hybrid_configs", "how ranks divide the work"};
+
+  Setting<bool> sharding{
+      this,
+      "sharding",
+      false,
+      anything(),
+      "spread what training keeps (ZeRO); over all ranks with data of their "
+      "own, unless hybrid_configs.sharding_degree says how many"};
+  ShardingConfigs sharding_configs{
+      this,
+      "sharding_configs",
+      "for sharding, and for hybrid_configs.sharding_degree above 1"};
+
   GradientScaleConfigs gradient_scale_configs{
       this, "gradient_scale_configs", "sum or average of gradients"};
 
@@ -311,6 +404,11 @@ struct DistributedStrategy : Section {
   void save(const std::filesystem::path& path) const;
 
   static DistributedStrategy from_json(std::string_view text);
+
+  // By the switch, or by hybrid_configs.
+  bool is_sharded() const {
+    return sharding || hybrid_configs.sharding_degree > 1;
+  }
 };
 
 } // namespace argosy::fleet

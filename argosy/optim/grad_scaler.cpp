@@ -62,12 +62,6 @@ GradScaler::GradScaler(GradScalerOptions options, std::shared_ptr<Group> group)
   check(options_);
 }
 
-GradScaler GradScaler::with_group(std::shared_ptr<Group> group) const {
-  GradScaler other = *this;
-  other.group_ = std::move(group);
-  return other;
-}
-
 at::Tensor GradScaler::scale(const at::Tensor& loss) const {
   return options_.enable ? loss.mul(state_.scale) : loss;
 }

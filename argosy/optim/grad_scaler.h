@@ -45,9 +45,7 @@ class GradScaler {
   explicit GradScaler(
       GradScalerOptions options = {}, std::shared_ptr<Group> group = nullptr);
 
-  // The same, with another group.
   // Whose members leave steps out together; null: this rank alone.
-  GradScaler with_group(std::shared_ptr<Group> group) const;
   void set_group(std::shared_ptr<Group> group) { group_ = std::move(group); }
 
   at::Tensor scale(const at::Tensor& loss) const;

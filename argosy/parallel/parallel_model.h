@@ -25,6 +25,10 @@ class ModelCore {
   virtual void set_sync(bool sync) = 0;
   virtual bool sync() const = 0;
   virtual void zero_grad() = 0;
+
+  // All ranks: parameters are whole in between. See Whole.
+  virtual void begin_whole() {}
+  virtual void end_whole() {}
 };
 
 // While it lives, gradients stay local and add up.
@@ -38,6 +42,21 @@ class NoSync {
  private:
   const std::shared_ptr<ModelCore> core_;
   const bool before_;
+};
+
+// While it lives, parameters are whole on all ranks, to be looked at, saved, or
+// written to by all ranks alike. Made and ended by all ranks.
+class Whole {
+ public:
+  explicit Whole(std::shared_ptr<ModelCore> core) : core_(std::move(core)) {
+    core_->begin_whole();
+  }
+  ~Whole() { core_->end_whole(); }
+  Whole(const Whole&) = delete;
+  Whole& operator=(const Whole&) = delete;
+
+ private:
+  const std::shared_ptr<ModelCore> core_;
 };
 
 // The module behind a holder, a pointer or an AnyModule.
@@ -110,6 +129,9 @@ class ParallelModel {
   void zero_grad() { core_->zero_grad(); }
 
   [[nodiscard]] NoSync no_sync() { return NoSync(core_); }
+
+  // While the result lives, parameters are whole on all ranks.
+  [[nodiscard]] Whole whole() { return Whole(core_); }
 
   // For those who steer several wrappers.
   const std::shared_ptr<Core>& core() const { return core_; }

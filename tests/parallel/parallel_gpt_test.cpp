@@ -12,11 +12,14 @@
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
+#include "examples/05_hybrid/parallel_gpt.h"
 #include "tests/parallel/oracle_models.h"
-#include "tests/parallel/parallel_gpt.h"
 
 namespace argosy::testing {
 namespace {
+
+using examples::ParallelGpt;
+using examples::ParallelGptOptions;
 
 constexpr int kSteps = 3;
 

@@ -15,6 +15,7 @@
 #include "argosy/observe/span.h"
 #include "argosy/optim/flat_parameters.h"
 #include "argosy/parallel/data/bucket_memory.h"
+#include "argosy/parallel/parameter_marks.h"
 
 namespace argosy::sharding {
 
@@ -124,6 +125,8 @@ void GradMemory::make_pieces(FlatGrad& grad) {
     grad.pieces.push_back(pieces_.size());
     grad.piece_grads.push_back(optim::alias(grad.part, piece.in_part, like));
     pieces_.emplace_back(piece, optim::alias(flat.shard, piece.in_part, like));
+    set_marks(
+        pieces_.back().second, marks_of(parameters_[piece.parameter].tensor));
   }
 }
 

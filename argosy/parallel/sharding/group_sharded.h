@@ -23,9 +23,6 @@ class ShardedModel : public parallel::ParallelModel<Module, ShardedCore> {
               return std::make_shared<ShardedCore>(
                   inner, level, std::move(options));
             }) {}
-
-  // While the result lives, parameters are whole on all ranks.
-  [[nodiscard]] Whole whole() { return Whole(this->core()); }
 };
 
 template <typename Module>
@@ -61,7 +58,7 @@ GroupSharded<Module> group_sharded_parallel(
       std::move(model), level_of(level), std::move(options));
   ShardedOptimizer stepper(optimizer, sharded.core());
   if (scaler) {
-    scaler = scaler->with_group(sharded.core()->group());
+    scaler->set_group(sharded.core()->group());
   }
   return {std::move(sharded), std::move(stepper), std::move(scaler)};
 }

@@ -81,28 +81,12 @@ class ShardedCore final : public parallel::ModelCore {
   void before_step();
   void after_step();
 
-  // Collective: parameters are whole in between. See Whole.
-  void begin_whole();
-  void end_whole();
+  void begin_whole() override;
+  void end_whole() override;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
-};
-
-// While it lives, parameters are whole on all ranks, to be looked at, saved, or
-// written to by all ranks alike. Made and ended by all ranks.
-class Whole {
- public:
-  explicit Whole(std::shared_ptr<ShardedCore> core) : core_(std::move(core)) {
-    core_->begin_whole();
-  }
-  ~Whole() { core_->end_whole(); }
-  Whole(const Whole&) = delete;
-  Whole& operator=(const Whole&) = delete;
-
- private:
-  const std::shared_ptr<ShardedCore> core_;
 };
 
 } // namespace argosy::sharding

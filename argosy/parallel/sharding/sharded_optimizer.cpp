@@ -280,7 +280,7 @@ double ShardedOptimizer::clip_grad_norm_(double max_norm) {
   all_reduce(squares, ReduceOp::SUM, core_->group());
   const double norm = std::sqrt(squares.item<double>());
   const double factor = optim::clip_factor(norm, max_norm);
-  if (factor < 1) {
+  if (factor != 1) {
     optim::scale_grads(params, factor);
   }
   return norm;

@@ -2,21 +2,17 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/CPUAllocator.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/parallel/intercept.h"
 
 namespace argosy::sharding {
 
 namespace {
-
-// Above autograd and autocast. LibTorch keeps it for extensions that put off
-// the making of modules, which is never done to tensors of ours.
-constexpr auto kWatchKey = c10::DispatchKey::DeferredInit;
 
 struct Watched {
   std::weak_ptr<MemoryWatch> watch;
@@ -34,7 +30,7 @@ Watched* watched_of(const at::Tensor& tensor) {
 }
 
 bool has_key(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.key_set().has(kWatchKey);
+  return tensor.defined() && tensor.key_set().has(kInterceptKey);
 }
 
 template <typename F>
@@ -115,7 +111,9 @@ class Uses {
 c10::intrusive_ptr<c10::TensorImpl> with_key(
     const at::Tensor& tensor, const c10::Storage& storage, std::int64_t begin) {
   auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(storage), tensor.key_set().add(kWatchKey), tensor.dtype());
+      c10::Storage(storage),
+      tensor.key_set().add(kInterceptKey),
+      tensor.dtype());
   impl->set_sizes_and_strides(tensor.sizes(), tensor.strides());
   impl->set_storage_offset(begin);
   return impl;
@@ -134,6 +132,8 @@ void mark_views(const c10::IValue* begin, const c10::IValue* end) {
   }
 }
 
+} // namespace
+
 void run_watched(
     const c10::OperatorHandle& op,
     c10::DispatchKeySet keys,
@@ -144,16 +144,11 @@ void run_watched(
   if (!is_view(schema)) {
     uses.before();
   }
-  // Ops that consist of others call those with all keys: each comes here.
-  op.redispatchBoxed(
-      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kWatchKey),
-      stack);
+  op.redispatchBoxed(keys, stack);
   uses.after();
   const c10::IValue* const end = stack->data() + stack->size();
   mark_views(end - schema.returns().size(), end);
 }
-
-} // namespace
 
 c10::Storage watched_storage(
     std::size_t bytes, std::weak_ptr<MemoryWatch> watch, std::size_t memory) {
@@ -184,8 +179,3 @@ bool is_watched(const at::Tensor& tensor) {
 }
 
 } // namespace argosy::sharding
-
-TORCH_LIBRARY_IMPL(_, DeferredInit, fallback) {
-  fallback.fallback(torch::CppFunction::makeFromBoxedFunction<
-                    &argosy::sharding::run_watched>());
-}

@@ -3,48 +3,20 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/dropout.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
 
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/parallel/intercept.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
 
 namespace {
 
-// A key above autograd that LibTorch itself leaves alone.
-constexpr auto kKey = c10::DispatchKey::DeferredInit;
-
 thread_local const at::Generator* current_generator = nullptr;
-
-// Puts the generator where an op takes one and was given none.
-void run_with_generator(
-    const c10::OperatorHandle& op,
-    c10::DispatchKeySet keys,
-    torch::jit::Stack* stack) {
-  const auto& arguments = op.schema().arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name() == "generator") {
-      c10::IValue& given = (*stack)[stack->size() - arguments.size() + i];
-      if (given.isNone() && current_generator != nullptr) {
-        given = *current_generator;
-      }
-    }
-  }
-  // The ops that this one calls come here again.
-  op.redispatchBoxed(
-      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
-}
-
-TORCH_LIBRARY_IMPL(_, DeferredInit, fallback) {
-  fallback.fallback(
-      torch::CppFunction::makeFromBoxedFunction<&run_with_generator>());
-}
 
 at::Tensor state_of(at::Generator generator) {
   const std::lock_guard lock(generator.mutex());
@@ -57,6 +29,20 @@ void set_state(at::Generator generator, const at::Tensor& state) {
 }
 
 } // namespace
+
+void tensor_parallel::give_generator(
+    const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
+  if (current_generator == nullptr) {
+    return;
+  }
+  const auto& arguments = schema.arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue& given = stack[stack.size() - arguments.size() + i];
+    if (given.isNone() && arguments[i].name() == "generator") {
+      given = *current_generator;
+    }
+  }
+}
 
 struct RngStatesTracker::Stream {
   at::Generator generator;
@@ -128,12 +114,12 @@ void RngStatesTracker::reset() {
 RngStatesTracker::Scope::Scope(const at::Generator& generator)
     : generator_(std::make_unique<at::Generator>(generator)),
       outer_(std::exchange(current_generator, generator_.get())) {
-  c10::impl::tls_set_dispatch_key_included(kKey, true);
+  c10::impl::tls_set_dispatch_key_included(kInterceptKey, true);
 }
 
 RngStatesTracker::Scope::~Scope() {
   current_generator = outer_;
-  c10::impl::tls_set_dispatch_key_included(kKey, outer_ != nullptr);
+  c10::impl::tls_set_dispatch_key_included(kInterceptKey, outer_ != nullptr);
 }
 
 RngStatesTracker::Scope RngStatesTracker::rng_state(

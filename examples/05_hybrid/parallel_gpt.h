@@ -11,20 +11,28 @@
 #include "argosy/parallel/sequence/megatron.h"
 #include "argosy/parallel/sequence/megatron_gradients.h"
 #include "argosy/parallel/sequence/megatron_ops.h"
+#include "argosy/parallel/sequence/segment.h"
 #include "argosy/parallel/tensor/layers.h"
 #include "argosy/parallel/tensor/ops.h"
 #include "argosy/parallel/tensor/parameters.h"
 #include "examples/02_gpt/gpt.h"
 
-// The GPT of examples/02_gpt written with tensor parallel layers: the same
-// names, so that each can take the other's parameters.
-namespace argosy::testing {
+// The GPT of examples/02_gpt written with tensor parallel layers, for sequences
+// that may be spread over ranks: the same names, so that each can take the
+// other's parameters.
+namespace argosy::examples {
 
 struct ParallelGptOptions {
   GptOptions gpt;
   GroupPtr group;
   bool sequence_parallel = false;
   bool recompute_allgather = false;
+  // Null: every rank has whole sequences.
+  std::shared_ptr<SegmentParallel> segments;
+
+  long length() const {
+    return segments ? segments->positions().size(0) : gpt.context;
+  }
 };
 
 using Layer = std::function<at::Tensor(const at::Tensor&)>;
@@ -37,7 +45,8 @@ struct ParallelBlockImpl : torch::nn::Module {
         norm2(add_norm("norm2", options)),
         up(add_column("up", 4, options)),
         down(add_row("down", 4, options)),
-        head_size(options.gpt.width / options.gpt.heads) {}
+        head_size(options.gpt.width / options.gpt.heads),
+        segments(options.segments) {}
 
   at::Tensor forward(at::Tensor x, const at::Tensor& ahead) {
     x = x + out(attention(qkv(norm1(x)), ahead));
@@ -54,13 +63,23 @@ struct ParallelBlockImpl : torch::nn::Module {
     const auto parts = joined.view({batch, length, heads, 3, head_size})
                            .permute({3, 0, 2, 1, 4})
                            .unbind();
-    const double scale = 1 / std::sqrt(static_cast<double>(head_size));
-    const at::Tensor scores =
-        torch::matmul(parts[0] * scale, parts[1].transpose(-2, -1))
-            .masked_fill(ahead, -std::numeric_limits<float>::infinity());
-    return torch::matmul(scores.softmax(-1), parts[2])
+    return (segments
+                ? segments->ring(parts[0], parts[1], parts[2], {.causal = true})
+                : attend(parts[0], parts[1], parts[2], ahead))
         .transpose(1, 2)
         .reshape({batch, length, heads * head_size});
+  }
+
+  at::Tensor attend(
+      const at::Tensor& query,
+      const at::Tensor& key,
+      const at::Tensor& value,
+      const at::Tensor& ahead) const {
+    const double scale = 1 / std::sqrt(static_cast<double>(head_size));
+    const at::Tensor scores =
+        torch::matmul(query * scale, key.transpose(-2, -1))
+            .masked_fill(ahead, -std::numeric_limits<float>::infinity());
+    return torch::matmul(scores.softmax(-1), value);
   }
 
   Layer add_column(
@@ -72,7 +91,7 @@ struct ParallelBlockImpl : torch::nn::Module {
           ColumnSequenceParallelLinear(
               ColumnSequenceParallelLinearOptions(width, factor * width)
                   .sequence_dim(1)
-                  .sequence_length(options.gpt.context)
+                  .sequence_length(options.length())
                   .recompute_allgather(options.recompute_allgather)
                   .group(options.group)));
     }
@@ -128,10 +147,12 @@ struct ParallelBlockImpl : torch::nn::Module {
   Layer up;
   Layer down;
   const long head_size;
+  const std::shared_ptr<SegmentParallel> segments;
 };
 TORCH_MODULE(ParallelBlock);
 
-// Tokens [batch, length] to this rank's classes of [batch, length, vocab].
+// Tokens [batch, length], of this rank's part of the sequence, to this rank's
+// classes of [batch, length, vocab].
 struct ParallelGptImpl : torch::nn::Module {
   explicit ParallelGptImpl(ParallelGptOptions its_options)
       : options(std::move(its_options)) {
@@ -160,7 +181,7 @@ struct ParallelGptImpl : torch::nn::Module {
     const long length = text.size(1);
     const at::Tensor ahead =
         torch::ones({length, length}, torch::kBool).triu(1);
-    at::Tensor x = tokens(text) + places(torch::arange(length));
+    at::Tensor x = tokens(text) + places(places_of(length));
     if (options.sequence_parallel) {
       x = sequence_parallel::scatter(x, options.group, 1);
     }
@@ -174,7 +195,7 @@ struct ParallelGptImpl : torch::nn::Module {
     return torch::matmul(x, tokens->weight.t());
   }
 
-  // The mean over all tokens, the same on all ranks.
+  // The mean over this rank's tokens.
   at::Tensor loss(const at::Tensor& text, const at::Tensor& target) {
     return tensor_parallel::cross_entropy(
                forward(text),
@@ -187,6 +208,11 @@ struct ParallelGptImpl : torch::nn::Module {
   const ParallelGptOptions options;
 
  private:
+  at::Tensor places_of(long length) const {
+    return options.segments ? options.segments->positions()
+                            : torch::arange(length);
+  }
+
   VocabParallelEmbedding tokens = nullptr;
   torch::nn::Embedding places = nullptr;
   torch::nn::ModuleList blocks = nullptr;
@@ -194,4 +220,4 @@ struct ParallelGptImpl : torch::nn::Module {
 };
 TORCH_MODULE(ParallelGpt);
 
-} // namespace argosy::testing
+} // namespace argosy::examples

@@ -1,0 +1,53 @@
+#include "argosy/fleet/axes.h"
+
+#include <algorithm>
+
+#include "argosy/fleet/strategy.h"
+#include "argosy/world/world.h"
+
+namespace argosy::fleet {
+
+namespace {
+
+std::vector<std::string> order_of(const HybridConfigs& configs) {
+  std::vector<std::string> order = configs.order;
+  if (configs.ep_degree > 1 &&
+      std::find(order.begin(), order.end(), "ep") == order.end()) {
+    order.push_back("ep");
+  }
+  return order;
+}
+
+} // namespace
+
+CommunicateTopology topology_of(
+    const DistributedStrategy& strategy, int world_size) {
+  const HybridConfigs& configs = strategy.hybrid_configs;
+  HybridDegrees degrees{
+      .dp = configs.dp_degree,
+      .pp = configs.pp_degree,
+      .sharding = configs.sharding_degree,
+      .sep = configs.sep_degree,
+      .mp = configs.mp_degree,
+      .ep = configs.ep_degree};
+  // All that have data of their own.
+  if (strategy.sharding && degrees.sharding == 1 && degrees.dp == -1) {
+    const std::int64_t others =
+        degrees.pp * degrees.sep * degrees.mp * degrees.ep;
+    degrees.dp = 1;
+    degrees.sharding = std::max<std::int64_t>(world_size / others, 1);
+  }
+  return hybrid_topology(degrees, world_size, order_of(configs));
+}
+
+Axes::Axes(const DistributedStrategy& strategy)
+    : hybrid(std::make_shared<HybridCommunicateGroup>(
+          topology_of(strategy, require_world("fleet.init")->size()))),
+      world(get_group(0)),
+      sharding(hybrid->group_over({"sharding"})),
+      replicas(hybrid->group_over({"data", "sep", "expert"})),
+      data(hybrid->group_over({"data", "sharding", "sep", "expert"})),
+      model(hybrid->group_over({"model"})),
+      norm(hybrid->group_over({"pipe", "sharding", "model"})) {}
+
+} // namespace argosy::fleet

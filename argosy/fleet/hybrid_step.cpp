@@ -1,0 +1,89 @@
+#include "argosy/fleet/hybrid_step.h"
+
+#include <ATen/ops/full.h>
+
+#include <cmath>
+
+#include "argosy/comm/coalesce.h"
+#include "argosy/fleet/axes.h"
+#include "argosy/optim/gradients.h"
+#include "argosy/parallel/data/same_modules.h"
+#include "argosy/parallel/parameter_marks.h"
+
+namespace argosy::fleet {
+
+namespace {
+
+template <typename Predicate>
+std::vector<at::Tensor> those(
+    const std::vector<at::Tensor>& params, const Predicate& predicate) {
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& param : params) {
+    if (predicate(marks_of(param))) {
+      result.push_back(param);
+    }
+  }
+  return result;
+}
+
+bool counts(const ParameterMarks& marks) {
+  return marks.need_clip && marks.is_firstly_shared;
+}
+
+// Of this rank: what it alone has, and, on the first of the ranks that have the
+// same, the rest.
+double own_squares(const std::vector<at::Tensor>& params, const Axes& axes) {
+  const bool is_first = axes.model->rank() == 0;
+  return optim::squared_grad_norm(those(params, [&](const auto& marks) {
+    return counts(marks) && (marks.is_distributed || is_first);
+  }));
+}
+
+} // namespace
+
+void sum_in_layers(const std::vector<at::Tensor>& params, const Axes& axes) {
+  if (axes.model->nranks() == 1) {
+    return;
+  }
+  Tensors grads;
+  for (const at::Tensor& param : those(
+           params, [](const auto& marks) { return marks.sequence_parallel; })) {
+    if (param.grad().defined()) {
+      grads.push_back(param.grad());
+    }
+  }
+  if (!grads.empty()) {
+    all_reduce_coalesced(grads, ReduceOp::SUM, axes.model);
+  }
+}
+
+double clip_norm(
+    const std::vector<at::Tensor>& params, double max_norm, const Axes& axes) {
+  const auto clipped =
+      those(params, [](const auto& marks) { return marks.need_clip; });
+  if (axes.norm->nranks() == 1) {
+    return optim::clip_grad_norm_(clipped, max_norm);
+  }
+  at::Tensor squares = at::full({1}, own_squares(params, axes), at::kDouble);
+  all_reduce(squares, ReduceOp::SUM, axes.norm);
+  const double norm = std::sqrt(squares.item<double>());
+  const double factor = optim::clip_factor(norm, max_norm);
+  if (factor != 1) {
+    optim::scale_grads(clipped, factor);
+  }
+  return norm;
+}
+
+void share_in_layers(const std::vector<at::Tensor>& params, const Axes& axes) {
+  if (axes.model->nranks() == 1) {
+    return;
+  }
+  parallel::NamedTensors whole;
+  for (const at::Tensor& param :
+       those(params, [](const auto& marks) { return !marks.is_distributed; })) {
+    whole.emplace_back("", param);
+  }
+  parallel::share_values(whole, axes.model->ranks().front(), axes.model);
+}
+
+} // namespace argosy::fleet

@@ -1,0 +1,242 @@
+// The GPT on combinations of data, sharding, sequence and tensor parallel axes,
+// against one process with the whole batch.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "argosy/fleet/fleet.h"
+#include "argosy/optim/adam.h"
+#include "argosy/optim/gradients.h"
+#include "argosy/testing/gtest_ranks.h"
+#include "argosy/testing/ranks.h"
+#include "argosy/world/world.h"
+#include "examples/05_hybrid/parallel_gpt.h"
+#include "tests/parallel/oracle_models.h"
+#include "tests/support/refusal.h"
+
+namespace argosy::fleet {
+namespace {
+
+using examples::ParallelGpt;
+using examples::ParallelGptOptions;
+using testing::numbers;
+
+constexpr int kSteps = 10;
+constexpr long kRows = 8;
+constexpr double kLimit = 0.5; // of the norm, which is above it at first
+
+// 13 words divide by nothing, 8 heads and 16 tokens by all.
+GptOptions gpt_options() {
+  return {.vocab = 13, .context = 16, .width = 16, .layers = 2, .heads = 8};
+}
+
+Gpt make_gpt() {
+  const torch::NoGradGuard no_grad;
+  Gpt gpt(gpt_options());
+  gpt->to(torch::kDouble);
+  long seed = 0;
+  for (const auto& item : gpt->named_parameters()) {
+    const double middle = item.key().find("norm") != std::string::npos;
+    item.value().copy_(numbers(item.value().sizes(), ++seed) / 3 + middle);
+  }
+  return gpt;
+}
+
+at::Tensor tokens_of(long step) {
+  return ((numbers({kRows, 16}, step) + 1) * 5000)
+      .to(torch::kLong)
+      .remainder(13);
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, at::Tensor> parameters;
+};
+
+Trained train_alone() {
+  Trained trained;
+  Gpt gpt = make_gpt();
+  torch::optim::AdamW adam(gpt->parameters(), torch::optim::AdamWOptions(1e-2));
+  for (int step = 0; step < kSteps; ++step) {
+    adam.zero_grad();
+    const at::Tensor loss =
+        testing::loss_of(gpt(tokens_of(step)), tokens_of(step + 40));
+    loss.backward();
+    optim::clip_grad_norm_(gpt->parameters(), kLimit);
+    adam.step();
+    trained.losses.push_back(loss.item<double>());
+  }
+  for (const auto& item : gpt->named_parameters()) {
+    trained.parameters[item.key()] = item.value().detach();
+  }
+  return trained;
+}
+
+// This rank's part of a batch and of its sequences.
+at::Tensor part_of(const at::Tensor& whole, const ParallelGptOptions& options) {
+  const at::Tensor rows = whole.chunk(data_num())[data_rank()];
+  return options.segments ? options.segments->part(rows, 1) : rows;
+}
+
+ParallelGptOptions options_on(bool sequence_parallel) {
+  const auto hybrid = get_hybrid_communicate_group();
+  ParallelGptOptions options{
+      gpt_options(), hybrid->get_model_parallel_group(), sequence_parallel};
+  const int parts = hybrid->get_sep_parallel_world_size();
+  if (parts > 1) {
+    options.segments = std::make_shared<SegmentParallel>(
+        hybrid->get_sep_parallel_group(),
+        zigzag_split(options.gpt.context, parts));
+  }
+  return options;
+}
+
+Trained train(const std::string& strategy_json, bool sequence_parallel) {
+  auto strategy = DistributedStrategy::from_json(strategy_json);
+  strategy.grad_clip = true;
+  strategy.grad_clip_configs.limit = kLimit;
+  strategy.sharding_configs.comm_buffer_size_MB = 0.005;
+  strategy.sharding_configs.segment_size_KB = 1;
+  init(true, strategy);
+  const ParallelGptOptions options = options_on(sequence_parallel);
+  ParallelGpt gpt(options);
+  gpt->to(torch::kDouble);
+  tensor_parallel::load_module(*gpt, *make_gpt(), options.group);
+  optim::AdamW adam(gpt->parameters(), optim::AdamWOptions(1e-2));
+  auto model = distributed_model(gpt);
+  auto optimizer = distributed_optimizer(adam);
+  Trained trained;
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    const at::Tensor target = part_of(tokens_of(step + 40), options);
+    const at::Tensor loss = tensor_parallel::cross_entropy(
+                                model(part_of(tokens_of(step), options)),
+                                target,
+                                options.group,
+                                {.num_classes = 13})
+                                .mean();
+    optimizer.backward(loss);
+    optimizer.step();
+    at::Tensor mean = loss.detach().clone();
+    all_reduce(mean, ReduceOp::AVG);
+    trained.losses.push_back(mean.item<double>());
+  }
+  const auto whole = model.whole();
+  for (const auto& item : gpt->named_parameters()) {
+    trained.parameters[item.key()] =
+        tensor_parallel::full_parameter(item.value(), options.group).clone();
+  }
+  return trained;
+}
+
+void expect_close(const Trained& got, const Trained& expected) {
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+    EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-8) << "step " << i;
+  }
+  for (const auto& [name, value] : expected.parameters) {
+    EXPECT_TRUE(torch::allclose(got.parameters.at(name), value, 1e-6, 1e-8))
+        << name;
+  }
+}
+
+void expect_equal(const Trained& a, const Trained& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  for (const auto& [name, value] : a.parameters) {
+    EXPECT_TRUE(value.equal(b.parameters.at(name))) << name;
+  }
+}
+
+struct Combination {
+  std::string name;
+  std::string strategy;
+  bool sequence_parallel = false;
+};
+
+std::string hybrid(int dp, int sharding, int sep, int mp, int stage) {
+  return str(
+      R"({"hybrid_configs": {"dp_degree": )",
+      dp,
+      R"(, "sharding_degree": )",
+      sharding,
+      R"(, "sep_degree": )",
+      sep,
+      R"(, "mp_degree": )",
+      mp,
+      R"(}, "sharding_configs": {"stage": )",
+      stage,
+      "}}");
+}
+
+std::vector<Combination> combinations() {
+  return {
+      {"dp8", hybrid(8, 1, 1, 1, 1)},
+      {"sharding8_1", hybrid(1, 8, 1, 1, 1)},
+      {"sharding8_2", hybrid(1, 8, 1, 1, 2)},
+      {"sharding8_3", hybrid(1, 8, 1, 1, 3)},
+      {"switch", R"({"sharding": true, "sharding_configs": {"stage": 3}})"},
+      {"dp4_sharding2_3", hybrid(4, 2, 1, 1, 3)},
+      {"mp8", hybrid(1, 1, 1, 8, 1)},
+      {"dp2_mp4", hybrid(2, 1, 1, 4, 1)},
+      {"dp2_sharding2_1_mp2", hybrid(2, 2, 1, 2, 1)},
+      {"dp2_sharding2_2_mp2", hybrid(2, 2, 1, 2, 2)},
+      {"dp2_sharding2_3_mp2", hybrid(2, 2, 1, 2, 3)},
+      {"sep8", hybrid(1, 1, 8, 1, 1)},
+      {"dp2_sep4", hybrid(2, 1, 4, 1, 1)},
+      {"sharding2_2_sep4", hybrid(1, 2, 4, 1, 2)},
+      {"dp2_sep2_mp2", hybrid(2, 1, 2, 2, 1)},
+      {"sharding2_3_sep2_mp2", hybrid(1, 2, 2, 2, 3)},
+      {"dp2_mp4_tokens", hybrid(2, 1, 1, 4, 1), true},
+      {"sharding2_3_mp4_tokens", hybrid(1, 2, 1, 4, 3), true},
+      {"sharding2_1_sep2_mp2_tokens", hybrid(1, 2, 2, 2, 1), true},
+      {"order",
+       R"({"hybrid_configs": {"dp_degree": 2, "mp_degree": 2,
+           "sharding_degree": 2, "order": ["mp", "sharding", "dp"]}})"}};
+}
+
+class Hybrid : public ::testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(
+    Fleet,
+    Hybrid,
+    ::testing::Range<std::size_t>(0, combinations().size()),
+    [](const auto& of) { return combinations()[of.param].name; });
+
+TEST_P(Hybrid, TrainsAsOneProcess) {
+  static const Trained alone = train_alone();
+  const Combination of = combinations()[GetParam()];
+  std::vector<Trained> runs;
+  for (int run = 0; run < 2; ++run) {
+    testing::run_ranks(8, [&](World& world) {
+      const Trained trained = train(of.strategy, of.sequence_parallel);
+      expect_close(trained, alone);
+      if (world.rank() == 0) {
+        runs.push_back(trained);
+      }
+    });
+  }
+  expect_equal(runs.at(0), runs.at(1));
+}
+
+TEST(HybridProcesses, TrainAsOneProcess) {
+  testing::run_process_ranks(4, [](World&) {
+    const Trained alone = train_alone();
+    expect_close(train(hybrid(1, 4, 1, 1, 3), false), alone);
+    expect_close(train(hybrid(1, 2, 1, 2, 2), false), alone);
+    expect_close(train(hybrid(1, 1, 2, 2, 1), true), alone);
+    expect_close(train(hybrid(2, 2, 1, 1, 3), false), alone);
+  });
+}
+
+TEST(HybridConfigs, MustMultiplyToTheWorld) {
+  testing::run_ranks(2, [](World&) {
+    EXPECT_THAT(
+        testing::refusal([] {
+          init(true, DistributedStrategy::from_json(hybrid(2, 1, 1, 2, 1)));
+        }),
+        ::testing::HasSubstr(
+            "dp 2 x pp 1 x sharding 1 x sep 1 x mp 2 = 4, but the world has 2 "
+            "ranks"));
+  });
+}
+
+} // namespace
+} // namespace argosy::fleet
