@@ -18,6 +18,7 @@
 namespace argosy::testing {
 namespace {
 
+using examples::ParallelBlock;
 using examples::ParallelGpt;
 using examples::ParallelGptOptions;
 
