@@ -118,14 +118,23 @@ def make_batch(what, times, seed):
     return uniform(shape, seed), hashed((batch,), seed + 500) % 10
 
 
-def make_step(what, times):
+def make_optimizer(net, way):
+    """dp: every rank has all states; zero: its part."""
+    import torch
+    if way == "dp":
+        return torch.optim.Adam(net.parameters(), lr=1e-4)
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    return ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=1e-4)
+
+
+def make_step(what, times, way):
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
     net = {"gpt": make_gpt, "cnn": make_cnn, "mlp": make_mlp}[what]()
     set_weights(net)
     model = DistributedDataParallel(net, gradient_as_bucket_view=True)
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-4)
+    optimizer = make_optimizer(net, way)
     x, target = make_batch(what, times, 1000 + dist.get_rank())
 
     def step():
@@ -148,7 +157,7 @@ def serve():
         words = line.split()
         if words[0] == "load":
             step = None
-            step = make_step(words[1], int(words[2]))
+            step = make_step(words[1], int(words[2]), words[3])
             print(*[step() for _ in range(3)], flush=True)
         else:
             dist.barrier()
@@ -232,7 +241,7 @@ def as_row(what, unit, ours, **peers):
 
 
 def training_row(what, times, both, rounds, extra=None):
-    losses = {name: ranks.ask(f"load {what} {times}") for name, ranks in both.items()}
+    losses = {name: ranks.ask(f"load {what} {times} dp") for name, ranks in both.items()}
     check_losses(what, losses["ours"], losses["pytorch"])
     contestants = {name: (ranks.ask, 2) for name, ranks in both.items()}
     steps = max(1, STEPS[what] // times)
@@ -242,7 +251,7 @@ def training_row(what, times, both, rounds, extra=None):
 
 
 def gpt_rows(both, alone, rounds):
-    alone.ask("load gpt 1")
+    alone.ask("load gpt 1 dp")
     best, row = training_row("gpt", 1, both, rounds, {
         "one": (lambda line: alone.ask(line, 1), 1), "apart": (alone.ask, 2)})
     alone.close()

@@ -86,9 +86,24 @@ class Training {
 };
 
 template <typename Net>
-class TrainingOf final : public Training {
+Net prepared(Net net) {
+  set_weights(*net);
+  return net;
+}
+
+template <typename Model>
+at::Tensor backward(Model& model, const at::Tensor& x, const at::Tensor& y) {
+  const at::Tensor scores = model(x);
+  const at::Tensor loss =
+      nn::functional::cross_entropy(scores.flatten(0, scores.dim() - 2), y);
+  loss.backward();
+  return loss;
+}
+
+template <typename Net>
+class DataParallelTraining final : public Training {
  public:
-  TrainingOf(Net net, at::Tensor input, at::Tensor target)
+  DataParallelTraining(Net net, at::Tensor input, at::Tensor target)
       : net_(prepared(std::move(net))),
         model_(net_),
         optimizer_(net_->parameters(), optim::AdamOptions(1e-4)),
@@ -97,20 +112,12 @@ class TrainingOf final : public Training {
 
   double step() override {
     model_.zero_grad();
-    const at::Tensor scores = model_(input_);
-    const at::Tensor loss = nn::functional::cross_entropy(
-        scores.flatten(0, scores.dim() - 2), target_);
-    loss.backward();
+    const at::Tensor loss = backward(model_, input_, target_);
     optimizer_.step();
     return loss.template item<double>();
   }
 
  private:
-  static Net prepared(Net net) {
-    set_weights(*net);
-    return net;
-  }
-
   Net net_;
   DataParallel<Net> model_;
   optim::Adam optimizer_;
@@ -119,28 +126,62 @@ class TrainingOf final : public Training {
 };
 
 template <typename Net>
+class ShardedTraining final : public Training {
+ public:
+  ShardedTraining(
+      Net net, at::Tensor input, at::Tensor target, const std::string& level)
+      : net_(prepared(std::move(net))),
+        adam_(net_->parameters(), optim::AdamOptions(1e-4)),
+        sharded_(sharding::group_sharded_parallel(net_, adam_, level)),
+        input_(std::move(input)),
+        target_(std::move(target)) {}
+
+  double step() override {
+    sharded_.optimizer.zero_grad();
+    const at::Tensor loss = backward(sharded_.model, input_, target_);
+    sharded_.optimizer.step();
+    return loss.template item<double>();
+  }
+
+ private:
+  Net net_;
+  optim::Adam adam_;
+  sharding::GroupSharded<Net> sharded_;
+  at::Tensor input_;
+  at::Tensor target_;
+};
+
+// "dp", or a level of sharding.
+template <typename Net>
 std::unique_ptr<Training> training_of(
-    Net net, at::Tensor input, at::Tensor target) {
-  return std::make_unique<TrainingOf<Net>>(
-      std::move(net), std::move(input), std::move(target));
+    Net net, at::Tensor input, at::Tensor target, const std::string& way) {
+  if (way == "dp") {
+    return std::make_unique<DataParallelTraining<Net>>(
+        std::move(net), std::move(input), std::move(target));
+  }
+  return std::make_unique<ShardedTraining<Net>>(
+      std::move(net), std::move(input), std::move(target), way);
 }
 
-std::unique_ptr<Training> make_training(const std::string& what, long times) {
+std::unique_ptr<Training> make_training(
+    const std::string& what, long times, const std::string& way) {
   const long seed = 1000 + get_rank();
   if (what == "gpt") {
     const at::Tensor text = hashed({4 * times, 129}, seed).remainder(256);
     return training_of(
         Gpt(GptOptions{.context = 128, .width = 320, .layers = 8, .heads = 5}),
         text.slice(1, 0, 128).contiguous(),
-        text.slice(1, 1).flatten());
+        text.slice(1, 1).flatten(),
+        way);
   }
   const long batch = 64 * times;
   const at::Tensor kinds = hashed({batch}, seed + 500).remainder(10);
   if (what == "cnn") {
-    return training_of(make_net(), uniform({batch, 1, 28, 28}, seed), kinds);
+    return training_of(
+        make_net(), uniform({batch, 1, 28, 28}, seed), kinds, way);
   }
   ARGOSY_CHECK(what == "mlp", "[bench] ", what, ", expected gpt, cnn or mlp");
-  return training_of(make_mlp(), uniform({batch, 4096}, seed), kinds);
+  return training_of(make_mlp(), uniform({batch, 4096}, seed), kinds, way);
 }
 
 double run(Training& training, long steps) {
@@ -163,9 +204,10 @@ void serve() {
   while (std::cin >> word) {
     long number = 0;
     if (word == "load") {
-      std::cin >> word >> number;
+      std::string way;
+      std::cin >> word >> number >> way;
       training.reset(); // memory for the next
-      training = make_training(word, number);
+      training = make_training(word, number, way);
       for (int i = 0; i < 3; ++i) {
         std::cout << training->step() << " ";
       }
