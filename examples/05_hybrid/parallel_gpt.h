@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "../02_gpt/gpt.h"
 #include "argosy/parallel/parameter_marks.h"
 #include "argosy/parallel/sequence/megatron.h"
 #include "argosy/parallel/sequence/megatron_gradients.h"
@@ -15,7 +16,6 @@
 #include "argosy/parallel/tensor/layers.h"
 #include "argosy/parallel/tensor/ops.h"
 #include "argosy/parallel/tensor/parameters.h"
-#include "examples/02_gpt/gpt.h"
 
 // The GPT of examples/02_gpt written with tensor parallel layers, for sequences
 // that may be spread over ranks: the same names, so that each can take the

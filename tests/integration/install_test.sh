@@ -38,9 +38,9 @@ if [ -d "$work/prefix/lib/python3" ]; then
 fi
 
 # What the example of collectives says it prints.
-build_example 05_collectives
-printed=$("$work/prefix/bin/argosy" run -n 3 05_collectives/built/collectives 2>/dev/null)
-expected=$(sed -n '/^\/\/ prints from rank 0/,/^$/p' 05_collectives/main.cpp | grep '^//   ' | cut -c6-)
+build_example 09_collectives
+printed=$("$work/prefix/bin/argosy" run -n 3 09_collectives/built/collectives 2>/dev/null)
+expected=$(sed -n '/^\/\/ prints from rank 0/,/^$/p' 09_collectives/main.cpp | grep '^//   ' | cut -c6-)
 [ "$printed" = "$expected" ] || {
   echo "unexpected output of the collectives: $printed" >&2
   exit 1
@@ -48,9 +48,9 @@ expected=$(sed -n '/^\/\/ prints from rank 0/,/^$/p' 05_collectives/main.cpp | g
 echo "the collectives work"
 
 # A program with MPI, of headers that only it compiles.
-build_example 04_mpi
-printed=$(timeout 60 mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 04_mpi/built/solver | sort)
-expected=$(grep -E '^//   (solver|writer)' 04_mpi/main.cpp | cut -c6- | sort)
+build_example 08_mpi
+printed=$(timeout 60 mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 08_mpi/built/solver | sort)
+expected=$(grep -E '^//   (solver|writer)' 08_mpi/main.cpp | cut -c6- | sort)
 [ "$printed" = "$expected" ] || {
   echo "unexpected output of the solver: $printed" >&2
   exit 1

@@ -1,0 +1,111 @@
+// A GPT on the King James Bible, with its layers, its sequences, its batch and
+// what training keeps divided over ranks as a file says.
+//
+//   argosy run -n 4 ./hybrid --strategy strategy.json
+//
+// prints from rank 0, among others:
+//   data 1 x sharding 2 x sep 1 x model 2
+//   step 100: loss 5...
+
+#include <argosy/argosy.h>
+#include <argosy/optim/adam.h>
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "parallel_gpt.h"
+
+namespace data = argosy::data;
+namespace fleet = argosy::fleet;
+using argosy::examples::ParallelGpt;
+using argosy::examples::ParallelGptOptions;
+
+// What this rank has of the model: where it stands decides.
+ParallelGptOptions options_of(const GptOptions& gpt) {
+  const auto hybrid = fleet::get_hybrid_communicate_group();
+  ParallelGptOptions options{gpt, hybrid->get_model_parallel_group()};
+  const int parts = hybrid->get_sep_parallel_world_size();
+  if (parts > 1) {
+    options.segments = std::make_shared<argosy::SegmentParallel>(
+        hybrid->get_sep_parallel_group(),
+        argosy::zigzag_split(gpt.context, parts));
+  }
+  return options;
+}
+
+auto make_loader(const data::Tokens& tokens, long context) {
+  const data::TokenDataset texts(tokens, context);
+  return data::DataLoader(
+      texts,
+      data::DistributedBatchSampler(
+          texts,
+          {.batch_size = 4,
+           .num_replicas = fleet::data_num(),
+           .rank = fleet::data_rank(),
+           .shuffle = true,
+           .drop_last = true}),
+      data::stack_windows);
+}
+
+void show_axes() {
+  const auto hybrid = fleet::get_hybrid_communicate_group();
+  if (fleet::is_first_worker()) {
+    std::cout << "data " << hybrid->size_on("data") << " x sharding "
+              << hybrid->size_on("sharding") << " x sep "
+              << hybrid->size_on("sep") << " x model "
+              << hybrid->size_on("model") << std::endl;
+  }
+}
+
+void train(const fleet::DistributedStrategy& strategy, int steps) {
+  fleet::init(true, strategy);
+  show_axes();
+  torch::set_num_threads(1);
+  torch::manual_seed(1);
+  const std::string corpus = data::king_james_bible();
+  const auto tokenizer = data::Tokenizer::train(corpus, 512);
+  const data::Tokens tokens(tokenizer.encode(corpus));
+  const auto options = options_of({.vocab = 512, .width = 64, .layers = 2});
+
+  ParallelGpt gpt(options);
+  argosy::optim::AdamW adam(
+      gpt->parameters(), argosy::optim::AdamWOptions(2e-3));
+  auto model = fleet::distributed_model(gpt);
+  auto optimizer = fleet::distributed_optimizer(adam);
+  auto loader = make_loader(tokens, options.gpt.context);
+  const auto part = [&](const at::Tensor& texts) {
+    return options.segments ? options.segments->part(texts) : texts;
+  };
+  for (int step = 1; step <= steps; ++step) {
+    const auto batch = loader.next();
+    optimizer.zero_grad();
+    const at::Tensor loss =
+        argosy::tensor_parallel::cross_entropy(
+            model(part(batch->input)), part(batch->target), options.group)
+            .mean();
+    optimizer.minimize(loss);
+    const double sum = fleet::util().all_reduce(loss.item<double>());
+    if (step % 50 == 0 && fleet::is_first_worker()) {
+      std::cout << "step " << step << ": loss " << sum / fleet::worker_num()
+                << std::endl;
+    }
+  }
+  argosy::destroy_process_group();
+}
+
+int main(int argc, char** argv) {
+  std::string file;
+  int steps = 100;
+  CLI::App app("A GPT divided over ranks as a file says.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--strategy", file, "JSON; without, data parallel");
+  app.add_option("--steps", steps)->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  return argosy::record([&] {
+    train(
+        file.empty() ? fleet::DistributedStrategy()
+                     : fleet::DistributedStrategy::load(file),
+        steps);
+  });
+}

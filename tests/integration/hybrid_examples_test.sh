@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# usage: hybrid_examples_test.sh SOURCE_DIR BUILD_DIR
+# Installs Argosy, builds the examples of ZeRO and of hybrid parallelism against
+# it, and trains: losses must fall, ways to divide the work must agree, and ZeRO
+# must save memory.
+set -euo pipefail
+# shellcheck source=installed.sh
+. "$(dirname "$0")/installed.sh" "$1" "$2"
+cp -r "$source/examples/02_gpt" "$work/02_gpt"
+build_example 04_zero
+build_example 05_hybrid
+export OMP_NUM_THREADS=1
+run() {
+  timeout 100 "$work/prefix/bin/argosy" run "$@"
+}
+
+# within NAME LEAST MOST VALUE
+within() {
+  awk -v name="$1" -v least="$2" -v most="$3" -v value="$4" 'BEGIN {
+    if (!(value > least && value < most)) {
+      print name " is " value ", expected " least " to " most
+      exit 1
+    }
+  }' >&2
+}
+
+for stage in 3 1; do
+  options=()
+  if [ $stage = 1 ]; then options=(--strategy 04_zero/strategy.json); fi
+  run -n 2 04_zero/built/zero "${options[@]}" | tee "zero.$stage"
+  within "loss of stage $stage" 0.2 0.9 \
+    "$(awk '/^step 200/ { print $4 }' "zero.$stage")"
+done
+# 8 and 12 bytes, units in flight, activations.
+within "memory of stage 3" 8 12 "$(awk '/^at most/ { print $3 }' zero.3)"
+within "memory of stage 1" 12 14 "$(awk '/^at most/ { print $3 }' zero.1)"
+
+run -n 4 05_hybrid/built/hybrid --steps 50 \
+  --strategy 05_hybrid/strategy.json | tee hybrid.4
+grep -q "^data 1 x sharding 2 x sep 1 x model 2" hybrid.4
+run -n 2 05_hybrid/built/hybrid --steps 50 | tee hybrid.2
+within "difference of losses" -0.1 0.1 "$(paste \
+  <(awk '/^step 50/ { print $4 }' hybrid.4) \
+  <(awk '/^step 50/ { print $4 }' hybrid.2) | awk '{ print $1 - $2 }')"
