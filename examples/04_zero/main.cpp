@@ -4,8 +4,9 @@
 //   argosy run -n 2 ./zero --strategy strategy.json   # with another stage
 //
 // prints from rank 0, among others:
-//   step 100: loss 0.7...
-//   at most ... bytes of a parameter on a rank
+//   7 units
+//     1: 2 parameters, 1607680 bytes
+//   step 100: loss 0.8...
 
 #include <argosy/argosy.h>
 #include <argosy/optim/adam.h>
@@ -35,8 +36,6 @@ void train(const fleet::DistributedStrategy& strategy) {
   fleet::init(true, strategy);
   torch::set_num_threads(1);
   torch::manual_seed(1);
-  argosy::TensorMemory memory;
-  const auto before = memory.current();
   nn::Sequential net(nn::Flatten(), nn::Linear(784, 512));
   for (int layer = 0; layer < 6; ++layer) {
     net->push_back(nn::ReLU());
@@ -47,6 +46,11 @@ void train(const fleet::DistributedStrategy& strategy) {
   argosy::optim::Adam adam(net->parameters(), 1e-3);
   auto model = fleet::distributed_model(net);
   auto optimizer = fleet::distributed_optimizer(adam);
+  if (fleet::is_first_worker()) { // what is communicated together
+    std::cout
+        << dynamic_cast<argosy::sharding::ShardedCore&>(*model.core()).plan()
+        << std::endl;
+  }
   auto loader = make_loader();
   for (int step = 1; step <= 200; ++step) {
     const auto batch = loader.next();
@@ -59,15 +63,6 @@ void train(const fleet::DistributedStrategy& strategy) {
       std::cout << "step " << step << ": loss " << mean / fleet::worker_num()
                 << std::endl;
     }
-  }
-  double count = 0;
-  for (const at::Tensor& param : net->parameters()) {
-    count += static_cast<double>(param.numel());
-  }
-  if (fleet::is_first_worker()) {
-    std::cout << "at most "
-              << static_cast<double>(memory.peak() - before) / count
-              << " bytes of a parameter on a rank" << std::endl;
   }
   argosy::destroy_process_group();
 }
