@@ -20,14 +20,14 @@
 #include "argosy/heap/allocator.h"
 #include "argosy/parallel/tensor/multi_copy.h"
 #include "bench/hashed.h"
-#include "tests/parallel/parallel_gpt.h"
+#include "examples/05_hybrid/parallel_gpt.h"
 
 namespace argosy::bench {
 namespace {
 
-using argosy::testing::ParallelBlock;
-using argosy::testing::ParallelBlockImpl;
-using argosy::testing::ParallelGptOptions;
+using argosy::examples::ParallelBlock;
+using argosy::examples::ParallelBlockImpl;
+using argosy::examples::ParallelGptOptions;
 
 constexpr long kBatch = 4;
 constexpr long kLength = 128;

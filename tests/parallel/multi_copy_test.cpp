@@ -19,12 +19,14 @@
 #include "argosy/parallel/tensor/turns.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
+#include "examples/05_hybrid/parallel_gpt.h"
 #include "tests/parallel/oracle_models.h"
-#include "tests/parallel/parallel_gpt.h"
 
 namespace argosy::testing {
 namespace {
 
+using examples::ParallelGpt;
+using examples::ParallelGptOptions;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
