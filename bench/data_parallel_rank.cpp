@@ -17,6 +17,7 @@
 #include "argosy/argosy.h"
 #include "argosy/comm/kernels/openblas.h"
 #include "argosy/optim/adam.h"
+#include "bench/hashed.h"
 #include "examples/01_fashion_mnist/net.h"
 #include "examples/02_gpt/gpt.h"
 
@@ -24,48 +25,6 @@ namespace argosy::bench {
 namespace {
 
 namespace nn = torch::nn;
-
-// Numbers below 2^32 that look random, the same in data_parallel.py.
-at::Tensor hashed(at::IntArrayRef shape, long seed) {
-  const long mask = 0xffffffff;
-  at::Tensor x = torch::arange(c10::multiply_integers(shape));
-  x = (x * 2654435761 + seed * 97531).bitwise_and(mask);
-  x = x.bitwise_xor(x.div(1 << 15, "floor"));
-  x = (x * 40503).bitwise_and(mask);
-  x = x.bitwise_xor(x.div(1 << 13, "floor"));
-  return x.view(shape);
-}
-
-// In [-1, 1).
-at::Tensor uniform(at::IntArrayRef shape, long seed) {
-  return (hashed(shape, seed).to(torch::kDouble) / 2147483648.0 - 1)
-      .to(torch::kFloat);
-}
-
-// Between -bound and bound. A short series over and over: what it would take
-// to hash 50 M weights is seconds.
-void set_weights(at::Tensor param, long seed, double bound) {
-  const long period = 65521;
-  const long count = param.numel();
-  const at::Tensor series = uniform({period}, seed) * bound;
-  param.copy_(
-      series.repeat({count / period + 1}).slice(0, 0, count).view_as(param));
-}
-
-void set_weights(nn::Module& module) {
-  const torch::NoGradGuard no_grad;
-  long seed = 0;
-  for (const auto& item : module.named_parameters()) {
-    at::Tensor param = item.value();
-    ++seed;
-    if (param.dim() > 1) {
-      const double inputs = static_cast<double>(param[0].numel());
-      set_weights(param, seed, 1 / std::sqrt(inputs));
-    } else if (item.key().ends_with("bias")) {
-      param.zero_();
-    }
-  }
-}
 
 nn::Sequential make_mlp() {
   const long width = 4096;

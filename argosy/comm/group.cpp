@@ -17,6 +17,7 @@
 #include "argosy/comm/flight/world_flight.h"
 #include "argosy/comm/op.h"
 #include "argosy/comm/traffic.h"
+#include "argosy/comm/wait_listener.h"
 #include "argosy/comm/work.h"
 #include "argosy/comm/worker.h"
 #include "argosy/common/error.h"
@@ -231,6 +232,11 @@ std::shared_ptr<Work> Group::issue(Op op, bool sync) {
   auto run = impl_->runner(setup_, rank_, lane, {std::move(op)});
   if (!sync) {
     return lane.worker.run_later(std::move(run));
+  }
+  if (comm::WaitListener::current() != nullptr) {
+    auto under_way = lane.worker.run_later(std::move(run));
+    under_way->wait();
+    return under_way;
   }
   auto work = std::make_shared<Work>();
   lane.worker.run_now([&] { work->run(run); });

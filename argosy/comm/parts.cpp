@@ -85,8 +85,10 @@ at::Tensor restacked(const at::Tensor& whole, std::int64_t dim, int count) {
   if (dim == 0) {
     return padded(whole, 0, size * count);
   }
-  at::Tensor out = at::zeros(
-      stacked(whole.narrow(dim, 0, size), dim, count), whole.options());
+  const Sizes sizes = stacked(whole.narrow(dim, 0, size), dim, count);
+  at::Tensor out = size * count == whole.size(dim)
+      ? at::empty(sizes, whole.options())
+      : at::zeros(sizes, whole.options());
   for (int i = 0; i < count; ++i) {
     const Part part = part_of(whole.size(dim), count, i);
     out[i]

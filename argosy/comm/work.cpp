@@ -1,5 +1,8 @@
 #include "argosy/comm/work.h"
 
+#include <utility>
+
+#include "argosy/comm/wait_listener.h"
 #include "argosy/common/error.h"
 
 namespace argosy {
@@ -17,7 +20,36 @@ void Work::run(const std::function<void()>& operation) {
   changed_.notify_all();
 }
 
+// Tells the calling thread's listener of a wait, if it is the first.
+class Work::Telling {
+ public:
+  explicit Telling(Work& work) : listener_(comm::WaitListener::current()) {
+    if (listener_ == nullptr) {
+      return;
+    }
+    {
+      const std::lock_guard lock(work.mutex_);
+      if (std::exchange(work.awaited_, true)) {
+        listener_ = nullptr;
+        return;
+      }
+    }
+    listener_->before_wait();
+  }
+  ~Telling() {
+    if (listener_ != nullptr) {
+      listener_->after_wait();
+    }
+  }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+ private:
+  comm::WaitListener* listener_;
+};
+
 void Work::wait() {
+  const Telling telling(*this);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return completed_; });
   if (exception_) {
@@ -26,6 +58,7 @@ void Work::wait() {
 }
 
 void Work::wait(Deadline deadline) {
+  const Telling telling(*this);
   {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_until(

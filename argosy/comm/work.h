@@ -28,9 +28,12 @@ class Work {
   void run(const std::function<void()>& operation);
 
  private:
+  class Telling;
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool completed_ = false;       // guarded by mutex_
+  bool awaited_ = false;         // guarded by mutex_
   std::exception_ptr exception_; // guarded by mutex_
 };
 

@@ -29,6 +29,9 @@ struct ParallelGptOptions {
   bool recompute_allgather = false;
   // Null: every rank has whole sequences.
   std::shared_ptr<SegmentParallel> segments;
+  // For measuring, with a group of this rank alone: what a rank of so many
+  // computes, without the others.
+  long parts = 1;
 
   long length() const {
     return segments ? segments->positions().size(0) : gpt.context;
@@ -85,11 +88,12 @@ struct ParallelBlockImpl : torch::nn::Module {
   Layer add_column(
       const std::string& name, long factor, const ParallelGptOptions& options) {
     const long width = options.gpt.width;
+    const long features = factor * width / options.parts;
     if (options.sequence_parallel) {
       return add_layer(
           name,
           ColumnSequenceParallelLinear(
-              ColumnSequenceParallelLinearOptions(width, factor * width)
+              ColumnSequenceParallelLinearOptions(width, features)
                   .sequence_dim(1)
                   .sequence_length(options.length())
                   .recompute_allgather(options.recompute_allgather)
@@ -97,7 +101,7 @@ struct ParallelBlockImpl : torch::nn::Module {
     }
     return add_layer(
         name,
-        ColumnParallelLinear(ColumnParallelLinearOptions(width, factor * width)
+        ColumnParallelLinear(ColumnParallelLinearOptions(width, features)
                                  .gather_output(false)
                                  .group(options.group)));
   }
@@ -105,17 +109,18 @@ struct ParallelBlockImpl : torch::nn::Module {
   Layer add_row(
       const std::string& name, long factor, const ParallelGptOptions& options) {
     const long width = options.gpt.width;
+    const long features = factor * width / options.parts;
     if (options.sequence_parallel) {
       return add_layer(
           name,
           RowSequenceParallelLinear(
-              RowSequenceParallelLinearOptions(factor * width, width)
+              RowSequenceParallelLinearOptions(features, width)
                   .sequence_dim(1)
                   .group(options.group)));
     }
     return add_layer(
         name,
-        RowParallelLinear(RowParallelLinearOptions(factor * width, width)
+        RowParallelLinear(RowParallelLinearOptions(features, width)
                               .input_is_parallel(true)
                               .group(options.group)));
   }

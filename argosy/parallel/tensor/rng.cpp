@@ -122,6 +122,10 @@ RngStatesTracker::Scope::~Scope() {
   c10::impl::tls_set_dispatch_key_included(kInterceptKey, outer_ != nullptr);
 }
 
+const at::Generator* RngStatesTracker::Scope::current() {
+  return current_generator;
+}
+
 RngStatesTracker::Scope RngStatesTracker::rng_state(
     const std::string& name) const {
   return Scope(generator(name));

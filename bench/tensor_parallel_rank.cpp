@@ -1,0 +1,177 @@
+// A rank of bench/tensor_parallel: does what lines on standard input say, and
+// answers each with one line.
+//
+//   load tp 4    makes four blocks of a GPT, cut over the ranks, and trains
+//                three steps; the answer is their losses. Others than tp: sp
+//                cuts the sequence between layers, multi has the batch in two
+//                parts, limit computes as much and sends nothing
+//   run 5        trains five steps; the answer is the seconds they took
+//
+// The argument is the backend of the group, auto if none.
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+
+#include "argosy/argosy.h"
+#include "argosy/heap/allocator.h"
+#include "argosy/parallel/tensor/multi_copy.h"
+#include "bench/hashed.h"
+#include "examples/05_hybrid/parallel_gpt.h"
+
+namespace argosy::bench {
+namespace {
+
+using argosy::examples::ParallelBlock;
+using argosy::examples::ParallelBlockImpl;
+using argosy::examples::ParallelGptOptions;
+
+constexpr long kBatch = 4;
+constexpr long kLength = 128;
+
+GptOptions gpt_options(long layers) {
+  return {.context = kLength, .width = 512, .layers = layers, .heads = 8};
+}
+
+// Blocks in a row.
+struct StackImpl : torch::nn::Module {
+  explicit StackImpl(const ParallelGptOptions& options) {
+    for (long i = 0; i < options.gpt.layers; ++i) {
+      blocks->push_back(ParallelBlock(options));
+    }
+  }
+
+  at::Tensor forward(at::Tensor x) {
+    for (const auto& block : *blocks) {
+      x = block->as<ParallelBlockImpl>()->forward(x, ahead);
+    }
+    return x;
+  }
+
+  torch::nn::ModuleList blocks =
+      register_module("blocks", torch::nn::ModuleList());
+  const at::Tensor ahead =
+      torch::ones({kLength, kLength}, torch::kBool).triu(1);
+};
+TORCH_MODULE(Stack);
+
+struct WholeImpl : torch::nn::Module {
+  explicit WholeImpl(const GptOptions& options) {
+    for (long i = 0; i < options.layers; ++i) {
+      blocks->push_back(Block(options));
+    }
+  }
+
+  torch::nn::ModuleList blocks =
+      register_module("blocks", torch::nn::ModuleList());
+};
+
+class Training {
+ public:
+  Training(const std::string& kind, long layers, const GroupPtr& group)
+      : group_(group),
+        is_cut_(kind == "sp"),
+        net_(options_of(kind, layers, group)),
+        optimizer_(net_->parameters(), 0.01),
+        x_(uniform({kBatch, kLength, 512}, 1)) {
+    if (kind != "limit") {
+      WholeImpl whole(gpt_options(layers));
+      set_weights(whole);
+      tensor_parallel::load_module(*net_, whole, group);
+    }
+    if (kind == "multi") {
+      parts_ = std::make_unique<MicroBatchInterleaved>(
+          *net_, [this](const Tensors& in) { return loss_of(in[0]); });
+    }
+  }
+
+  double step() {
+    for (const at::Tensor& each : net_->parameters()) {
+      each.mutable_grad().reset();
+    }
+    const at::Tensor sum = parts_ ? (*parts_)({x_}) : loss_of(x_);
+    const at::Tensor loss = sum / x_.numel();
+    loss.backward();
+    if (is_cut_) {
+      reduce_sequence_parallel_gradients(*net_, group_);
+    }
+    optimizer_.step();
+    return loss.item<double>();
+  }
+
+ private:
+  static ParallelGptOptions options_of(
+      const std::string& kind, long layers, const GroupPtr& group) {
+    ParallelGptOptions options{gpt_options(layers), group, kind == "sp"};
+    if (kind == "limit") {
+      options.group = shared_group(current_world(), {get_rank()});
+      options.parts = group->nranks();
+    }
+    return options;
+  }
+
+  at::Tensor loss_of(const at::Tensor& x) {
+    if (!is_cut_) {
+      return net_(x).pow(2).sum();
+    }
+    const at::Tensor part =
+        net_(sequence_parallel::scatter(x, group_, 1)).pow(2).sum();
+    return tensor_parallel::reduce_from(part, group_);
+  }
+
+  const GroupPtr group_;
+  const bool is_cut_;
+  Stack net_;
+  torch::optim::SGD optimizer_;
+  const at::Tensor x_;
+  std::unique_ptr<MicroBatchInterleaved> parts_;
+};
+
+double run(Training& training, const GroupPtr& group, long steps) {
+  barrier(group);
+  const auto began = std::chrono::steady_clock::now();
+  for (long i = 0; i < steps; ++i) {
+    training.step();
+  }
+  const std::chrono::duration<double> took =
+      std::chrono::steady_clock::now() - began;
+  return took.count();
+}
+
+void serve(const std::string& backend) {
+  const auto world = init_parallel_env();
+  const auto group = new_group({}, backend);
+  torch::set_num_threads(1);
+  keep_tensor_memory();
+  std::cout << std::setprecision(9);
+  std::unique_ptr<Training> training;
+  std::string word;
+  while (std::cin >> word) {
+    long number = 0;
+    if (word == "load") {
+      std::cin >> word >> number;
+      training.reset();
+      training = std::make_unique<Training>(word, number, group);
+      for (int i = 0; i < 3; ++i) {
+        std::cout << training->step() << " ";
+      }
+    } else {
+      std::cin >> number;
+      std::cout << run(*training, group, number);
+    }
+    std::cout << std::endl;
+  }
+  training.reset();
+  destroy_process_group();
+}
+
+} // namespace
+} // namespace argosy::bench
+
+int main(int argc, char** argv) {
+  const std::string backend = argc > 1 ? argv[1] : "auto";
+  return argosy::record([&] { argosy::bench::serve(backend); });
+}
