@@ -16,6 +16,7 @@
 #include "argosy/parallel/data/data_parallel.h"
 #include "argosy/parallel/recompute/replayed_state.h"
 #include "argosy/parallel/semi_auto/parallelize.h"
+#include "argosy/parallel/tensor/rng.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "tests/parallel/oracle_models.h"
@@ -292,6 +293,59 @@ TEST(Recompute, AutocastIsAsItWas) {
   };
   expect_equal(run(true), run(false));
   EXPECT_FALSE(at::autocast::is_cpu_enabled());
+}
+
+// The mask that the first run and the replay draw: all that is dropped has no
+// gradient.
+void expect_same_mask(const std::function<at::Tensor(const at::Tensor&)>& run) {
+  const at::Tensor x = torch::ones({1000}).requires_grad_();
+  const at::Tensor y = run(x);
+  y.pow(2).sum().backward();
+  EXPECT_TRUE(torch::equal(y != 0, x.grad() != 0));
+  const auto kept = (y != 0).sum().item<int>();
+  EXPECT_GT(kept, 150);
+  EXPECT_LT(kept, 700);
+}
+
+// Saves the product, and so needs the mask again.
+at::Tensor drop(const at::Tensor& x) {
+  return torch::dropout(x, 0.5, true).exp() - 1;
+}
+
+// They share torch's generator, and draw at the same time.
+TEST(RecomputeRanks, ThreadsDrawTheSameAgain) {
+  run_ranks(4, [](World&) {
+    for (int i = 0; i < 20; ++i) {
+      expect_same_mask([](const at::Tensor& x) {
+        return recompute(
+            [](const at::Tensor& in) {
+              return drop(in) * recompute(&drop, in);
+            },
+            x);
+      });
+    }
+  });
+}
+
+// Streams of tensor parallelism, around recompute() and within.
+TEST(RecomputeRanks, StreamsOfTensorParallelism) {
+  run_ranks(2, [](World&) {
+    model_parallel_random_seed(5);
+    for (int i = 0; i < 3; ++i) {
+      expect_same_mask([](const at::Tensor& x) {
+        const auto scope = rng_states_tracker()->rng_state();
+        return recompute(&drop, x);
+      });
+      expect_same_mask([](const at::Tensor& x) {
+        return recompute(
+            [](const at::Tensor& in) {
+              const auto scope = rng_states_tracker()->rng_state();
+              return drop(in);
+            },
+            x);
+      });
+    }
+  });
 }
 
 TEST(Recompute, OtherStatesCanBeAdded) {

@@ -54,6 +54,9 @@ class RngStatesTracker {
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
+    // The generator of the calling thread's innermost scope, or null.
+    static const at::Generator* current();
+
    private:
     const std::unique_ptr<at::Generator> generator_;
     const at::Generator* const outer_;
