@@ -16,6 +16,7 @@
 #include "argosy/parallel/data/data_parallel.h"
 #include "argosy/parallel/recompute/replayed_state.h"
 #include "argosy/parallel/semi_auto/parallelize.h"
+#include "argosy/parallel/sharding/group_sharded.h"
 #include "argosy/parallel/tensor/rng.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
@@ -41,11 +42,13 @@ struct LayerImpl : torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& x) {
     ++calls;
-    const at::Tensor y = down(torch::dropout(torch::gelu(up(x)), 0.5, true));
+    const at::Tensor y =
+        down(torch::dropout(torch::gelu(up(x)), dropout, true));
     ++ends;
     return y + x;
   }
 
+  double dropout = 0.5;
   int calls = 0;
   int ends = 0;
   torch::nn::Linear up = nullptr;
@@ -624,6 +627,40 @@ TEST(RecomputeRanks, ModelsOfDTensors) {
         gradients(RecomputeOptions{
             .partition = get_group(0), .store = open_file_activation_store()}),
         expected);
+  });
+}
+
+// States, gradients and parameters spread over the ranks, which are gathered
+// for the replay once more.
+TEST(RecomputeRanks, UnderSharding) {
+  run_ranks(2, [](World& world) {
+    const auto train = [&](const std::string& level, bool again) {
+      Model model;
+      torch::nn::init::constant_(model->head->weight, 0.5);
+      torch::nn::init::constant_(model->head->bias, 0.5);
+      for (int i = 0; i < 4; ++i) {
+        model->body->at<LayerImpl>(i).dropout = 0;
+      }
+      if (again) {
+        recompute_every(*model, 1);
+      }
+      torch::optim::SGD sgd(model->parameters(), 0.01);
+      auto [sharded, optimizer, scaler] =
+          sharding::group_sharded_parallel(model, sgd, level);
+      std::vector<double> losses;
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        const at::Tensor loss =
+            sharded.forward(input() + world.rank() + step).pow(2).mean();
+        loss.backward();
+        optimizer.step();
+        losses.push_back(loss.template item<double>());
+      }
+      return losses;
+    };
+    for (const std::string level : {"os", "os_g", "p_g_os"}) {
+      EXPECT_EQ(train(level, true), train(level, false)) << level;
+    }
   });
 }
 
