@@ -67,7 +67,7 @@ class Blocks {
   std::unordered_map<void*, Block> blocks_; // guarded by mutex_
 };
 
-// Never destroyed: tensors of static lifetime are freed after all statics.
+// Never destroyed: tensors of static lifetime are freed later than all else.
 Blocks& blocks() {
   static auto* all = new Blocks;
   return *all;

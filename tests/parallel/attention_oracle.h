@@ -12,6 +12,7 @@
 #include "argosy/parallel/sequence/segment.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
+#include "tests/parallel/numbers.h"
 
 // Attention over sequences that are spread over ranks, against the formula on
 // one.
@@ -31,22 +32,15 @@ struct AttentionCase {
   at::ScalarType dtype = torch::kDouble;
 };
 
-// In [-1, 1), and looks random.
-inline at::Tensor some_numbers(at::IntArrayRef shape, long seed) {
-  const at::Tensor x = torch::arange(c10::multiply_integers(shape));
-  const at::Tensor mixed = (x * 7919 + seed * 104729) * (x + 31) % 2003;
-  return mixed.view(shape).to(torch::kDouble) / 1001.5 - 1;
-}
-
 // Query, key, value, and the gradient of the output.
 inline std::vector<at::Tensor> whole_inputs(const AttentionCase& each) {
   const long b = each.batch;
   const long l = each.length;
   std::vector<at::Tensor> inputs{
-      some_numbers({b, each.heads, l, each.dim}, 1) * 3,
-      some_numbers({b, each.key_heads, l, each.dim}, 2),
-      some_numbers({b, each.key_heads, l, each.value_dim}, 3),
-      some_numbers({b, each.heads, l, each.value_dim}, 4)};
+      numbers({b, each.heads, l, each.dim}, 1) * 3,
+      numbers({b, each.key_heads, l, each.dim}, 2),
+      numbers({b, each.key_heads, l, each.value_dim}, 3),
+      numbers({b, each.heads, l, each.value_dim}, 4)};
   for (at::Tensor& input : inputs) {
     input = input.to(each.dtype);
   }
@@ -118,6 +112,25 @@ inline void expect_close(
   }
 }
 
+// This rank's parts of the inputs or results.
+inline std::vector<at::Tensor> parts_of(
+    const SegmentParallel& segment, std::vector<at::Tensor> tensors) {
+  for (at::Tensor& tensor : tensors) {
+    tensor = segment.part(tensor, 2);
+  }
+  return tensors;
+}
+
+// The parts of the inputs, as leaves.
+inline std::vector<at::Tensor> own_inputs(
+    const SegmentParallel& segment, const AttentionCase& each) {
+  std::vector<at::Tensor> inputs = parts_of(segment, whole_inputs(each));
+  for (at::Tensor& input : inputs) {
+    input.requires_grad_();
+  }
+  return inputs;
+}
+
 // Each rank's results against its part of the whole ones.
 inline void check_on_ranks(
     const AttentionCase& each,
@@ -127,19 +140,14 @@ inline void check_on_ranks(
   const Results whole = expected_results(each);
   run_ranks(split.nranks(), [&](World& world) {
     const SegmentParallel segment(nullptr, split);
-    const auto parts_of = [&](std::vector<at::Tensor> tensors) {
-      for (at::Tensor& tensor : tensors) {
-        tensor = segment.part(tensor, 2);
-      }
-      return tensors;
-    };
-    const Results got = results_of(make(segment), parts_of(whole_inputs(each)));
+    const Results got =
+        results_of(make(segment), parts_of(segment, whole_inputs(each)));
     for (const at::Tensor& result : got) {
       EXPECT_EQ(result.scalar_type(), each.dtype);
     }
     expect_close(
         got,
-        parts_of(whole),
+        parts_of(segment, whole),
         what + " on rank " + std::to_string(world.rank()) + " of " +
             std::to_string(world.size()));
   });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "examples/02_gpt/gpt.h"
+#include "tests/parallel/numbers.h"
 
 // Small models, their weights and batches, all in float64 and the same on every
 // rank, for tests that compare a training run with another.
@@ -40,13 +41,6 @@ struct CnnImpl : torch::nn::Module {
   }
 };
 TORCH_MODULE(Cnn);
-
-// In [-1, 1), and looks random.
-inline at::Tensor numbers(at::IntArrayRef shape, long seed) {
-  const at::Tensor x = torch::arange(c10::multiply_integers(shape));
-  const at::Tensor mixed = (x * 7919 + seed * 104729) * (x + 31) % 2003;
-  return mixed.view(shape).to(torch::kDouble) / 1001.5 - 1;
-}
 
 struct Batch {
   at::Tensor x;

@@ -16,6 +16,8 @@
 #include "argosy/parallel/data/data_parallel.h"
 #include "argosy/parallel/recompute/replayed_state.h"
 #include "argosy/parallel/semi_auto/parallelize.h"
+#include "argosy/parallel/sharding/group_sharded.h"
+#include "argosy/parallel/tensor/rng.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "tests/parallel/oracle_models.h"
@@ -40,11 +42,13 @@ struct LayerImpl : torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& x) {
     ++calls;
-    const at::Tensor y = down(torch::dropout(torch::gelu(up(x)), 0.5, true));
+    const at::Tensor y =
+        down(torch::dropout(torch::gelu(up(x)), dropout, true));
     ++ends;
     return y + x;
   }
 
+  double dropout = 0.5;
   int calls = 0;
   int ends = 0;
   torch::nn::Linear up = nullptr;
@@ -292,6 +296,59 @@ TEST(Recompute, AutocastIsAsItWas) {
   };
   expect_equal(run(true), run(false));
   EXPECT_FALSE(at::autocast::is_cpu_enabled());
+}
+
+// The mask that the first run and the replay draw: all that is dropped has no
+// gradient.
+void expect_same_mask(const std::function<at::Tensor(const at::Tensor&)>& run) {
+  const at::Tensor x = torch::ones({1000}).requires_grad_();
+  const at::Tensor y = run(x);
+  y.pow(2).sum().backward();
+  EXPECT_TRUE(torch::equal(y != 0, x.grad() != 0));
+  const auto kept = (y != 0).sum().item<int>();
+  EXPECT_GT(kept, 150);
+  EXPECT_LT(kept, 700);
+}
+
+// Saves the product, and so needs the mask again.
+at::Tensor drop(const at::Tensor& x) {
+  return torch::dropout(x, 0.5, true).exp() - 1;
+}
+
+// They share torch's generator, and draw at the same time.
+TEST(RecomputeRanks, ThreadsDrawTheSameAgain) {
+  run_ranks(4, [](World&) {
+    for (int i = 0; i < 20; ++i) {
+      expect_same_mask([](const at::Tensor& x) {
+        return recompute(
+            [](const at::Tensor& in) {
+              return drop(in) * recompute(&drop, in);
+            },
+            x);
+      });
+    }
+  });
+}
+
+// Streams of tensor parallelism, around recompute() and within.
+TEST(RecomputeRanks, StreamsOfTensorParallelism) {
+  run_ranks(2, [](World&) {
+    model_parallel_random_seed(5);
+    for (int i = 0; i < 3; ++i) {
+      expect_same_mask([](const at::Tensor& x) {
+        const auto scope = rng_states_tracker()->rng_state();
+        return recompute(&drop, x);
+      });
+      expect_same_mask([](const at::Tensor& x) {
+        return recompute(
+            [](const at::Tensor& in) {
+              const auto scope = rng_states_tracker()->rng_state();
+              return drop(in);
+            },
+            x);
+      });
+    }
+  });
 }
 
 TEST(Recompute, OtherStatesCanBeAdded) {
@@ -570,6 +627,40 @@ TEST(RecomputeRanks, ModelsOfDTensors) {
         gradients(RecomputeOptions{
             .partition = get_group(0), .store = open_file_activation_store()}),
         expected);
+  });
+}
+
+// States, gradients and parameters spread over the ranks, which are gathered
+// for the replay once more.
+TEST(RecomputeRanks, UnderSharding) {
+  run_ranks(2, [](World& world) {
+    const auto train = [&](const std::string& level, bool again) {
+      Model model;
+      torch::nn::init::constant_(model->head->weight, 0.5);
+      torch::nn::init::constant_(model->head->bias, 0.5);
+      for (int i = 0; i < 4; ++i) {
+        model->body->at<LayerImpl>(i).dropout = 0;
+      }
+      if (again) {
+        recompute_every(*model, 1);
+      }
+      torch::optim::SGD sgd(model->parameters(), 0.01);
+      auto [sharded, optimizer, scaler] =
+          sharding::group_sharded_parallel(model, sgd, level);
+      std::vector<double> losses;
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        const at::Tensor loss =
+            sharded.forward(input() + world.rank() + step).pow(2).mean();
+        loss.backward();
+        optimizer.step();
+        losses.push_back(loss.template item<double>());
+      }
+      return losses;
+    };
+    for (const std::string level : {"os", "os_g", "p_g_os"}) {
+      EXPECT_EQ(train(level, true), train(level, false)) << level;
+    }
   });
 }
 

@@ -182,10 +182,7 @@ TEST(RingAttentionRanks, BytesSent) {
     const AttentionCase each{.length = 16, .options = {.causal = causal}};
     run_ranks(kRanks, [&](World& world) {
       const SegmentParallel segment(nullptr, split);
-      std::vector<at::Tensor> x = whole_inputs(each);
-      for (at::Tensor& tensor : x) {
-        tensor = segment.part(tensor, 2).requires_grad_();
-      }
+      const std::vector<at::Tensor> x = own_inputs(segment, each);
       const at::Tensor out = segment.ring(x[0], x[1], x[2], each.options);
       const auto& traffic = get_group(0)->traffic();
       const std::uint64_t forward = traffic.of(OpKind::Send).bytes;
@@ -228,10 +225,7 @@ TEST(RingAttentionRanks, MemoryDoesNotGrowWithTheRanks) {
           .value_dim = 512,
           .dtype = torch::kFloat};
       const SegmentParallel segment(nullptr, zigzag_split(each.length, n));
-      std::vector<at::Tensor> x = whole_inputs(each);
-      for (at::Tensor& tensor : x) {
-        tensor = segment.part(tensor, 2).requires_grad_();
-      }
+      const std::vector<at::Tensor> x = own_inputs(segment, each);
       TensorMemory memory;
       const auto peak = [&](const auto& run) {
         barrier();
@@ -270,15 +264,9 @@ TEST(RingAttentionRanks, Processes) {
     const AttentionCase each{
         .length = 600, .options = {.causal = true}, .dtype = torch::kFloat};
     const SegmentParallel segment(nullptr, zigzag_split(each.length, 3));
-    const auto parts_of = [&](std::vector<at::Tensor> tensors) {
-      for (at::Tensor& tensor : tensors) {
-        tensor = segment.part(tensor, 2);
-      }
-      return tensors;
-    };
     expect_close(
-        results_of(ring(each, segment), parts_of(whole_inputs(each))),
-        parts_of(expected_results(each)),
+        results_of(ring(each, segment), parts_of(segment, whole_inputs(each))),
+        parts_of(segment, expected_results(each)),
         "process");
   });
 }

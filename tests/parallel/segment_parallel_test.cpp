@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/embedding.h>
 
 #include "argosy/comm/group.h"
 #include "argosy/comm/traffic.h"
@@ -136,10 +135,7 @@ TEST(UlyssesRanks, BytesSent) {
   run_ranks(4, [](World&) {
     const AttentionCase each{.length = 16, .dtype = torch::kFloat};
     const SegmentParallel segment(nullptr, contiguous_split(each.length, 4));
-    std::vector<at::Tensor> x = whole_inputs(each);
-    for (at::Tensor& tensor : x) {
-      tensor = segment.part(tensor, 2).requires_grad_();
-    }
+    const std::vector<at::Tensor> x = own_inputs(segment, each);
     const at::Tensor out = segment.ulysses(x[0], x[1], x[2]);
     const comm::TrafficMeter& traffic = get_group(0)->traffic();
     EXPECT_EQ(
@@ -152,19 +148,14 @@ TEST(UlyssesRanks, BytesSent) {
 }
 
 TEST(UlyssesRanks, Processes) {
-  run_process_ranks(2, [](World& world) {
+  run_process_ranks(2, [](World&) {
     const AttentionCase each{.options = {.causal = true}};
     const SegmentParallel segment(nullptr, contiguous_split(each.length, 2));
-    const Results whole = expected_results(each);
-    std::vector<at::Tensor> x = whole_inputs(each);
-    for (at::Tensor& tensor : x) {
-      tensor = segment.part(tensor, 2);
-    }
-    const Results got = results_of(ulysses(each, segment), x);
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      EXPECT_TRUE(torch::allclose(got[i], segment.part(whole[i], 2)))
-          << world.rank();
-    }
+    expect_close(
+        results_of(
+            ulysses(each, segment), parts_of(segment, whole_inputs(each))),
+        parts_of(segment, expected_results(each)),
+        "process");
   });
 }
 
@@ -189,14 +180,13 @@ TEST(SegmentParallelRanks, PartsAndTheWhole) {
        {contiguous_split(7, 3), zigzag_split(7, 3), zigzag_split(2, 3)}) {
     run_ranks(3, [&](World& world) {
       const SegmentParallel segment(nullptr, split);
-      const at::Tensor x =
-          some_numbers({2, split.total(), 5}, 1).requires_grad_();
+      const at::Tensor x = numbers({2, split.total(), 5}, 1).requires_grad_();
       const at::Tensor part = segment.part(x);
       EXPECT_TRUE(torch::equal(part, x.index_select(1, segment.positions())));
       EXPECT_EQ(part.size(1), split.length(world.rank()));
       const at::Tensor whole = segment.whole(part);
       EXPECT_TRUE(torch::equal(whole, x));
-      const at::Tensor weights = some_numbers(x.sizes(), 2);
+      const at::Tensor weights = numbers(x.sizes(), 2);
       (whole * weights).sum().backward();
       at::Tensor expected = torch::zeros_like(x);
       expected.index_copy_(

@@ -42,6 +42,8 @@ class Frame final : public SavedTensorKeeper,
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
 
+  const ReplayedState& state() const { return state_; }
+
   std::shared_ptr<Placeholder> add(const at::Tensor& tensor);
   at::Tensor take(Placeholder& placeholder);
 

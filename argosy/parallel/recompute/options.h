@@ -9,9 +9,9 @@ namespace argosy {
 class Group;
 
 struct RecomputeOptions {
-  // Random numbers (of the CPU's default generator, and of DTensors) are the
-  // same in the replay. Thread ranks share the first of these, so what others
-  // draw at the same time is in the way there.
+  // Random numbers are the same in the replay: those of the CPU, of DTensors,
+  // and of the streams of rng_states_tracker(). Ranks that are threads share
+  // torch's generator; within the function they have one of their own.
   bool preserve_rng_state = true;
 
   // The replay ends as soon as it has what is needed. Switch it off where ranks

@@ -15,6 +15,7 @@ RecomputeScope::RecomputeScope(
     const std::vector<at::Tensor>& inputs,
     Replay replay)
     : frame_(std::make_shared<Frame>(options, inputs, std::move(replay))),
+      state_(frame_->state().first_run()),
       scope_(std::make_unique<SavedTensorScope>(*frame_)) {}
 
 RecomputeScope::~RecomputeScope() = default;

@@ -39,6 +39,7 @@ class RecomputeScope {
 
  private:
   const std::shared_ptr<Frame> frame_;
+  const std::shared_ptr<void> state_;
   const std::unique_ptr<SavedTensorScope> scope_;
 };
 

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "argosy/dtensor/mesh_state.h"
+#include "argosy/parallel/tensor/rng.h"
+#include "argosy/world/binding.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -17,23 +19,49 @@ std::shared_ptr<void> at_end(std::function<void()> action) {
   return {nullptr, [action = std::move(action)](void*) { action(); }};
 }
 
-at::Tensor generator_state() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+using GeneratorScope = RngStatesTracker::Scope;
+
+at::Tensor state_of(at::Generator generator) {
   const std::lock_guard lock(generator.mutex());
   return generator.get_state();
 }
 
-void set_generator_state(const at::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+void set_state(at::Generator generator, const at::Tensor& state) {
   const std::lock_guard lock(generator.mutex());
   generator.set_state(state);
 }
 
-RestoreState capture_generator() {
-  return [then = generator_state()] {
-    at::Tensor now = generator_state();
-    set_generator_state(then);
-    return at_end([now] { set_generator_state(now); });
+RestoreState capture_generator(const at::Generator& generator) {
+  return [generator, then = state_of(generator)] {
+    at::Tensor now = state_of(generator);
+    set_state(generator, then);
+    return at_end([generator, now] { set_state(generator, now); });
+  };
+}
+
+// Draws of the thread come from that generator.
+RestoreState capture_scope(const at::Generator& generator) {
+  return [generator] { return std::make_shared<GeneratorScope>(generator); };
+}
+
+// A new generator of the same seed every time.
+RestoreState own_generator() {
+  at::Generator shared = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(shared.mutex());
+  const std::uint64_t seed =
+      at::check_generator<at::CPUGeneratorImpl>(shared)->random64();
+  return [seed] {
+    return std::make_shared<GeneratorScope>(
+        at::detail::createCPUGenerator(seed));
+  };
+}
+
+RestoreState capture_streams() {
+  const auto tracker = rng_states_tracker();
+  return [tracker, then = tracker->get_states()] {
+    auto now = tracker->get_states();
+    tracker->set_states(then);
+    return at_end([tracker, now] { tracker->set_states(now); });
   };
 }
 
@@ -98,23 +126,40 @@ void add_replayed_state(CaptureState capture) {
 
 namespace parallel {
 
+void ReplayedState::capture_random(World* world) {
+  if (const at::Generator* scoped = GeneratorScope::current()) {
+    states_.push_back(capture_generator(*scoped));
+    states_.push_back(capture_scope(*scoped));
+  } else if (world != nullptr && thread_binding().launch) {
+    own_generator_ = own_generator();
+    states_.push_back(own_generator_);
+  } else {
+    states_.push_back(capture_generator(at::detail::getDefaultCPUGenerator()));
+  }
+  if (world != nullptr) {
+    states_.push_back(capture_dtensor_random());
+    states_.push_back(capture_streams());
+  }
+}
+
 ReplayedState::ReplayedState(bool with_random) {
+  const std::shared_ptr<World> world = current_world();
   states_.push_back(capture_autocast());
   if (with_random) {
-    states_.push_back(capture_generator());
+    capture_random(world.get());
   }
-  const std::shared_ptr<World> world = current_world();
   if (!world) {
     return;
-  }
-  if (with_random) {
-    states_.push_back(capture_dtensor_random());
   }
   const auto added = added_states(*world);
   const std::lock_guard lock(added->mutex);
   for (const CaptureState& capture : added->captures) {
     states_.push_back(capture());
   }
+}
+
+std::shared_ptr<void> ReplayedState::first_run() const {
+  return own_generator_ ? own_generator_() : nullptr;
 }
 
 std::vector<std::shared_ptr<void>> ReplayedState::restore() const {

@@ -19,7 +19,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A tile of scores should stay in the core's cache with the matrices around it.
-constexpr std::int64_t kTileKeys = 512;
+constexpr std::int64_t kTileKeys = 256;
 constexpr std::int64_t kTileScores = 256 << 10;
 constexpr std::int64_t kLeastRows = 16;
 

@@ -6,9 +6,11 @@
 #include <ATen/ops/dropout.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/parallel/intercept.h"
 #include "argosy/world/world.h"
 
@@ -28,6 +30,16 @@ void set_state(at::Generator generator, const at::Tensor& state) {
   generator.set_state(state);
 }
 
+// DTensors draw from numbers of their own.
+bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
+  return std::any_of(
+      stack.end() - static_cast<std::ptrdiff_t>(num_arguments),
+      stack.end(),
+      [](const c10::IValue& value) {
+        return value.isTensor() && is_dtensor(value.toTensor());
+      });
+}
+
 } // namespace
 
 void tensor_parallel::give_generator(
@@ -38,7 +50,8 @@ void tensor_parallel::give_generator(
   const auto& arguments = schema.arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     c10::IValue& given = stack[stack.size() - arguments.size() + i];
-    if (given.isNone() && arguments[i].name() == "generator") {
+    if (given.isNone() && arguments[i].name() == "generator" &&
+        !has_dtensor(stack, arguments.size())) {
       given = *current_generator;
     }
   }

@@ -54,7 +54,7 @@ class RngStatesTracker {
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
-    // The generator of the calling thread's innermost one, or null.
+    // The generator of the calling thread's innermost scope, or null.
     static const at::Generator* current();
 
    private:
