@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
@@ -130,6 +131,32 @@ TEST(OffloadTier, MemoryIsTheBudgetAndThreeBuffers) {
       EXPECT_EQ(stats.written, 2 * stats.file);
       EXPECT_EQ(tier.plan().memory, stay * kMegabyte);
     }
+  }
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream numbers("/proc/self/statm"); // in pages: all, resident, ...
+  std::int64_t all = 0;
+  std::int64_t resident = 0;
+  numbers >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+// 32 MB, of which 4 are in use at one time.
+TEST(OffloadTier, BuffersLeaveTheProcess) {
+  for (const OffloadIo io :
+       {OffloadIo::Auto, OffloadIo::Threads, OffloadIo::Mapped}) {
+    const TempDir dir;
+    OffloadTier tier(options_of({io}, dir, 0));
+    for (int i = 0; i < 8; ++i) {
+      tier.add(4 * kMegabyte);
+    }
+    const std::int64_t before = resident_bytes();
+    for (std::size_t slot = 0; slot < 8; ++slot) {
+      tier.fetch(slot).fill_(1);
+      tier.put_back(slot);
+    }
+    EXPECT_LE(resident_bytes() - before, 16 * kMegabyte) << int(io);
   }
 }
 
