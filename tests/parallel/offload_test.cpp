@@ -18,10 +18,12 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/testing/gtest_ranks.h"
+#include "tests/support/refusal.h"
 
 namespace argosy::parallel {
 namespace {
 
+using argosy::testing::refusal;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -247,16 +249,6 @@ class SoftLimit {
   rlimit before_{};
 };
 
-template <typename F>
-std::string error_of(const F& f) {
-  try {
-    f();
-  } catch (const SystemError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(OffloadTier, AFullDiskLosesNothing) {
   ::signal(SIGXFSZ, SIG_IGN);
   for (const OffloadIo io : {OffloadIo::Auto, OffloadIo::Threads}) {
@@ -273,7 +265,7 @@ TEST(OffloadTier, AFullDiskLosesNothing) {
       }
       tier.fetch(2).fill_(3);
       EXPECT_THAT(
-          error_of([&] { tier.put_back(2); }),
+          refusal<SystemError>([&] { tier.put_back(2); }),
           AllOf(
               HasSubstr("[offload.reserve] 1048576 bytes in"),
               HasSubstr(dir.path().string()),
@@ -295,7 +287,7 @@ TEST(OffloadTier, KeepsToTheSizeOfTheDisk) {
     options.offload_disk_size = kMegabyte;
     OffloadTier tier(options);
     EXPECT_THAT(
-        error_of([&] {
+        refusal<SystemError>([&] {
           const std::size_t slot = tier.add(2 * kMegabyte);
           tier.fetch(slot);
           tier.put_back(slot);
@@ -349,7 +341,8 @@ TEST(OffloadTier, ChecksumsFindChangedBytes) {
     ::fsync(file);
     ::close(file);
     EXPECT_THAT(
-        error_of([&] { tier.fetch(0); }), HasSubstr("checksums differ"));
+        refusal<SystemError>([&] { tier.fetch(0); }),
+        HasSubstr("checksums differ"));
   }
 }
 
