@@ -6,12 +6,12 @@
 
 namespace argosy::testing {
 
-// The message of the InvalidArgument that `action` throws, or "".
-template <typename F>
+// The message of the error that `action` throws, or "".
+template <typename ErrorType = InvalidArgument, typename F>
 std::string refusal(const F& action) {
   try {
     action();
-  } catch (const InvalidArgument& error) {
+  } catch (const ErrorType& error) {
     return error.what();
   }
   return "";

@@ -87,6 +87,7 @@ class Streamed final : public Backing {
   void prefetch(std::size_t index) override {
     Slot& slot = slots_[index];
     if (slot.memory.defined()) {
+      slot.is_wanted = true;
       return;
     }
     slot.memory = pool_.take(aligned(slot.bytes));
@@ -103,18 +104,19 @@ class Streamed final : public Backing {
     prefetch(index);
     Slot& slot = slots_[index];
     if (index == leaving_) {
-      finish_leaving(deadline, true);
+      finish_leaving(deadline);
     }
     if (slot.transfer) {
       finish_reading(slot, deadline);
     }
+    slot.is_wanted = false;
     return slot.memory.narrow(0, 0, slot.bytes);
   }
 
   void touch(std::size_t index) override { slots_[index].is_changed = true; }
 
   void release(std::size_t index, const Deadline& deadline) override {
-    finish_leaving(deadline, false);
+    finish_leaving(deadline);
     Slot& slot = slots_[index];
     if (!slot.is_changed) {
       give_back(slot);
@@ -144,6 +146,7 @@ class Streamed final : public Backing {
     at::Tensor memory;        // undefined while it is in the file only
     std::optional<BlockIo::Ticket> transfer; // under way
     bool is_changed = false;                 // differs from the file
+    bool is_wanted = false; // soon, while it leaves: its memory stays
     std::uint32_t checksum = 0;
   };
 
@@ -184,7 +187,7 @@ class Streamed final : public Backing {
   }
 
   // The write before. When it fails, its buffer stays, and is still changed.
-  void finish_leaving(const Deadline& deadline, bool stays) {
+  void finish_leaving(const Deadline& deadline) {
     if (leaving_ == kNone) {
       return;
     }
@@ -193,7 +196,7 @@ class Streamed final : public Backing {
     leaving_ = kNone;
     io_->close(*std::exchange(slot.transfer, std::nullopt));
     slot.is_changed = false;
-    if (!stays) {
+    if (!slot.is_wanted) {
       give_back(slot);
     }
   }

@@ -35,7 +35,8 @@ struct OffloadTier::Impl {
   OffloadSchedule schedule;
   bool is_ordered = false; // by the user
   std::optional<OffloadPlan> plan;
-  std::size_t now = 0; // step
+  std::size_t now = 0;               // step
+  std::vector<std::size_t> used_now; // slots that it has used
   // Of each slot the step that uses it now.
   std::vector<std::optional<std::size_t>> in_use;
 
@@ -65,15 +66,21 @@ struct OffloadTier::Impl {
         is_used ? " was not fetched" : " is in use, expected put_back() first");
   }
 
-  // The next step, from the present one on, that uses a slot.
-  std::size_t step_of(std::size_t slot) const {
+  // Goes on to the next step that uses a slot: it may be the present one.
+  void advance_to(std::size_t slot) {
     const std::size_t count = schedule.steps.size();
-    for (std::size_t i = 0; i < count; ++i) {
+    const bool was_used =
+        std::find(used_now.begin(), used_now.end(), slot) != used_now.end();
+    for (std::size_t i = was_used ? 1 : 0; i <= count; ++i) {
       if (uses(schedule.steps[(now + i) % count], slot)) {
-        return (now + i) % count;
+        if (i > 0) {
+          now = (now + i) % count;
+          used_now.clear();
+        }
+        break;
       }
     }
-    return now;
+    used_now.push_back(slot);
   }
 
   void read_ahead() {
@@ -128,6 +135,7 @@ void OffloadTier::set_schedule(std::vector<std::vector<OffloadUse>> steps) {
   impl_->schedule = std::move(schedule);
   impl_->is_ordered = true;
   impl_->now = 0;
+  impl_->used_now.clear();
 }
 
 void OffloadTier::prefetch(std::size_t slot) {
@@ -138,7 +146,7 @@ void OffloadTier::prefetch(std::size_t slot) {
 at::Tensor OffloadTier::fetch(std::size_t slot) {
   impl_->check(slot, false);
   impl_->planned();
-  impl_->now = impl_->step_of(slot);
+  impl_->advance_to(slot);
   impl_->backing->prefetch(slot);
   impl_->read_ahead();
   at::Tensor memory = impl_->backing->get(slot, impl_->deadline());

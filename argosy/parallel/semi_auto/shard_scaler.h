@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/parallel/semi_auto/shard_optimizer.h"
 
