@@ -85,6 +85,14 @@ sharding::ShardingOptions sharding_of(
       static_cast<std::size_t>(configs.segment_size_KB * (1 << 10));
   options.exclude_layer = configs.exclude_layer;
   options.find_unused_parameters = strategy.find_unused_parameters;
+  if (configs.offload) {
+    options.offload = parallel::OffloadOptions{
+        .offload_path = configs.offload_path,
+        .offload_cpu_size =
+            static_cast<std::int64_t>(configs.offload_cpu_size_MB * (1 << 20))};
+  }
+  options.offload_grads = configs.offload_grads;
+  options.offload_params = configs.offload_params;
   return options;
 }
 

@@ -263,6 +263,28 @@ struct ShardingConfigs : Section {
       {},
       anything(),
       "in stage 3, modules that stay whole"};
+  Setting<bool> offload{
+      this,
+      "offload",
+      false,
+      anything(),
+      "keep states of the optimizer in a file between steps"};
+  Setting<bool> offload_grads{
+      this,
+      "offload_grads",
+      false,
+      anything(),
+      "and, in stages 2 and 3, gradients"};
+  Setting<bool> offload_params{
+      this, "offload_params", false, anything(), "and, in stage 3, parameters"};
+  Setting<std::string> offload_path{
+      this, "offload_path", "./offload", anything(), "the folder of the file"};
+  Setting<double> offload_cpu_size_MB{
+      this,
+      "offload_cpu_size_MB",
+      0,
+      at_least(0),
+      "states that may stay in memory"};
 };
 
 // How a model is trained on many ranks: switches, and what each needs to know.

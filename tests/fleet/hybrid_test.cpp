@@ -91,12 +91,16 @@ ParallelGptOptions options_on(bool sequence_parallel) {
   return options;
 }
 
-Trained train(const std::string& strategy_json, bool sequence_parallel) {
+Trained train(
+    const std::string& strategy_json,
+    bool sequence_parallel,
+    const std::string& more_json = "{}") {
   auto strategy = DistributedStrategy::from_json(strategy_json);
   strategy.grad_clip = true;
   strategy.grad_clip_configs.limit = kLimit;
   strategy.sharding_configs.comm_buffer_size_MB = 0.005;
   strategy.sharding_configs.segment_size_KB = 1;
+  strategy.merge_json(more_json);
   init(true, strategy);
   const ParallelGptOptions options = options_on(sequence_parallel);
   ParallelGpt gpt(options);
@@ -216,6 +220,53 @@ TEST_P(Hybrid, TrainsAsOneProcess) {
   expect_equal(runs.at(0), runs.at(1));
 }
 
+struct Switch {
+  std::string name;
+  std::string json;
+};
+
+class HybridSwitches : public ::testing::TestWithParam<Switch> {};
+INSTANTIATE_TEST_SUITE_P(
+    Fleet,
+    HybridSwitches,
+    ::testing::Values(
+        Switch{
+            "gradient_merge",
+            R"({"gradient_merge": true,
+                "gradient_merge_configs": {"k_steps": 2}})"},
+        Switch{"ema", R"({"ema": true})"},
+        Switch{"clip_by_value", R"({"grad_clip_configs": {"by": "value"}})"},
+        Switch{"sync_param", R"({"hybrid_configs": {"sync_param": true}})"},
+        Switch{"unused", R"({"find_unused_parameters": true})"},
+        Switch{
+            "sum", R"({"gradient_scale_configs": {"scale_strategy": "sum"}})"}),
+    [](const auto& of) { return of.param.name; });
+
+// Whatever the axes, a switch does what it does with data parallel ranks alone.
+TEST_P(HybridSwitches, DoTheSameOnAllAxes) {
+  std::vector<std::string> ways{hybrid(2, 1, 1, 2, 1), hybrid(2, 1, 2, 1, 1)};
+  for (const int stage : {1, 2, 3}) {
+    ways.push_back(hybrid(1, 4, 1, 1, stage));
+    ways.push_back(hybrid(1, 2, 1, 2, stage));
+  }
+  testing::run_ranks(4, [&](World&) {
+    // The sum is over the ranks with their own data, so as many of them.
+    for (const std::string& way : ways) {
+      SCOPED_TRACE(way);
+      const Trained trained = train(way, false, GetParam().json);
+      const int ranks = current_fleet("test")->axes().data->nranks();
+      if (GetParam().name == "sum") {
+        const Trained same =
+            train(hybrid(ranks, 1, 1, 4 / ranks, 1), false, GetParam().json);
+        expect_close(trained, same);
+      } else {
+        expect_close(
+            trained, train(hybrid(4, 1, 1, 1, 1), false, GetParam().json));
+      }
+    }
+  });
+}
+
 TEST(HybridProcesses, TrainAsOneProcess) {
   testing::run_process_ranks(4, [](World&) {
     const Trained alone = train_alone();
@@ -223,6 +274,28 @@ TEST(HybridProcesses, TrainAsOneProcess) {
     expect_close(train(hybrid(1, 2, 1, 2, 2), false), alone);
     expect_close(train(hybrid(1, 1, 2, 2, 1), true), alone);
     expect_close(train(hybrid(2, 2, 1, 1, 3), false), alone);
+  });
+}
+
+TEST(HybridConfigs, RefuseWhatCannotBeCombined) {
+  const auto refused = [](const std::string& json, const char* why) {
+    EXPECT_THAT(
+        testing::refusal(
+            [&] { init(true, DistributedStrategy::from_json(json)); }),
+        ::testing::HasSubstr(why));
+  };
+  testing::run_ranks(1, [&](World&) {
+    refused(
+        R"({"sharding": true, "lamb": true})",
+        "lamb and sharding exclude each other");
+    refused(
+        R"({"hybrid_configs": {"sharding_degree": 2}, "fp16_allreduce": true})",
+        "fp16_allreduce and sharding exclude each other");
+    refused(
+        R"({"hybrid_configs": {"mp_degree": 2}, "lars": true})",
+        "lars and hybrid_configs.mp_degree 2 exclude each other");
+    refused(
+        R"({"hybrid_configs": {"pp_degree": 2}})", "pipelines are not there");
   });
 }
 

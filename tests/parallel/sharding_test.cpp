@@ -9,6 +9,7 @@
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
+#include "argosy/parallel/recompute/recompute.h"
 #include "argosy/parallel/sharding/group_sharded.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
@@ -370,6 +371,44 @@ TEST_P(Levels, CutTheStatesOfAnOptimizerThatHasStepped) {
     for (int step = kSteps / 2; step < kSteps; ++step) {
       train_step(model, optimizer, part(of, step, world));
     }
+    const auto whole = model.whole();
+    expect_same_parameters(*net.ptr(), *alone.net.ptr());
+  });
+}
+
+// Backward runs forward again, and needs its parameters again.
+struct AgainImpl : torch::nn::Module {
+  testing::Mlp mlp = register_module("mlp", testing::Mlp());
+  torch::nn::Linear last = register_module("last", torch::nn::Linear(3, 3));
+
+  at::Tensor forward(const at::Tensor& x) {
+    return last(recompute(
+        [this](const at::Tensor& inner) { return mlp->forward(inner); }, x));
+  }
+};
+TORCH_MODULE(Again);
+
+TEST_P(Levels, GoWithRecompute) {
+  const OracleModel of{
+      .name = "again",
+      .make = [] { return AnyModule(Again()); },
+      .input =
+          [](long rows, long seed) {
+            return testing::numbers({rows, 6}, seed);
+          }};
+  const Alone alone = train_alone(of);
+  testing::run_ranks(3, [&](World& world) {
+    AnyModule net = of.make_with_weights();
+    optim::AdamW adam(net.ptr()->parameters(), optim::AdamWOptions(1e-2));
+    ShardingOptions options = small_units();
+    options.units = {"mlp.*"};
+    auto [model, optimizer, scaler] = sharding::group_sharded_parallel(
+        net, adam, GetParam(), std::nullopt, options);
+    std::vector<double> losses;
+    for (int step = 0; step < kSteps; ++step) {
+      losses.push_back(train_step(model, optimizer, part(of, step, world)));
+    }
+    expect_mean(losses, alone);
     const auto whole = model.whole();
     expect_same_parameters(*net.ptr(), *alone.net.ptr());
   });

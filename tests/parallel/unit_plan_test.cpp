@@ -77,6 +77,32 @@ TEST(UnitPlan, TypesAndFrozenParametersLieApart) {
   EXPECT_EQ(unit.flats[2].count, 96);
 }
 
+// Ranks with parts of the same layers, which are not equal, must agree about
+// the rest.
+TEST(UnitPlan, PartsOfLayersDoNotMoveWhatIsWhole) {
+  const auto plan = [](std::int64_t part) {
+    std::vector<ParameterInfo> all = gpt();
+    all[0].count = part;
+    all[0].is_distributed = true;
+    all[2].count = part;
+    all[2].is_distributed = true;
+    std::vector<FlatPlan> whole;
+    for (const auto& units :
+         {members_by_size(all, 800), members_by_module(all, {}, 500)}) {
+      for (const UnitMembers& unit : units) {
+        for (const FlatPlan& flat : plan_unit(all, unit, 2).flats) {
+          if (!flat.is_distributed) {
+            whole.push_back(flat);
+          }
+        }
+      }
+    }
+    return whole;
+  };
+  EXPECT_EQ(plan(70), plan(60));
+  EXPECT_EQ(plan(300), plan(1));
+}
+
 TEST(UnitPlan, PiecesCoverEveryElementOnce) {
   std::vector<ParameterInfo> all;
   for (const std::int64_t count : {1, 0, 17, 100, 3}) {

@@ -53,11 +53,13 @@ GradMemory::GradMemory(
     std::vector<Unit>& units,
     const std::vector<ParameterInfo>& parameters,
     std::shared_ptr<BufferPool> pool,
+    std::shared_ptr<ShardMemory> shards,
     GradOptions options,
     std::function<void(std::size_t)> on_complete)
     : units_(units),
       infos_(parameters),
       pool_(std::move(pool)),
+      shards_(std::move(shards)),
       options_(std::move(options)),
       on_complete_(std::move(on_complete)) {
   const at::NoGradGuard no_grad;
@@ -101,7 +103,8 @@ void GradMemory::add(std::size_t unit, std::size_t index) {
     grad.part =
         part_of(grad.whole, options_.group->rank(), options_.group->nranks());
   } else {
-    grad.part = at::zeros_like(flat.shard);
+    grad.part = shards_->make(flat.shard.numel(), flat.type);
+    shards_->let_go(grad.part, true);
   }
   for (std::size_t i = 0; i < flat.params.size(); ++i) {
     const FlatEntry& entry = flat.plan.entries[i];
@@ -241,6 +244,7 @@ void GradMemory::start(FlatGrad& grad) {
     retire_oldest();
   }
   const at::NoGradGuard no_grad;
+  shards_->need(grad.part);
   at::Tensor out = grad.part;
   if (!options_.keeps_whole && has_gradient(grad)) {
     grad.incoming = at::empty_like(grad.part);
@@ -340,6 +344,7 @@ void GradMemory::finish(FlatGrad& grad) {
     grad.part.add_(grad.incoming);
     grad.incoming = at::Tensor();
   }
+  shards_->let_go(grad.part, true);
 }
 
 void GradMemory::publish() {

@@ -13,6 +13,7 @@
 #include "argosy/parallel/grad_hook.h"
 #include "argosy/parallel/sharding/buffer_pool.h"
 #include "argosy/parallel/sharding/flat.h"
+#include "argosy/parallel/sharding/shard_memory.h"
 
 namespace argosy::sharding {
 
@@ -42,6 +43,7 @@ class GradMemory {
       std::vector<Unit>& units,
       const std::vector<ParameterInfo>& parameters,
       std::shared_ptr<BufferPool> pool,
+      std::shared_ptr<ShardMemory> shards,
       GradOptions options,
       std::function<void(std::size_t)> on_complete);
   ~GradMemory();
@@ -88,6 +90,7 @@ class GradMemory {
   std::vector<Unit>& units_;
   const std::vector<ParameterInfo>& infos_;
   const std::shared_ptr<BufferPool> pool_;
+  const std::shared_ptr<ShardMemory> shards_;
   const GradOptions options_;
   const std::function<void(std::size_t)> on_complete_;
 

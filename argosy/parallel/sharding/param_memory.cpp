@@ -30,8 +30,13 @@ std::vector<at::Tensor> params_of(
 
 } // namespace
 
-ParamMemory::ParamMemory(GroupPtr group, std::shared_ptr<BufferPool> pool)
-    : group_(std::move(group)), pool_(std::move(pool)) {}
+ParamMemory::ParamMemory(
+    GroupPtr group,
+    std::shared_ptr<BufferPool> pool,
+    std::shared_ptr<ShardMemory> shards)
+    : group_(std::move(group)),
+      pool_(std::move(pool)),
+      shards_(std::move(shards)) {}
 
 ParamMemory::~ParamMemory() {
   for (const State& state : states_) {
@@ -69,7 +74,10 @@ Flat ParamMemory::make_flat(
 
 // Keeps this rank's part only.
 void ParamMemory::cut(Flat& flat, std::size_t unit) {
-  flat.shard = flat.shard.clone();
+  const at::Tensor part = shards_->make(flat.shard.numel(), flat.type);
+  part.copy_(flat.shard);
+  shards_->let_go(part, true);
+  flat.shard = part;
   flat.storage = watched_storage(flat.plan.bytes(), weak_from_this(), unit);
   for (std::size_t i = 0; i < flat.params.size(); ++i) {
     move_into(flat.params[i], flat.storage, flat.plan.entries[i].begin);
@@ -82,10 +90,11 @@ std::shared_ptr<ParamMemory> ParamMemory::make(
     const std::vector<UnitPlan>& plan,
     const std::vector<at::Tensor>& params,
     GroupPtr group,
-    std::shared_ptr<BufferPool> pool) {
+    std::shared_ptr<BufferPool> pool,
+    std::shared_ptr<ShardMemory> shards) {
   const at::NoGradGuard no_grad;
   std::shared_ptr<ParamMemory> memory(
-      new ParamMemory(std::move(group), std::move(pool)));
+      new ParamMemory(std::move(group), std::move(pool), std::move(shards)));
   for (const UnitPlan& unit : plan) {
     Unit made{.name = unit.name, .resident = unit.resident};
     for (const FlatPlan& flat : unit.flats) {
@@ -100,12 +109,14 @@ std::shared_ptr<ParamMemory> ParamMemory::make(
   return memory;
 }
 
-void ParamMemory::gather_resident() {
+void ParamMemory::take_step() {
   std::vector<WorkPtr> works;
   for (Unit& unit : units_) {
     for (Flat& flat : unit.flats) {
       if (unit.resident && flat.plan.trainable) {
         works.push_back(all_gather(flat.full, flat.shard, group_, false));
+      } else if (flat.plan.trainable) {
+        shards_->let_go(flat.shard, true);
       }
     }
   }
@@ -122,6 +133,7 @@ void ParamMemory::start(std::size_t unit) {
   }
   for (Flat& flat : units_[unit].flats) {
     flat.full = pool_->take(flat.plan.count, flat.type);
+    shards_->need(flat.shard);
     state.gathering.push_back(all_gather(flat.full, flat.shard, group_, false));
   }
 }
@@ -139,6 +151,7 @@ void ParamMemory::finish(std::size_t unit) {
   state.is_whole = true;
   for (Flat& flat : units_[unit].flats) {
     set_memory(flat.storage, flat.full.data_ptr());
+    shards_->let_go(flat.shard, false);
   }
 }
 
@@ -221,7 +234,9 @@ void ParamMemory::after_write(std::size_t unit) {
   const at::NoGradGuard no_grad;
   for (Flat& flat : units_[unit].flats) {
     if (flat.full.defined() && !units_[unit].resident) {
+      shards_->need(flat.shard);
       flat.shard.copy_(part_of(flat.full, group_->rank(), group_->nranks()));
+      shards_->let_go(flat.shard, true);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "argosy/comm/ops.h"
 #include "argosy/parallel/sharding/buffer_pool.h"
 #include "argosy/parallel/sharding/flat.h"
+#include "argosy/parallel/sharding/shard_memory.h"
 #include "argosy/parallel/sharding/watched_memory.h"
 
 namespace argosy::sharding {
@@ -28,15 +29,16 @@ class ParamMemory final : public MemoryWatch,
       const std::vector<UnitPlan>& plan,
       const std::vector<at::Tensor>& params,
       GroupPtr group,
-      std::shared_ptr<BufferPool> pool);
+      std::shared_ptr<BufferPool> pool,
+      std::shared_ptr<ShardMemory> shards);
   // Waits for what is being gathered.
   ~ParamMemory() override;
 
   std::vector<Unit>& units() { return units_; }
   const GroupPtr& group() const { return group_; }
 
-  // Collective: makes resident units whole after their parts have changed.
-  void gather_resident();
+  // Collective: makes resident units whole after parts have changed.
+  void take_step();
 
   // Collective, from where all ranks are at the same point: all units are whole
   // until end_whole(). Not to be nested.
@@ -59,7 +61,10 @@ class ParamMemory final : public MemoryWatch,
     bool is_whole = false;
   };
 
-  ParamMemory(GroupPtr group, std::shared_ptr<BufferPool> pool);
+  ParamMemory(
+      GroupPtr group,
+      std::shared_ptr<BufferPool> pool,
+      std::shared_ptr<ShardMemory> shards);
   Flat make_flat(
       const FlatPlan& plan,
       const std::vector<at::Tensor>& params,
@@ -71,6 +76,7 @@ class ParamMemory final : public MemoryWatch,
 
   const GroupPtr group_;
   const std::shared_ptr<BufferPool> pool_;
+  const std::shared_ptr<ShardMemory> shards_; // of units that are not resident
   std::vector<Unit> units_;
   std::vector<State> states_; // by unit
 

@@ -10,6 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/heap/allocator.h"
 #include "argosy/parallel/data/same_modules.h"
+#include "argosy/parallel/parameter_marks.h"
 #include "argosy/parallel/sharding/grad_memory.h"
 #include "argosy/parallel/sharding/param_memory.h"
 
@@ -27,7 +28,8 @@ ParameterInfo info_of(const std::string& name, const at::Tensor& tensor) {
       .count = tensor.numel(),
       .element = static_cast<std::size_t>(tensor.element_size()),
       .type = c10::toString(tensor.scalar_type()),
-      .trainable = tensor.requires_grad()};
+      .trainable = tensor.requires_grad(),
+      .is_distributed = marks_of(tensor).is_distributed};
 }
 
 bool is_inside(
@@ -51,6 +53,9 @@ std::vector<UnitPlan> plan_some(
     some.push_back(all[i]);
   }
   std::vector<UnitPlan> plan;
+  if (some.empty()) {
+    return plan;
+  }
   for (UnitMembers& unit : members(some)) {
     for (std::size_t& index : unit.parameters) {
       index = chosen[index];
@@ -163,9 +168,20 @@ struct ShardedCore::Impl {
         named(parallel::distinct(module.named_parameters(true))),
         buffers(parallel::distinct(module.named_buffers(true))) {}
 
+  std::shared_ptr<ShardMemory> shards_if(bool offloaded) const;
   void share_start() const;
   void cut();
 };
+
+std::shared_ptr<ShardMemory> ShardedCore::Impl::shards_if(
+    bool offloaded) const {
+  ARGOSY_CHECK(
+      !offloaded || options.offload,
+      "[sharding] offload_params or offload_grads without offload, which says "
+      "where to");
+  return std::make_shared<ShardMemory>(
+      offloaded ? options.offload : std::nullopt);
+}
 
 // Everybody has the values of the first rank.
 void ShardedCore::Impl::share_start() const {
@@ -187,11 +203,13 @@ void ShardedCore::Impl::cut() {
   }
   plan = plan_of(infos, level, options, group->nranks());
   pool = make_pool(plan, named, level, group);
-  params = ParamMemory::make(plan, tensors, group, pool);
+  params = ParamMemory::make(
+      plan, tensors, group, pool, shards_if(options.offload_params));
   grads.emplace(
       params->units(),
       infos,
       pool,
+      shards_if(options.offload_grads),
       GradOptions{
           .group = group,
           .replicas = options.dp_group && options.dp_group->nranks() > 1
@@ -261,6 +279,10 @@ const GroupPtr& ShardedCore::dp_group() const {
   return impl_->options.dp_group;
 }
 
+const ShardingOptions& ShardedCore::options() const {
+  return impl_->options;
+}
+
 torch::nn::Module& ShardedCore::module() const {
   return impl_->module;
 }
@@ -285,7 +307,7 @@ void ShardedCore::before_step() {
 void ShardedCore::after_step() {
   if (impl_->is_stale) {
     impl_->is_stale = false;
-    impl_->params->gather_resident();
+    impl_->params->take_step();
   }
 }
 

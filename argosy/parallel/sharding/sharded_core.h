@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "argosy/comm/ops.h"
+#include "argosy/parallel/offload/options.h"
 #include "argosy/parallel/parallel_model.h"
 #include "argosy/parallel/sharding/unit_plan.h"
 
@@ -42,6 +44,13 @@ struct ShardingOptions {
   std::vector<std::string> exclude_layer;
   // Set when a step may leave parameters without a gradient.
   bool find_unused_parameters = false;
+  // Where states of the optimizer are between steps; none: in memory. Needs an
+  // optimizer of argosy::optim. With offload_params and offload_grads, parts of
+  // parameters (p_g_os) and of gradients (os_g, p_g_os) are there too, in a
+  // file that is mapped into memory.
+  std::optional<parallel::OffloadOptions> offload;
+  bool offload_params = false;
+  bool offload_grads = false;
   // Memory of large tensors is kept for the next step; see
   // keep_tensor_memory().
   bool keep_memory = true;
@@ -71,6 +80,7 @@ class ShardedCore final : public parallel::ModelCore {
   Level level() const;
   const GroupPtr& group() const;
   const GroupPtr& dp_group() const;
+  const ShardingOptions& options() const;
   torch::nn::Module& module() const;
   const std::vector<UnitPlan>& plan() const;
   const std::vector<ParameterInfo>& parameters() const;

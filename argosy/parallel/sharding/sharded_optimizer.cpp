@@ -17,6 +17,7 @@
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/optim/groups.h"
+#include "argosy/parallel/offload/states.h"
 
 namespace argosy::sharding {
 
@@ -237,6 +238,12 @@ ShardedOptimizer::ShardedOptimizer(
   optimizer_.state().clear();
   if (!states.empty()) {
     load_state_dict(states);
+  }
+  if (core_->options().offload) {
+    parallel::offload_states(
+        fused("offload"),
+        *core_->options().offload,
+        static_cast<std::int64_t>(core_->options().buffer_max_size));
   }
 }
 

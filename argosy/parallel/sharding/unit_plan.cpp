@@ -110,13 +110,20 @@ class Modules {
   std::vector<Boundary> boundaries_;
 };
 
-std::size_t bytes_of(
-    const std::vector<ParameterInfo>& parameters, const UnitMembers& members) {
+// Whether a unit is not worth a call of its own. All ranks must say the same,
+// and parts of layers have different sizes.
+bool is_small(
+    const std::vector<ParameterInfo>& parameters,
+    const UnitMembers& members,
+    std::size_t least_bytes) {
   std::size_t bytes = 0;
   for (const std::size_t i : members.parameters) {
+    if (parameters[i].is_distributed) {
+      return false;
+    }
     bytes += parameters[i].bytes();
   }
-  return bytes;
+  return bytes < least_bytes;
 }
 
 void append(UnitMembers& to, const UnitMembers& more) {
@@ -132,8 +139,8 @@ std::vector<UnitMembers> without_small(
   std::vector<UnitMembers> result;
   for (UnitMembers& unit : units) {
     const bool joins = !result.empty() &&
-        (bytes_of(parameters, unit) < least_bytes ||
-         bytes_of(parameters, result.back()) < least_bytes);
+        (is_small(parameters, unit, least_bytes) ||
+         is_small(parameters, result.back(), least_bytes));
     if (joins) {
       append(result.back(), unit);
     } else {
@@ -145,14 +152,16 @@ std::vector<UnitMembers> without_small(
 
 FlatPlan& flat_for(UnitPlan& unit, const ParameterInfo& parameter) {
   for (FlatPlan& flat : unit.flats) {
-    if (flat.type == parameter.type && flat.trainable == parameter.trainable) {
+    if (flat.type == parameter.type && flat.trainable == parameter.trainable &&
+        flat.is_distributed == parameter.is_distributed) {
       return flat;
     }
   }
   return unit.flats.emplace_back(FlatPlan{
       .type = parameter.type,
       .element = parameter.element,
-      .trainable = parameter.trainable});
+      .trainable = parameter.trainable,
+      .is_distributed = parameter.is_distributed});
 }
 
 } // namespace
@@ -175,17 +184,20 @@ std::ostream& operator<<(std::ostream& out, const std::vector<UnitPlan>& plan) {
 std::vector<UnitMembers> members_by_size(
     const std::vector<ParameterInfo>& parameters, std::size_t bytes) {
   std::vector<UnitMembers> units;
-  std::size_t filled = 0;
-  for (std::size_t i = parameters.size(); i-- > 0;) {
-    if (!parameters[i].trainable) {
-      continue;
+  for (const bool is_distributed : {false, true}) {
+    std::size_t room = 0;
+    for (std::size_t i = parameters.size(); i-- > 0;) {
+      const ParameterInfo& parameter = parameters[i];
+      if (!parameter.trainable || parameter.is_distributed != is_distributed) {
+        continue;
+      }
+      if (units.empty() || parameter.bytes() > room) {
+        units.push_back({.name = parameter.name});
+        room = bytes;
+      }
+      units.back().parameters.push_back(i);
+      room -= std::min(room, parameter.bytes());
     }
-    if (units.empty() || filled + parameters[i].bytes() > bytes) {
-      units.push_back({.name = parameters[i].name});
-      filled = 0;
-    }
-    units.back().parameters.push_back(i);
-    filled += parameters[i].bytes();
   }
   return units;
 }

@@ -16,6 +16,9 @@ struct ParameterInfo {
   std::size_t element = 4; // bytes of one
   std::string type = "Float";
   bool trainable = true;
+  // A part of a layer that other ranks have the rest of: its size may differ
+  // there, and must not decide about what is whole.
+  bool is_distributed = false;
 
   std::size_t bytes() const {
     return static_cast<std::size_t>(count) * element;
@@ -31,12 +34,13 @@ struct FlatEntry {
   bool operator==(const FlatEntry&) const = default;
 };
 
-// Parameters of one type side by side, trainable or not, in a buffer of which
-// each rank owns an equal part.
+// Parameters of one type side by side, trainable or not, whole or parts of a
+// layer, in a buffer of which each rank owns an equal part.
 struct FlatPlan {
   std::string type;
   std::size_t element = 4;
   bool trainable = true;
+  bool is_distributed = false;
   std::int64_t count = 0; // elements, with gaps between entries
   std::vector<FlatEntry> entries;
 
@@ -65,7 +69,7 @@ struct UnitMembers {
 
 // In the reverse of registration, which is the order of their gradients, up to
 // `bytes`; 0 for every parameter alone. Parameters that do not train are left
-// out.
+// out, and parts of layers lie apart.
 std::vector<UnitMembers> members_by_size(
     const std::vector<ParameterInfo>& parameters, std::size_t bytes);
 
