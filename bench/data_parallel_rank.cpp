@@ -9,8 +9,6 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
-#include <iomanip>
 #include <iostream>
 #include <memory>
 
@@ -18,6 +16,7 @@
 #include "argosy/comm/kernels/openblas.h"
 #include "argosy/optim/adam.h"
 #include "bench/hashed.h"
+#include "bench/training_server.h"
 #include "examples/01_fashion_mnist/net.h"
 #include "examples/02_gpt/gpt.h"
 
@@ -37,12 +36,6 @@ nn::Sequential make_mlp() {
       nn::ReLU(),
       nn::Linear(width, 10));
 }
-
-class Training {
- public:
-  virtual ~Training() = default;
-  virtual double step() = 0; // gives the loss
-};
 
 template <typename Net>
 Net prepared(Net net) {
@@ -143,40 +136,16 @@ std::unique_ptr<Training> make_training(
   return training_of(make_mlp(), uniform({batch, 4096}, seed), kinds, way);
 }
 
-double run(Training& training, long steps) {
-  barrier();
-  const auto began = std::chrono::steady_clock::now();
-  for (long i = 0; i < steps; ++i) {
-    training.step();
-  }
-  const std::chrono::duration<double> took =
-      std::chrono::steady_clock::now() - began;
-  return took.count();
-}
-
 void serve() {
   const auto world = init_parallel_env();
   torch::set_num_threads(1);
-  std::cout << std::setprecision(9);
-  std::unique_ptr<Training> training;
-  std::string word;
-  while (std::cin >> word) {
-    long number = 0;
-    if (word == "load") {
-      std::string way;
-      std::cin >> word >> number >> way;
-      training.reset(); // memory for the next
-      training = make_training(word, number, way);
-      for (int i = 0; i < 3; ++i) {
-        std::cout << training->step() << " ";
-      }
-    } else {
-      std::cin >> number;
-      std::cout << run(*training, number);
-    }
-    std::cout << std::endl;
-  }
-  training.reset();
+  serve_trainings([] {
+    std::string what;
+    long times = 0;
+    std::string way;
+    std::cin >> what >> times >> way;
+    return make_training(what, times, way);
+  });
   destroy_process_group();
 }
 

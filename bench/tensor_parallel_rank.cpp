@@ -11,8 +11,6 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
-#include <iomanip>
 #include <iostream>
 #include <memory>
 
@@ -20,6 +18,7 @@
 #include "argosy/heap/allocator.h"
 #include "argosy/parallel/tensor/multi_copy.h"
 #include "bench/hashed.h"
+#include "bench/training_server.h"
 #include "examples/05_hybrid/parallel_gpt.h"
 
 namespace argosy::bench {
@@ -69,9 +68,9 @@ struct WholeImpl : torch::nn::Module {
       register_module("blocks", torch::nn::ModuleList());
 };
 
-class Training {
+class BlockTraining final : public Training {
  public:
-  Training(const std::string& kind, long layers, const GroupPtr& group)
+  BlockTraining(const std::string& kind, long layers, const GroupPtr& group)
       : group_(group),
         is_cut_(kind == "sp"),
         net_(options_of(kind, layers, group)),
@@ -88,7 +87,7 @@ class Training {
     }
   }
 
-  double step() {
+  double step() override {
     for (const at::Tensor& each : net_->parameters()) {
       each.mutable_grad().reset();
     }
@@ -130,41 +129,19 @@ class Training {
   std::unique_ptr<MicroBatchInterleaved> parts_;
 };
 
-double run(Training& training, const GroupPtr& group, long steps) {
-  barrier(group);
-  const auto began = std::chrono::steady_clock::now();
-  for (long i = 0; i < steps; ++i) {
-    training.step();
-  }
-  const std::chrono::duration<double> took =
-      std::chrono::steady_clock::now() - began;
-  return took.count();
-}
-
 void serve(const std::string& backend) {
   const auto world = init_parallel_env();
   const auto group = new_group({}, backend);
   torch::set_num_threads(1);
   keep_tensor_memory();
-  std::cout << std::setprecision(9);
-  std::unique_ptr<Training> training;
-  std::string word;
-  while (std::cin >> word) {
-    long number = 0;
-    if (word == "load") {
-      std::cin >> word >> number;
-      training.reset();
-      training = std::make_unique<Training>(word, number, group);
-      for (int i = 0; i < 3; ++i) {
-        std::cout << training->step() << " ";
-      }
-    } else {
-      std::cin >> number;
-      std::cout << run(*training, group, number);
-    }
-    std::cout << std::endl;
-  }
-  training.reset();
+  serve_trainings(
+      [&] {
+        std::string kind;
+        long layers = 0;
+        std::cin >> kind >> layers;
+        return std::make_unique<BlockTraining>(kind, layers, group);
+      },
+      group);
   destroy_process_group();
 }
 

@@ -31,15 +31,9 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 ParallelGpt make_gpt(bool sequence_parallel = false) {
-  const torch::NoGradGuard no_grad;
   Gpt whole(GptOptions{
       .vocab = 13, .context = 8, .width = 24, .layers = 2, .heads = 12});
-  whole->to(torch::kDouble);
-  long seed = 0;
-  for (const auto& item : whole->named_parameters()) {
-    const double middle = item.key().find("norm") != std::string::npos;
-    item.value().copy_(numbers(item.value().sizes(), ++seed) / 3 + middle);
-  }
+  set_weights(*whole);
   ParallelGpt gpt(
       ParallelGptOptions{whole->options, get_group(0), sequence_parallel});
   gpt->to(torch::kDouble);

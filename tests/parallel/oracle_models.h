@@ -42,6 +42,17 @@ struct CnnImpl : torch::nn::Module {
 };
 TORCH_MODULE(Cnn);
 
+// Those of norms are about 1.
+inline void set_weights(torch::nn::Module& module) {
+  const torch::NoGradGuard no_grad;
+  module.to(torch::kDouble);
+  long seed = 0;
+  for (const auto& item : module.named_parameters()) {
+    const double middle = item.key().find("norm") != std::string::npos;
+    item.value().copy_(numbers(item.value().sizes(), ++seed) / 3 + middle);
+  }
+}
+
 struct Batch {
   at::Tensor x;
   at::Tensor target;
@@ -59,14 +70,8 @@ struct OracleModel {
   long targets = 1; // of an input
 
   torch::nn::AnyModule make_with_weights() const {
-    const torch::NoGradGuard no_grad;
     torch::nn::AnyModule net = make();
-    net.ptr()->to(torch::kDouble);
-    long seed = 0;
-    for (const auto& item : net.ptr()->named_parameters()) {
-      const double middle = item.key().find("norm") != std::string::npos;
-      item.value().copy_(numbers(item.value().sizes(), ++seed) / 3 + middle);
-    }
+    set_weights(*net.ptr());
     return net;
   }
 

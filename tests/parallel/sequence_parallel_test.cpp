@@ -20,6 +20,7 @@ namespace {
 
 using argosy::testing::numbers;
 using argosy::testing::run_ranks;
+using argosy::testing::set_weights;
 namespace sp = sequence_parallel;
 namespace tp = tensor_parallel;
 
@@ -121,15 +122,6 @@ struct CutMlpImpl : torch::nn::Module {
 };
 TORCH_MODULE(CutMlp);
 
-void set_numbers(torch::nn::Module& module) {
-  const torch::NoGradGuard no_grad;
-  module.to(torch::kDouble);
-  long seed = 0;
-  for (const at::Tensor& each : module.parameters()) {
-    each.copy_(numbers(each.sizes(), ++seed));
-  }
-}
-
 void expect_same_parameters(
     const torch::nn::Module& cut, const torch::nn::Module& whole) {
   const auto expected = whole.named_parameters();
@@ -153,7 +145,7 @@ at::Tensor input_of(long dim, long step) {
 
 void train_beside_one_process(long dim, bool recompute, bool fuse) {
   PlainMlp whole;
-  set_numbers(*whole);
+  set_weights(*whole);
   CutMlp cut(dim, recompute, 7);
   tp::load_module(*cut, *whole);
   torch::optim::SGD whole_sgd(whole->parameters(), 0.05);
@@ -189,7 +181,7 @@ TEST_P(SequenceParallel, TrainsAsOneProcess) {
 TEST(SequenceParallelRanks, ReducesGradientsOnDemand) {
   run_ranks(3, [](World& world) {
     PlainMlp whole;
-    set_numbers(*whole);
+    set_weights(*whole);
     CutMlp cut(0, false, 7);
     tp::load_module(*cut, *whole);
     whole(input_of(0, 1)).pow(2).sum().backward();
@@ -208,7 +200,7 @@ TEST(SequenceParallelRanks, ReducesGradientsOnDemand) {
 TEST(SequenceParallelRanks, LargeInputsAreGatheredAndScatteredBesideProducts) {
   run_ranks(2, [](World&) {
     torch::nn::Linear whole(128, 64);
-    set_numbers(*whole);
+    set_weights(*whole);
     ColumnSequenceParallelLinear cut(
         ColumnSequenceParallelLinearOptions(128, 64).recompute_allgather(true));
     cut->to(torch::kDouble);

@@ -23,6 +23,7 @@ namespace {
 
 using argosy::testing::numbers;
 using argosy::testing::run_ranks;
+using argosy::testing::set_weights;
 using ::testing::HasSubstr;
 namespace F = torch::nn::functional;
 namespace tp = tensor_parallel;
@@ -164,15 +165,6 @@ struct ParallelMlpImpl : torch::nn::Module {
 };
 TORCH_MODULE(ParallelMlp);
 
-void set_numbers(torch::nn::Module& module) {
-  const torch::NoGradGuard no_grad;
-  module.to(torch::kDouble);
-  long seed = 0;
-  for (const at::Tensor& each : module.parameters()) {
-    each.copy_(numbers(each.sizes(), ++seed));
-  }
-}
-
 at::Tensor tokens_of(long seed) {
   return ((numbers({4, 5}, seed) + 1) * 5000).to(torch::kLong).remainder(13);
 }
@@ -195,7 +187,7 @@ TEST_P(TensorParallel, TrainsAsOneProcess) {
   run_ranks(GetParam(), [](World&) {
     for (const bool cut : {true, false}) {
       PlainMlp whole;
-      set_numbers(*whole);
+      set_weights(*whole);
       torch::optim::Adam whole_adam(whole->parameters(), 0.01);
       ParallelMlp own(cut);
       own->to(torch::kDouble);
@@ -214,7 +206,7 @@ TEST_P(TensorParallel, TrainsAsOneProcess) {
 TEST_P(TensorParallel, LargeGradientsAreReducedBesideTheProduct) {
   run_ranks(GetParam(), [](World&) {
     torch::nn::Linear whole(300, 70);
-    set_numbers(*whole);
+    set_weights(*whole);
     ColumnParallelLinear own(ColumnParallelLinearOptions(300, 70));
     own->to(torch::kDouble);
     tp::load_module(*own, *whole);
@@ -377,7 +369,7 @@ TEST(TensorParallelRanks, LayersCloneAndFreeze) {
 TEST(TensorParallelRanks, AutocastComputesInBFloat16) {
   run_ranks(2, [](World&) {
     PlainMlp whole;
-    set_numbers(*whole);
+    set_weights(*whole);
     whole->to(torch::kFloat);
     ParallelMlp own(true);
     tp::load_module(*own, *whole);

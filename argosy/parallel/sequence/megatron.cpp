@@ -25,11 +25,12 @@ ColumnSequenceParallelLinearImpl::ColumnSequenceParallelLinearImpl(
 }
 
 void ColumnSequenceParallelLinearImpl::reset() {
-  const auto made = parallel::draw_linear(
+  parallel::add_linear(
+      *this,
       {options.in_features(), options.out_features(), options.bias(), 0},
-      *group_);
-  weight = register_parameter("weight", made.weight);
-  bias = register_parameter("bias", made.bias, options.bias());
+      *group_,
+      weight,
+      bias);
 }
 
 at::Tensor ColumnSequenceParallelLinearImpl::forward(const at::Tensor& x) {
@@ -51,11 +52,12 @@ RowSequenceParallelLinearImpl::RowSequenceParallelLinearImpl(
 }
 
 void RowSequenceParallelLinearImpl::reset() {
-  const auto made = parallel::draw_linear(
+  parallel::add_linear(
+      *this,
       {options.in_features(), options.out_features(), options.bias(), 1},
-      *group_);
-  weight = register_parameter("weight", made.weight);
-  bias = register_parameter("bias", made.bias, options.bias());
+      *group_,
+      weight,
+      bias);
   if (options.bias()) {
     mark_as_sequence_parallel_parameter(bias);
   }

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <cmath>
@@ -81,13 +82,18 @@ at::Tensor draw_part(
   return out;
 }
 
-LinearParameters draw_linear(const LinearShape& shape, const Group& group) {
+void add_linear(
+    torch::nn::Module& module,
+    const CutLinear& linear,
+    const Group& group,
+    at::Tensor& weight,
+    at::Tensor& bias) {
   ARGOSY_CHECK(
-      shape.in_features > 0 && shape.out_features > 0,
+      linear.in_features > 0 && linear.out_features > 0,
       "[parallel.linear] ",
-      shape.in_features,
+      linear.in_features,
       " inputs and ",
-      shape.out_features,
+      linear.out_features,
       " outputs, expected more than none");
   const at::Generator generator = initial_generator();
   const auto uniform = [&](double bound) {
@@ -95,24 +101,23 @@ LinearParameters draw_linear(const LinearShape& shape, const Group& group) {
       block.uniform_(-bound, bound, generator);
     };
   };
-  LinearParameters made;
-  made.weight = draw_part(
-      {shape.out_features, shape.in_features, shape.cut_dim, group},
-      uniform(weight_bound(shape.in_features)));
-  mark_cut(made.weight, shape.cut_dim, group);
-  if (shape.bias) {
-    const bool is_cut = shape.cut_dim == 0;
-    made.bias =
-        draw_part(
-            {shape.out_features, 1, is_cut ? 0 : -1, group},
-            uniform(1 / std::sqrt(static_cast<double>(shape.in_features))))
-            .squeeze(1)
-            .detach();
-    if (is_cut) {
-      mark_cut(made.bias, 0, group);
-    }
+  weight = draw_part(
+      {linear.out_features, linear.in_features, linear.dim, group},
+      uniform(weight_bound(linear.in_features)));
+  mark_cut(weight, linear.dim, group);
+  module.register_parameter("weight", weight);
+  if (!linear.bias) {
+    module.register_parameter("bias", {}, /*requires_grad=*/false);
+    return;
   }
-  return made;
+  const bool is_cut = linear.dim == 0;
+  const double bound = 1 / std::sqrt(static_cast<double>(linear.in_features));
+  const CutMatrix column{linear.out_features, 1, is_cut ? 0 : -1, group};
+  bias = draw_part(column, uniform(bound)).squeeze(1).detach();
+  if (is_cut) {
+    mark_cut(bias, 0, group);
+  }
+  module.register_parameter("bias", bias);
 }
 
 void mark_cut(const at::Tensor& parameter, int dim, const Group& group) {

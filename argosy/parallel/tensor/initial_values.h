@@ -7,6 +7,10 @@
 
 #include "argosy/comm/ops.h"
 
+namespace torch::nn {
+class Module;
+}
+
 // First values of layers that are cut: the parts of what torch::nn's layer has
 // when it draws from the same generator. Not installed.
 namespace argosy::parallel {
@@ -28,18 +32,21 @@ struct CutMatrix {
 at::Tensor draw_part(
     const CutMatrix& matrix, const std::function<void(at::Tensor&)>& fill);
 
-// As torch::nn::Linear draws its weight and its bias.
-struct LinearShape {
+// A linear layer of which this rank has a part.
+struct CutLinear {
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
   bool bias = true;
-  int cut_dim = 0; // of the weight [out, in]; the bias is cut with dim 0
+  int dim = 0; // of the weight [out, in] that is cut; the bias is with dim 0
 };
-struct LinearParameters {
-  at::Tensor weight;
-  at::Tensor bias; // undefined without
-};
-LinearParameters draw_linear(const LinearShape& shape, const Group& group);
+
+// Registers "weight" and "bias" with the values that torch::nn::Linear draws.
+void add_linear(
+    torch::nn::Module& module,
+    const CutLinear& linear,
+    const Group& group,
+    at::Tensor& weight,
+    at::Tensor& bias);
 
 // Marks what is cut, unless the group has one rank.
 void mark_cut(const at::Tensor& parameter, int dim, const Group& group);

@@ -41,11 +41,12 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(
 }
 
 void ColumnParallelLinearImpl::reset() {
-  const auto made = parallel::draw_linear(
+  parallel::add_linear(
+      *this,
       {options.in_features(), options.out_features(), options.bias(), 0},
-      *group_);
-  weight = register_parameter("weight", made.weight);
-  bias = register_parameter("bias", made.bias, options.bias());
+      *group_,
+      weight,
+      bias);
 }
 
 at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
@@ -64,11 +65,12 @@ RowParallelLinearImpl::RowParallelLinearImpl(
 }
 
 void RowParallelLinearImpl::reset() {
-  const auto made = parallel::draw_linear(
+  parallel::add_linear(
+      *this,
       {options.in_features(), options.out_features(), options.bias(), 1},
-      *group_);
-  weight = register_parameter("weight", made.weight);
-  bias = register_parameter("bias", made.bias, options.bias());
+      *group_,
+      weight,
+      bias);
 }
 
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {

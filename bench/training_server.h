@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "argosy/comm/ops.h"
+
+// What ranks of benches do that a Python program starts: "load ..." on standard
+// input makes a training and takes three steps, whose losses are the answer;
+// "run 5" takes five, and the answer is the seconds that they took.
+namespace argosy::bench {
+
+class Training {
+ public:
+  virtual ~Training() = default;
+  virtual double step() = 0; // gives the loss
+};
+
+inline double seconds_of(
+    Training& training, long steps, const GroupPtr& group) {
+  barrier(group);
+  const auto began = std::chrono::steady_clock::now();
+  for (long i = 0; i < steps; ++i) {
+    training.step();
+  }
+  const std::chrono::duration<double> took =
+      std::chrono::steady_clock::now() - began;
+  return took.count();
+}
+
+// `load` reads the words behind "load". Returns at the end of the input.
+inline void serve_trainings(
+    const std::function<std::unique_ptr<Training>()>& load,
+    const GroupPtr& group = nullptr) {
+  std::cout << std::setprecision(9);
+  std::unique_ptr<Training> training;
+  std::string word;
+  while (std::cin >> word) {
+    if (word == "load") {
+      training.reset(); // memory for the next
+      training = load();
+      for (int i = 0; i < 3; ++i) {
+        std::cout << training->step() << " ";
+      }
+    } else {
+      long steps = 0;
+      std::cin >> steps;
+      std::cout << seconds_of(*training, steps, group);
+    }
+    std::cout << std::endl;
+  }
+}
+
+} // namespace argosy::bench
