@@ -123,7 +123,7 @@ void run(Flags flags) {
   Report report("attention", flags);
   for (const char* way : {"ring", "ulysses"}) {
     Attention attention(flags.quick ? 2048 : 4096, 3);
-    measure(report, attention, way, flags.quick ? 1 : 3);
+    measure(report, attention, way, flags.quick ? 1 : 2);
   }
   report.finish();
 }
