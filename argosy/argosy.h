@@ -35,6 +35,8 @@
 #include "argosy/observe/span.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/parallel/data/data_parallel.h"
+#include "argosy/parallel/offload/states.h"
+#include "argosy/parallel/offload/tier.h"
 #include "argosy/parallel/parameter_marks.h"
 #include "argosy/parallel/recompute/recompute.h"
 #include "argosy/parallel/recompute/sequential.h"
