@@ -254,4 +254,13 @@ std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group() {
   return current.group;
 }
 
+std::shared_ptr<Group> group_or_axis(
+    const std::shared_ptr<Group>& group, const char* axis) {
+  if (group) {
+    return group;
+  }
+  const auto hybrid = get_hybrid_communicate_group();
+  return hybrid ? hybrid->group_over({axis}) : get_group(0);
+}
+
 } // namespace argosy

@@ -149,4 +149,9 @@ void set_hybrid_communicate_group(
     std::shared_ptr<const HybridCommunicateGroup> group);
 std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group();
 
+// `group`; when it is null, that of an axis of the one above, or of all ranks
+// when there is none.
+std::shared_ptr<Group> group_or_axis(
+    const std::shared_ptr<Group>& group, const char* axis);
+
 } // namespace argosy

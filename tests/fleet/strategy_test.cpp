@@ -333,7 +333,8 @@ TEST(Combination, TheRestGoesTogether) {
       "grad_clip",
       "ema",
       "sync_batch_norm",
-      "find_unused_parameters"};
+      "find_unused_parameters",
+      "sharding"};
   std::size_t refused = 0;
   for (std::size_t i = 0; i < switches.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

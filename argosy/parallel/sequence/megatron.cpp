@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "argosy/mesh/hybrid_group.h"
 #include "argosy/parallel/sequence/megatron_gradients.h"
 #include "argosy/parallel/sequence/megatron_ops.h"
 #include "argosy/parallel/tensor/initial_values.h"
@@ -9,18 +10,10 @@
 
 namespace argosy {
 
-namespace {
-
-GroupPtr group_or_default(const GroupPtr& group) {
-  return group ? group : get_group(0);
-}
-
-} // namespace
-
 ColumnSequenceParallelLinearImpl::ColumnSequenceParallelLinearImpl(
     ColumnSequenceParallelLinearOptions its_options)
     : options(std::move(its_options)),
-      group_(group_or_default(options.group())) {
+      group_(group_or_axis(options.group(), "model")) {
   reset();
 }
 
@@ -47,7 +40,7 @@ at::Tensor ColumnSequenceParallelLinearImpl::forward(const at::Tensor& x) {
 RowSequenceParallelLinearImpl::RowSequenceParallelLinearImpl(
     RowSequenceParallelLinearOptions its_options)
     : options(std::move(its_options)),
-      group_(group_or_default(options.group())) {
+      group_(group_or_axis(options.group(), "model")) {
   reset();
 }
 

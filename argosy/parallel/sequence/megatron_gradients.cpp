@@ -7,6 +7,7 @@
 
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
+#include "argosy/mesh/hybrid_group.h"
 #include "argosy/parallel/grad_hook.h"
 #include "argosy/parallel/parameter_marks.h"
 
@@ -101,9 +102,7 @@ SequenceParallelHooks::SequenceParallelHooks(
       "[parallel.sequence] ",
       options.accumulation_steps,
       " accumulation steps, expected one or more");
-  if (!impl_->options.group) {
-    impl_->options.group = get_group(0);
-  }
+  impl_->options.group = group_or_axis(impl_->options.group, "model");
   Impl* const impl = impl_.get();
   impl->backwards.resize(impl->parameters.size());
   for (std::size_t i = 0; i < impl->parameters.size(); ++i) {

@@ -3,12 +3,13 @@
 #include <ATen/core/Tensor.h>
 
 #include "argosy/comm/functional.h"
+#include "argosy/mesh/hybrid_group.h"
 
 namespace argosy::sequence_parallel {
 
 at::Tensor scatter(
     const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
-  return functional::c_split(tensor, group, dim);
+  return functional::c_split(tensor, group_or_axis(group, "model"), dim);
 }
 
 at::Tensor gather(
@@ -16,7 +17,8 @@ at::Tensor gather(
     const GroupPtr& group,
     std::int64_t dim,
     std::int64_t whole) {
-  return functional::c_concat(tensor, group, dim, whole);
+  return functional::c_concat(
+      tensor, group_or_axis(group, "model"), dim, whole);
 }
 
 at::Tensor all_gather(
@@ -24,12 +26,14 @@ at::Tensor all_gather(
     const GroupPtr& group,
     std::int64_t dim,
     std::int64_t whole) {
-  return functional::all_gather(tensor, group, dim, whole);
+  return functional::all_gather(
+      tensor, group_or_axis(group, "model"), dim, whole);
 }
 
 at::Tensor reduce_scatter(
     const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
-  return functional::reduce_scatter(tensor, ReduceOp::SUM, group, dim);
+  return functional::reduce_scatter(
+      tensor, ReduceOp::SUM, group_or_axis(group, "model"), dim);
 }
 
 } // namespace argosy::sequence_parallel

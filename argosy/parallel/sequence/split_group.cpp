@@ -1,12 +1,13 @@
 #include "argosy/parallel/sequence/split_group.h"
 
 #include "argosy/common/error.h"
+#include "argosy/mesh/hybrid_group.h"
 
 namespace argosy::parallel {
 
 GroupPtr group_of_split(
     const GroupPtr& group, const SequenceSplit& split, const char* op) {
-  GroupPtr members = group ? group : get_group(0);
+  GroupPtr members = group_or_axis(group, "sep");
   ARGOSY_CHECK(
       members->is_member() && members->nranks() == split.nranks(),
       "[parallel.",

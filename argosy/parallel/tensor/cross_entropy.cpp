@@ -8,6 +8,7 @@
 
 #include "argosy/comm/parts.h"
 #include "argosy/common/error.h"
+#include "argosy/mesh/hybrid_group.h"
 #include "argosy/parallel/tensor/ops.h"
 
 namespace argosy::tensor_parallel {
@@ -136,7 +137,7 @@ at::Tensor cross_entropy(
       " and targets ",
       target.sizes(),
       ", expected a target for each row of scores");
-  const GroupPtr members = group ? group : get_group(0);
+  const GroupPtr members = group_or_axis(group, "model");
   const comm::Part classes =
       own_classes(scores.size(-1), *members, options.num_classes);
   const at::Tensor flat = target.reshape({-1});

@@ -4,6 +4,7 @@
 
 #include "argosy/comm/parts.h"
 #include "argosy/common/error.h"
+#include "argosy/mesh/hybrid_group.h"
 #include "argosy/parallel/tensor/initial_values.h"
 #include "argosy/parallel/tensor/linear.h"
 #include "argosy/parallel/tensor/ops.h"
@@ -11,10 +12,6 @@
 namespace argosy {
 
 namespace {
-
-GroupPtr group_or_default(const GroupPtr& group) {
-  return group ? group : get_group(0);
-}
 
 void check_rows(const at::Tensor& index, std::int64_t rows) {
   if (index.numel() == 0) {
@@ -36,7 +33,7 @@ void check_rows(const at::Tensor& index, std::int64_t rows) {
 ColumnParallelLinearImpl::ColumnParallelLinearImpl(
     ColumnParallelLinearOptions its_options)
     : options(std::move(its_options)),
-      group_(group_or_default(options.group())) {
+      group_(group_or_axis(options.group(), "model")) {
   reset();
 }
 
@@ -60,7 +57,7 @@ at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
 RowParallelLinearImpl::RowParallelLinearImpl(
     RowParallelLinearOptions its_options)
     : options(std::move(its_options)),
-      group_(group_or_default(options.group())) {
+      group_(group_or_axis(options.group(), "model")) {
   reset();
 }
 
@@ -84,7 +81,7 @@ at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
 VocabParallelEmbeddingImpl::VocabParallelEmbeddingImpl(
     VocabParallelEmbeddingOptions its_options)
     : options(std::move(its_options)),
-      group_(group_or_default(options.group())) {
+      group_(group_or_axis(options.group(), "model")) {
   reset();
 }
 
@@ -112,7 +109,7 @@ at::Tensor VocabParallelEmbeddingImpl::forward(const at::Tensor& index) {
 ParallelCrossEntropyImpl::ParallelCrossEntropyImpl(
     ParallelCrossEntropyOptions its_options)
     : options(std::move(its_options)),
-      group_(group_or_default(options.group())) {}
+      group_(group_or_axis(options.group(), "model")) {}
 
 at::Tensor ParallelCrossEntropyImpl::forward(
     const at::Tensor& scores, const at::Tensor& target) {

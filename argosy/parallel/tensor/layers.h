@@ -16,7 +16,8 @@
 // torch's generator, which ranks that are threads share, so that those need
 // model_parallel_random_seed(). What does not divide by the number of ranks
 // leaves the last ones less, or nothing. Parameters that are cut are marked
-// (parameter_marks.h). Groups are those of all ranks where none is given.
+// (parameter_marks.h). Without a group, that of the model axis
+// (hybrid_group.h), or all ranks.
 namespace argosy {
 
 struct ColumnParallelLinearOptions {

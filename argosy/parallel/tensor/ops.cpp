@@ -6,20 +6,21 @@
 #include <ATen/ops/zeros.h>
 
 #include "argosy/comm/functional.h"
+#include "argosy/mesh/hybrid_group.h"
 
 namespace argosy::tensor_parallel {
 
 at::Tensor copy_to(const at::Tensor& tensor, const GroupPtr& group) {
-  return functional::c_identity(tensor, group);
+  return functional::c_identity(tensor, group_or_axis(group, "model"));
 }
 
 at::Tensor reduce_from(const at::Tensor& tensor, const GroupPtr& group) {
-  return functional::mp_allreduce(tensor, group);
+  return functional::mp_allreduce(tensor, group_or_axis(group, "model"));
 }
 
 at::Tensor scatter_to(
     const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
-  return functional::c_split(tensor, group, dim);
+  return functional::c_split(tensor, group_or_axis(group, "model"), dim);
 }
 
 at::Tensor gather_from(
@@ -27,7 +28,8 @@ at::Tensor gather_from(
     const GroupPtr& group,
     std::int64_t dim,
     std::int64_t whole) {
-  return functional::c_concat(tensor, group, dim, whole);
+  return functional::c_concat(
+      tensor, group_or_axis(group, "model"), dim, whole);
 }
 
 at::Tensor lookup(

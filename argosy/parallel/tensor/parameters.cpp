@@ -5,15 +5,12 @@
 
 #include "argosy/comm/parts.h"
 #include "argosy/common/error.h"
+#include "argosy/mesh/hybrid_group.h"
 #include "argosy/parallel/parameter_marks.h"
 
 namespace argosy::tensor_parallel {
 
 namespace {
-
-GroupPtr group_or_default(const GroupPtr& group) {
-  return group ? group : get_group(0);
-}
 
 using Named = torch::OrderedDict<std::string, at::Tensor>;
 
@@ -36,7 +33,7 @@ at::Tensor full_parameter(const at::Tensor& parameter, const GroupPtr& group) {
   if (!marks.is_distributed) {
     return part;
   }
-  const GroupPtr members = group_or_default(group);
+  const GroupPtr members = group_or_axis(group, "model");
   const at::Tensor size = at::full({1}, part.size(marks.split_axis), at::kLong);
   all_reduce(size, ReduceOp::SUM, members);
   return comm::gather_parts(
@@ -50,7 +47,7 @@ void load_parameter(
   const at::NoGradGuard no_grad;
   const ParameterMarks marks = marks_of(parameter);
   const at::Tensor part = marks.is_distributed
-      ? comm::own_part(whole, marks.split_axis, *group_or_default(group))
+      ? comm::own_part(whole, marks.split_axis, *group_or_axis(group, "model"))
       : whole;
   ARGOSY_CHECK(
       part.sizes() == parameter.sizes(),
