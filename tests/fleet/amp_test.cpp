@@ -8,11 +8,14 @@
 
 #include "argosy/fleet/fleet.h"
 #include "argosy/optim/adam.h"
+#include "argosy/optim/autocast.h"
 #include "argosy/optim/grad_scaler.h"
+#include "argosy/optim/gradients.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "examples/05_hybrid/parallel_gpt.h"
 #include "tests/parallel/oracle_models.h"
+#include "tests/support/refusal.h"
 
 namespace argosy::fleet {
 namespace {
@@ -41,9 +44,8 @@ Gpt make_gpt() {
 
 // This rank's rows of a batch.
 at::Tensor tokens_of(long seed) {
-  const at::Tensor whole = ((numbers({8, 8}, seed) + 1) * 5000)
-                               .to(torch::kLong)
-                               .remainder(kWords);
+  const at::Tensor whole =
+      ((numbers({8, 8}, seed) + 1) * 5000).to(torch::kLong).remainder(kWords);
   return whole.chunk(data_num())[data_rank()];
 }
 
@@ -65,12 +67,26 @@ std::vector<Axis> axes() {
       {"sharding2_3_mp2", 2, 2, 3}};
 }
 
-DistributedStrategy strategy_of(const Axis& axis, bool pure) {
+enum class Precision { Cast, Pure, MainGrad };
+
+std::string to_text(Precision precision) {
+  switch (precision) {
+    case Precision::Cast:
+      return "_cast";
+    case Precision::Pure:
+      return "_pure";
+    default:
+      return "_main_grad";
+  }
+}
+
+DistributedStrategy strategy_of(const Axis& axis, Precision precision) {
   DistributedStrategy strategy;
   strategy.amp = true;
   strategy.amp_configs.init_loss_scaling = 256;
   strategy.amp_configs.decr_every_n_nan_or_inf = 1;
-  strategy.amp_configs.use_pure_bf16 = pure;
+  strategy.amp_configs.use_pure_bf16 = precision != Precision::Cast;
+  strategy.amp_configs.use_main_grad = precision == Precision::MainGrad;
   strategy.grad_clip = true;
   strategy.hybrid_configs.sharding_degree = axis.sharding;
   strategy.hybrid_configs.mp_degree = axis.mp;
@@ -148,25 +164,28 @@ std::vector<double> losses_of(const DistributedStrategy& strategy) {
 }
 
 class MixedPrecision
-    : public ::testing::TestWithParam<std::tuple<std::size_t, bool>> {
+    : public ::testing::TestWithParam<std::tuple<std::size_t, int>> {
  protected:
   Axis axis() const { return axes()[std::get<0>(GetParam())]; }
-  bool pure() const { return std::get<1>(GetParam()); }
+  Precision precision() const {
+    return static_cast<Precision>(std::get<1>(GetParam()));
+  }
 };
 INSTANTIATE_TEST_SUITE_P(
     Fleet,
     MixedPrecision,
     ::testing::Combine(
-        ::testing::Range<std::size_t>(0, axes().size()), ::testing::Bool()),
+        ::testing::Range<std::size_t>(0, axes().size()),
+        ::testing::Range(0, 3)),
     [](const auto& of) {
       return axes()[std::get<0>(of.param)].name +
-          (std::get<1>(of.param) ? "_pure" : "_cast");
+          to_text(static_cast<Precision>(std::get<1>(of.param)));
     });
 
 TEST_P(MixedPrecision, TrainsAsDataParallelDoes) {
   testing::run_ranks(kRanks, [&](World&) {
-    const auto expected = losses_of(strategy_of({}, pure()));
-    const auto got = losses_of(strategy_of(axis(), pure()));
+    const auto expected = losses_of(strategy_of({}, precision()));
+    const auto got = losses_of(strategy_of(axis(), precision()));
     ASSERT_EQ(got.size(), expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
       EXPECT_NEAR(got[i], expected[i], 0.02) << "step " << i;
@@ -177,7 +196,7 @@ TEST_P(MixedPrecision, TrainsAsDataParallelDoes) {
 
 TEST_P(MixedPrecision, NobodyTakesAStepThatIsNotFiniteOnOneRank) {
   testing::run_ranks(kRanks, [&](World& world) {
-    Training run(strategy_of(axis(), pure()));
+    Training run(strategy_of(axis(), precision()));
     EXPECT_TRUE(run.step(0));
     const auto before = run.values();
     const bool is_last = world.rank() == kRanks - 1;
@@ -190,6 +209,120 @@ TEST_P(MixedPrecision, NobodyTakesAStepThatIsNotFiniteOnOneRank) {
     }
     EXPECT_TRUE(run.step(2));
     EXPECT_FALSE(run.values()[0].equal(before[0]));
+  });
+}
+
+// ---- Main gradients ---------------------------------------------------------
+
+constexpr int kMerged = 4;
+
+testing::OracleModel mlp() {
+  return testing::oracle_models().front();
+}
+
+testing::Mlp make_mlp() {
+  testing::Mlp net = mlp().make_with_weights().get<testing::Mlp>();
+  net->to(torch::kFloat);
+  return net;
+}
+
+testing::Batch batch_of(int step, int pass, const World& world) {
+  auto batch = mlp().batch(2 * world.size(), kMerged * step + pass);
+  batch.x = batch.x.to(torch::kFloat);
+  return testing::part_of(batch, world.rank(), world.size());
+}
+
+std::vector<at::Tensor> values_of(const testing::Mlp& net) {
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& param : net->parameters()) {
+    values.push_back(param.detach().to(torch::kFloat, false, true));
+  }
+  return values;
+}
+
+// Adam on float32 weights, which sees the gradients of their roundings.
+std::vector<at::Tensor> train_in_float(const World& world) {
+  testing::Mlp net = make_mlp();
+  net->to(torch::kBFloat16);
+  const std::vector<at::Tensor> weights = values_of(net);
+  optim::AdamW adam(weights, optim::AdamWOptions(1e-2));
+  for (int step = 0; step < kSteps; ++step) {
+    for (const at::Tensor& weight : weights) {
+      weight.mutable_grad() = torch::zeros_like(weight);
+    }
+    for (int pass = 0; pass < kMerged; ++pass) {
+      net->zero_grad();
+      const auto batch = batch_of(step, pass, world);
+      at::Tensor scores;
+      {
+        const optim::AutoCast cast;
+        scores = net(batch.x);
+      }
+      testing::loss_of(scores.to(torch::kFloat), batch.target).backward();
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        weights[i].mutable_grad().add_(net->parameters()[i].grad(), 0.25);
+      }
+    }
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      all_reduce(weights[i].grad(), ReduceOp::AVG);
+    }
+    optim::clip_grad_norm_(weights, 0.1);
+    adam.step();
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      net->parameters()[i].copy_(weights[i]);
+    }
+  }
+  return values_of(net);
+}
+
+std::vector<at::Tensor> train_merged(const Axis& axis, const World& world) {
+  auto strategy = strategy_of(axis, Precision::MainGrad);
+  strategy.gradient_merge = true;
+  strategy.gradient_merge_configs.k_steps = kMerged;
+  strategy.grad_clip_configs.limit = 0.1;
+  init(true, strategy);
+  testing::Mlp net = make_mlp();
+  optim::AdamW adam(net->parameters(), optim::AdamWOptions(1e-2));
+  auto model = distributed_model(net);
+  auto optimizer = distributed_optimizer(adam);
+  for (int step = 0; step < kSteps; ++step) {
+    for (int pass = 0; pass < kMerged; ++pass) {
+      optimizer.zero_grad();
+      const auto batch = batch_of(step, pass, world);
+      const bool stepped =
+          optimizer.minimize(testing::loss_of(model(batch.x), batch.target));
+      EXPECT_EQ(stepped, pass + 1 == kMerged);
+    }
+  }
+  const auto whole = model.whole();
+  return values_of(net);
+}
+
+TEST(MainGrads, TrainAsFloat32Does) {
+  const std::vector<Axis> all = {
+      {"dp4"}, {"", 4, 1, 1}, {"", 4, 1, 2}, {"", 4, 1, 3}, {"", 2, 1, 2}};
+  for (const Axis& axis : all) {
+    testing::run_ranks(kRanks, [&](World& world) {
+      const auto expected = train_in_float(world);
+      const auto got = train_merged(axis, world);
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(torch::allclose(got[i], expected[i], 1. / 128, 1e-4))
+            << axis.sharding << " ranks, stage " << axis.stage << ", parameter "
+            << i << ": " << (got[i] - expected[i]).abs().max();
+      }
+    });
+  }
+}
+
+TEST(MainGrads, NeedWeightsInBfloat16) {
+  testing::run_ranks(1, [](World&) {
+    DistributedStrategy strategy;
+    strategy.amp = true;
+    strategy.amp_configs.use_main_grad = true;
+    EXPECT_THAT(
+        testing::refusal([&] { init(true, strategy); }),
+        ::testing::HasSubstr("needs amp_configs.use_pure_bf16"));
   });
 }
 
