@@ -276,8 +276,9 @@ std::vector<at::Tensor> train_in_float(const World& world) {
   return values_of(net);
 }
 
-std::vector<at::Tensor> train_merged(const Axis& axis, const World& world) {
-  auto strategy = strategy_of(axis, Precision::MainGrad);
+std::vector<at::Tensor> train_merged(
+    const Axis& axis, Precision precision, const World& world) {
+  auto strategy = strategy_of(axis, precision);
   strategy.gradient_merge = true;
   strategy.gradient_merge_configs.k_steps = kMerged;
   strategy.grad_clip_configs.limit = 0.1;
@@ -299,18 +300,31 @@ std::vector<at::Tensor> train_merged(const Axis& axis, const World& world) {
   return values_of(net);
 }
 
+// Of all weights.
+double share_of_different(
+    const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  double different = 0;
+  double all = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    different += a[i].ne(b[i]).sum().item<double>();
+    all += static_cast<double>(a[i].numel());
+  }
+  return different / all;
+}
+
+// Weights that are close to the middle between two bfloat16 may be rounded to
+// the other one, as sums have another order.
 TEST(MainGrads, TrainAsFloat32Does) {
   const std::vector<Axis> all = {
       {"dp4"}, {"", 4, 1, 1}, {"", 4, 1, 2}, {"", 4, 1, 3}, {"", 2, 1, 2}};
   for (const Axis& axis : all) {
     testing::run_ranks(kRanks, [&](World& world) {
       const auto expected = train_in_float(world);
-      const auto got = train_merged(axis, world);
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        EXPECT_TRUE(torch::allclose(got[i], expected[i], 1. / 128, 1e-4))
-            << axis.sharding << " ranks, stage " << axis.stage << ", parameter "
-            << i << ": " << (got[i] - expected[i]).abs().max();
-      }
+      const auto got = train_merged(axis, Precision::MainGrad, world);
+      const auto lossy = train_merged(axis, Precision::Pure, world);
+      EXPECT_LT(share_of_different(got, expected), 0.02)
+          << axis.sharding << " ranks, stage " << axis.stage;
+      EXPECT_GT(share_of_different(lossy, expected), 0.1); // it matters
     });
   }
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "argosy/common/error.h"
+#include "argosy/common/file.h"
 #include "argosy/optim/sgd.h"
 #include "argosy/parallel/data/data_parallel.h"
 #include "argosy/parallel/sharding/group_sharded.h"
@@ -150,10 +151,12 @@ TEST(MainGrads, StayAfterZeroing) {
   });
 }
 
-void expect_averages_of_parts(World& world, const std::string& level) {
+void expect_averages_of_parts(
+    World& world,
+    const std::string& level,
+    sharding::ShardingOptions options = {}) {
   Weights weights;
   optim::SGD sgd(weights->parameters(), optim::SGDOptions(1));
-  sharding::ShardingOptions options;
   options.buffer_max_size = 100;
   options.segment_size = 10;
   options.main_grad = true;
@@ -205,6 +208,18 @@ TEST(MainGrads, AreAveragedByEveryLevelOfSharding) {
       });
     }
   }
+}
+
+TEST(MainGrads, MayLieInFiles) {
+  testing::run_ranks(2, [](World& world) {
+    const TempDir dir; // of this rank
+    sharding::ShardingOptions options;
+    options.offload =
+        parallel::OffloadOptions{.offload_path = dir.path().string()};
+    options.offload_params = true;
+    options.offload_grads = true;
+    expect_averages_of_parts(world, "p_g_os", options);
+  });
 }
 
 TEST(MainGrads, AreAveragedBetweenProcesses) {
