@@ -35,6 +35,7 @@
 #include "argosy/observe/span.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/parallel/data/data_parallel.h"
+#include "argosy/parallel/main_grads.h"
 #include "argosy/parallel/offload/states.h"
 #include "argosy/parallel/offload/tier.h"
 #include "argosy/parallel/parameter_marks.h"

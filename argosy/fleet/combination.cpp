@@ -59,6 +59,11 @@ void check_configs(const DistributedStrategy& strategy) {
       strategy.hybrid_configs.pp_degree.get(),
       ": pipelines are not there yet");
   ARGOSY_CHECK(
+      !strategy.amp || !strategy.amp_configs.use_main_grad ||
+          strategy.amp_configs.use_pure_bf16,
+      "[fleet.strategy] amp_configs.use_main_grad needs "
+      "amp_configs.use_pure_bf16: gradients of float32 weights are float32");
+  ARGOSY_CHECK(
       !strategy.dgc || !strategy.dgc_configs.sparsity.get().empty(),
       "[fleet.strategy] dgc_configs.sparsity is [], expected a list of at "
       "least one");

@@ -3,15 +3,13 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 
-#include "argosy/comm/coalesce.h"
 #include "argosy/fleet/axes.h"
+#include "argosy/fleet/hybrid_utils.h"
 #include "argosy/fleet/late_hook.h"
 #include "argosy/fleet/pairs.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/parallel/data/compression.h"
-#include "argosy/parallel/data/same_modules.h"
 #include "argosy/parallel/data/sync_batch_norm.h"
-#include "argosy/parallel/parameter_marks.h"
 
 namespace argosy::fleet {
 
@@ -59,6 +57,10 @@ std::shared_ptr<parallel::BucketHook> hook_of(
   return nullptr;
 }
 
+bool has_main_grads(const DistributedStrategy& strategy) {
+  return strategy.amp && strategy.amp_configs.use_main_grad;
+}
+
 DataParallelOptions options_of(
     const DistributedStrategy& strategy, const GroupPtr& group) {
   DataParallelOptions options;
@@ -67,6 +69,7 @@ DataParallelOptions options_of(
   options.fusion = strategy.fuse_all_reduce_ops ? parallel::Fusion::Mode::Size
                                                 : parallel::Fusion::Mode::None;
   options.find_unused_parameters = strategy.find_unused_parameters;
+  options.main_grad = has_main_grads(strategy);
   options.group = group;
   options.hook = hook_of(strategy);
   return options;
@@ -85,6 +88,7 @@ sharding::ShardingOptions sharding_of(
       static_cast<std::size_t>(configs.segment_size_KB * (1 << 10));
   options.exclude_layer = configs.exclude_layer;
   options.find_unused_parameters = strategy.find_unused_parameters;
+  options.main_grad = has_main_grads(strategy);
   if (configs.offload) {
     options.offload = parallel::OffloadOptions{
         .offload_path = configs.offload_path,
@@ -94,23 +98,6 @@ sharding::ShardingOptions sharding_of(
   options.offload_grads = configs.offload_grads;
   options.offload_params = configs.offload_params;
   return options;
-}
-
-// Ranks with parts of the same layers have the same values of what is whole.
-void share_in_layers(torch::nn::Module& module, const GroupPtr& group) {
-  if (group->nranks() == 1) {
-    return;
-  }
-  parallel::NamedTensors whole;
-  for (const auto& named : parallel::distinct(module.named_parameters(true))) {
-    if (!marks_of(named.second).is_distributed) {
-      whole.push_back(named);
-    }
-  }
-  const auto buffers = parallel::distinct(module.named_buffers(true));
-  whole.insert(whole.end(), buffers.begin(), buffers.end());
-  parallel::check_same(whole, group);
-  parallel::share_values(whole, group->ranks().front(), group);
 }
 
 } // namespace
@@ -126,7 +113,7 @@ ModelSetup prepare_model(
   if (strategy.amp && strategy.amp_configs.use_pure_bf16) {
     cast_weights(module);
   }
-  share_in_layers(module, axes.model);
+  utils::broadcast_mp_parameters(module, axes.hybrid);
   ModelSetup setup;
   setup.options = options_of(strategy, axes.data);
   if (strategy.is_sharded()) {

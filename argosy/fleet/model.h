@@ -2,8 +2,6 @@
 
 #include <memory>
 #include <optional>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "argosy/optim/autocast.h"
@@ -52,23 +50,6 @@ bool is_merging(const Pairs& pairs, const parallel::ModelCore& core);
 // A bfloat16 tensor becomes float32.
 void widen(at::Tensor& tensor);
 
-// The same for those in a list, a pair, a tuple, or these nested.
-template <typename T>
-void widen_all(T& value) {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
-    widen(value);
-  } else if constexpr (requires { std::tuple_size<T>::value; }) {
-    std::apply([](auto&... parts) { (widen_all(parts), ...); }, value);
-  } else if constexpr (requires {
-                         value.begin();
-                         value.end();
-                       }) {
-    for (auto& part : value) {
-      widen_all(part);
-    }
-  }
-}
-
 } // namespace detail
 
 // A module that trains as a strategy says: data parallel or sharded. With `amp`
@@ -99,7 +80,7 @@ class DistributedModel : public parallel::ParallelModel<Module> {
     }
     auto result = Base::forward(std::forward<Args>(args)...);
     if (autocast_) {
-      detail::widen_all(result);
+      parallel::for_each_tensor(result, detail::widen);
     }
     return result;
   }

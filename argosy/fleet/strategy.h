@@ -46,6 +46,12 @@ struct AmpConfigs : Section {
       false,
       anything(),
       "keep the weights in bfloat16 too, with masters in the optimizer"};
+  Setting<bool> use_main_grad{
+      this,
+      "use_main_grad",
+      false,
+      anything(),
+      "add up and reduce their gradients in float32"};
 };
 
 struct GradientMergeConfigs : Section {

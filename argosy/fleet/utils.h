@@ -1,5 +1,6 @@
 #pragma once
 
+#include "argosy/fleet/hybrid_utils.h"
 #include "argosy/parallel/recompute/recompute.h"
 #include "argosy/parallel/recompute/sequential.h"
 

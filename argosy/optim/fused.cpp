@@ -34,13 +34,21 @@ bool is_sparse(const at::Tensor& grad) {
   return grad.layout() == c10::kSparse;
 }
 
+// A float32 gradient of a 16-bit parameter stays one.
+bool is_main_grad(const at::Tensor& grad, const at::Tensor& param) {
+  return grad.scalar_type() == c10::kFloat && has_master(*format_of(param));
+}
+
 bool is_ordered_like(const at::Tensor& grad, const at::Tensor& param) {
-  return grad.scalar_type() == param.scalar_type() && same_order(grad, param);
+  return (grad.scalar_type() == param.scalar_type() ||
+          is_main_grad(grad, param)) &&
+      same_order(grad, param);
 }
 
 at::Tensor ordered_like(const at::Tensor& grad, const at::Tensor& param) {
+  const at::Tensor& typed = is_main_grad(grad, param) ? grad : param;
   at::Tensor copy =
-      at::empty_strided(param.sizes(), param.strides(), param.options());
+      at::empty_strided(param.sizes(), param.strides(), typed.options());
   return copy.copy_(grad);
 }
 
@@ -198,9 +206,12 @@ Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
   if (!is_ordered_like(own, param)) {
     entry.reordered = ordered_like(own, param);
   }
+  const at::Tensor& read = entry.reordered.defined() ? entry.reordered : grad;
   entry.span = span_of(param);
-  entry.span.tile.grad =
-      (entry.reordered.defined() ? entry.reordered : grad).data_ptr();
+  entry.span.tile.grad = read.data_ptr();
+  if (has_master(entry.span.format) && read.scalar_type() == c10::kFloat) {
+    entry.span.format = with_main_grad(entry.span.format);
+  }
   return entry;
 }
 

@@ -43,7 +43,8 @@ struct ParamGroups {
 // FlatParameters, of DataParallel, or of their own. Parameters without gradient
 // are skipped. A float16 or bfloat16 parameter has a master weight in float32,
 // to which the steps add up; when somebody else writes to the parameter, the
-// elements that changed are taken over by the master.
+// elements that changed are taken over by the master. Its gradient may be
+// float32 (main_grads.h), and is read as it is.
 //
 // step() throws InvalidArgument when a parameter is not a dense tensor of
 // floats on the CPU, or its gradient is sparse and the optimizer does not take

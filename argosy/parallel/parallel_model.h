@@ -1,11 +1,10 @@
 #pragma once
 
 #include <memory>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "argosy/comm/ops.h"
+#include "argosy/parallel/nested_tensors.h"
 
 namespace torch::nn {
 class Module;
@@ -78,26 +77,6 @@ decltype(auto) call_forward(Module& module, Args&&... args) {
   }
 }
 
-// The tensors in what a forward returns: a tensor, a list, a pair, a tuple, or
-// these nested.
-template <typename T>
-void collect_tensors(const T& value, Tensors& tensors) {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
-    tensors.push_back(value);
-  } else if constexpr (requires { std::tuple_size<T>::value; }) {
-    std::apply(
-        [&](const auto&... parts) { (collect_tensors(parts, tensors), ...); },
-        value);
-  } else if constexpr (requires {
-                         value.begin();
-                         value.end();
-                       }) {
-    for (const auto& part : value) {
-      collect_tensors(part, tensors);
-    }
-  }
-}
-
 // A module of any type, trained as its core does it.
 template <typename Module, typename Core = ModelCore>
 class ParallelModel {
@@ -112,7 +91,8 @@ class ParallelModel {
     core_->before_forward();
     auto result = call_forward(module_, std::forward<Args>(args)...);
     Tensors outputs;
-    collect_tensors(result, outputs);
+    for_each_tensor(
+        result, [&](const at::Tensor& each) { outputs.push_back(each); });
     core_->after_forward(outputs);
     return result;
   }

@@ -445,6 +445,41 @@ TEST(MasterWeights, AddUpWhatSixteenBitsCannotHold) {
   }
 }
 
+// A float32 twin that sees the same float32 gradients has the masters' bits.
+template <typename Ours, typename Options>
+void compare_main_grads(const Options& options, c10::ScalarType type) {
+  const Tensors params = make_params(type);
+  Tensors twins;
+  for (const at::Tensor& param : params) {
+    twins.push_back(param.detach().to(torch::kFloat).requires_grad_());
+  }
+  Ours ours(params, options);
+  Ours theirs(twins, options);
+  for (int step = 0; step < 5; ++step) {
+    set_grads(twins, step);
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      params[i].mutable_grad() = twins[i].grad();
+    }
+    ours.step();
+    theirs.step();
+  }
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    EXPECT_TRUE(torch::equal(params[i], twins[i].to(type))) << i;
+  }
+}
+
+TEST(MasterWeights, TakeGradientsInFloat) {
+  for (const auto type : {torch::kBFloat16, torch::kHalf}) {
+    compare_main_grads<SGD>(SGDOptions(0.1), type);
+    compare_main_grads<SGD>(SGDOptions(0.1).momentum(0.9), type);
+    compare_main_grads<Adam>(AdamOptions(0.01).amsgrad(true), type);
+    compare_main_grads<AdamW>(AdamWOptions(0.01), type);
+    compare_main_grads<Adagrad>(AdagradOptions(0.01), type);
+    compare_main_grads<Lars>(LarsOptions(0.1), type);
+    compare_main_grads<Lamb>(LambOptions(0.01), type);
+  }
+}
+
 // ---- Checkpoints ------------------------------------------------------------
 
 void copy_values(const Tensors& to, const Tensors& from) {

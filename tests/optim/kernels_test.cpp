@@ -33,12 +33,17 @@ struct Memory {
 
   Memory(Format format, std::size_t count, unsigned seed) {
     std::mt19937 random(seed);
+    const std::size_t bytes[] = {param_bytes(format), grad_bytes(format)};
     for (int i = 0; i < 6; ++i) {
-      const bool param = i < 2;
+      const bool is_state = i >= 2 || (i == 1 && has_main_grad(format));
       buffers[i].assign(
-          count * (param ? param_bytes(format) : state_bytes(format)) + kGuard,
-          0xab);
-      fill(buffers[i], param ? format : Format::Float32, format, random, i > 2);
+          count * (i < 2 ? bytes[i] : state_bytes(format)) + kGuard, 0xab);
+      fill(
+          buffers[i],
+          is_state ? Format::Float32 : format,
+          format,
+          random,
+          i > 2);
     }
   }
 
@@ -68,9 +73,11 @@ struct Memory {
         std::memcpy(to, &single, 4);
         return;
       case Format::BFloat16:
+      case Format::BFloat16MainGrad:
         std::memcpy(to, reinterpret_cast<const char*>(&single) + 2, 2);
         return;
-      case Format::Float16: {
+      case Format::Float16:
+      case Format::Float16MainGrad: {
         // 1.0 to 2.0 with the sign of the value.
         const auto bits = static_cast<std::uint16_t>(
             0x3c00 + static_cast<int>(std::abs(value) * 1000) % 1024 +

@@ -20,10 +20,11 @@ Pointer moved(Pointer pointer, std::size_t bytes) {
 Tile part_of(
     const Tile& tile, Format format, std::size_t begin, std::size_t count) {
   const std::size_t param = begin * param_bytes(format);
+  const std::size_t grad = begin * grad_bytes(format);
   const std::size_t state = begin * state_bytes(format);
   Tile part = tile;
   part.param = moved(tile.param, param);
-  part.grad = moved(tile.grad, param);
+  part.grad = moved(tile.grad, grad);
   part.master = moved(tile.master, state);
   for (int i = 0; i < kMaxStates; ++i) {
     part.states[i] = moved(tile.states[i], state);

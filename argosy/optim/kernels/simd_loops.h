@@ -10,10 +10,9 @@ namespace argosy::optim {
 namespace {
 
 // One vector of elements, from element `at` on.
-template <typename Weight, typename Rule>
+template <typename Weight, typename Grad, typename Rule>
 [[gnu::always_inline]] inline void update_lanes(
     Rule& rule, const Tile& tile, size_t at) {
-  using Element = typename Weight::Element;
   using V = typename Rule::V;
   constexpr size_t kStateBytes = sizeof(typename Rule::Lane);
   V states[kMaxStates];
@@ -23,8 +22,7 @@ template <typename Weight, typename Rule>
   }
   V grad{};
   if constexpr (Rule::kTouches.reads_grad) {
-    grad = Element::read(
-        static_cast<const Byte*>(tile.grad) + at * Element::kBytes);
+    grad = Grad::read(static_cast<const Byte*>(tile.grad) + at * Grad::kBytes);
   }
   const V weight = rule(Weight::read(tile, at), grad, states);
   if constexpr (Rule::kTouches.writes_weight) {
@@ -41,13 +39,13 @@ template <typename Weight, typename Rule>
 // out what the kernel may have changed: pointers it does not use are null.
 class Padded {
  public:
-  // With the bytes of an element of the parameter and of its states.
-  Padded(const Tile& tile, size_t param, size_t state)
+  // With the bytes of an element of the parameter, its gradient and its states.
+  Padded(const Tile& tile, size_t param, size_t grad, size_t state)
       : tile_(tile),
         param_bytes_(tile.count * param),
         state_bytes_(tile.count * state) {
     take(0, tile.param, param_bytes_);
-    take(1, tile.grad, param_bytes_);
+    take(1, tile.grad, tile.count * grad);
     take(2, tile.master, state_bytes_);
     for (int i = 0; i < kMaxStates; ++i) {
       take(3 + i, tile.states[i], state_bytes_);
@@ -86,10 +84,11 @@ class Padded {
   alignas(64) Byte bytes_[3 + kMaxStates][kVectorBytes] = {};
 };
 
-template <typename Weight, typename Rule>
+template <typename Weight, typename Grad, typename Rule>
 [[gnu::noinline]] void update_rest(Rule& rule, const Tile& rest) {
-  Padded padded(rest, Weight::Element::kBytes, sizeof(typename Rule::Lane));
-  update_lanes<Weight>(rule, padded.tile(), 0);
+  Padded padded(
+      rest, Weight::Element::kBytes, Grad::kBytes, sizeof(typename Rule::Lane));
+  update_lanes<Weight, Grad>(rule, padded.tile(), 0);
   if constexpr (Rule::kTouches.writes_weight) {
     padded.put_weight();
   }
@@ -105,12 +104,13 @@ constexpr size_t kAhead = 1024 / kVectorBytes;
 
 // The processor itself fetches ahead only to the end of a page. Past the end of
 // a tile it does no harm.
-template <typename Weight, typename Rule>
+template <typename Weight, typename Grad, typename Rule>
 [[gnu::always_inline]] inline void prefetch(const Tile& tile, size_t at) {
   constexpr size_t kBytes = Weight::Element::kBytes;
   __builtin_prefetch(static_cast<const Byte*>(tile.param) + at * kBytes, 1);
   if constexpr (Rule::kTouches.reads_grad) {
-    __builtin_prefetch(static_cast<const Byte*>(tile.grad) + at * kBytes, 0);
+    __builtin_prefetch(
+        static_cast<const Byte*>(tile.grad) + at * Grad::kBytes, 0);
   }
   for (int i = 0; i < Rule::kStates; ++i) {
     const auto* state = static_cast<const Byte*>(tile.states[i]);
@@ -118,18 +118,23 @@ template <typename Weight, typename Rule>
   }
 }
 
-template <typename Weight, typename Rule, Format kFormat>
+template <
+    typename Weight,
+    typename Rule,
+    Format kFormat,
+    typename Grad = typename Weight::Element>
 void kernel(const Tile& given, const typename Rule::Step& step, double* sums) {
   constexpr size_t kLanes = kVectorBytes / sizeof(typename Rule::Lane);
   const Tile tile = given;
   Rule rule(step);
   size_t at = 0;
   for (; at + kLanes <= tile.count; at += kLanes) {
-    prefetch<Weight, Rule>(tile, at + kAhead * kLanes);
-    update_lanes<Weight>(rule, tile, at);
+    prefetch<Weight, Grad, Rule>(tile, at + kAhead * kLanes);
+    update_lanes<Weight, Grad>(rule, tile, at);
   }
   if (at < tile.count) {
-    update_rest<Weight>(rule, part_of(tile, kFormat, at, tile.count - at));
+    update_rest<Weight, Grad>(
+        rule, part_of(tile, kFormat, at, tile.count - at));
   }
   if constexpr (Rule::kSums > 0) {
     for (int i = 0; i < Rule::kSums; ++i) {
@@ -149,11 +154,16 @@ template <
 constexpr KernelRow<Step> row() {
   using F = InParam<Same<float>>;
   using D = InParam<Same<double>>;
+  using H = Half16<HalfWide>;
+  using B = Half16<BrainWide>;
+  using Main = Same<float>;
   return {
       {kernel<F, Rule<float>, Format::Float32>,
        kernel<D, Rule<double>, Format::Float64>,
-       kernel<Half16<HalfWide>, Rule<float>, Format::Float16>,
-       kernel<Half16<BrainWide>, Rule<float>, Format::BFloat16>}};
+       kernel<H, Rule<float>, Format::Float16>,
+       kernel<B, Rule<float>, Format::BFloat16>,
+       kernel<H, Rule<float>, Format::Float16MainGrad, Main>,
+       kernel<B, Rule<float>, Format::BFloat16MainGrad, Main>}};
 }
 
 template <typename T>

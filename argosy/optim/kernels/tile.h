@@ -6,13 +6,22 @@
 namespace argosy::optim {
 
 // What parameters and gradients are made of. Sixteen-bit ones are computed in
-// float, and have a master weight in float.
-enum class Format : std::uint8_t { Float32, Float64, Float16, BFloat16 };
+// float, and have a master weight in float; with MainGrad their gradients are
+// floats too.
+enum class Format : std::uint8_t {
+  Float32,
+  Float64,
+  Float16,
+  BFloat16,
+  Float16MainGrad,
+  BFloat16MainGrad
+};
 
-inline constexpr int kNumFormats = 4;
+inline constexpr int kNumFormats = 6;
 inline constexpr int kMaxStates = 3;
 
-// Bytes of an element of the parameter, and of its states and master.
+// Bytes of an element of the parameter, of its gradient, and of its states and
+// master.
 constexpr std::size_t param_bytes(Format format) {
   switch (format) {
     case Format::Float32:
@@ -21,9 +30,20 @@ constexpr std::size_t param_bytes(Format format) {
       return 8;
     case Format::Float16:
     case Format::BFloat16:
+    case Format::Float16MainGrad:
+    case Format::BFloat16MainGrad:
       return 2;
   }
   return 0;
+}
+
+constexpr bool has_main_grad(Format format) {
+  return format == Format::Float16MainGrad ||
+      format == Format::BFloat16MainGrad;
+}
+
+constexpr std::size_t grad_bytes(Format format) {
+  return has_main_grad(format) ? 4 : param_bytes(format);
 }
 
 constexpr std::size_t state_bytes(Format format) {
@@ -32,6 +52,18 @@ constexpr std::size_t state_bytes(Format format) {
 
 constexpr bool has_master(Format format) {
   return param_bytes(format) == 2;
+}
+
+// The same parameter with gradients in float.
+constexpr Format with_main_grad(Format format) {
+  switch (format) {
+    case Format::Float16:
+      return Format::Float16MainGrad;
+    case Format::BFloat16:
+      return Format::BFloat16MainGrad;
+    default:
+      return format;
+  }
 }
 
 // The memory of (a part of) one parameter. Pointers that a kernel does not use

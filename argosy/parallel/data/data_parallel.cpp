@@ -9,6 +9,7 @@
 #include "argosy/heap/allocator.h"
 #include "argosy/parallel/data/reducer.h"
 #include "argosy/parallel/data/same_modules.h"
+#include "argosy/parallel/main_grads.h"
 
 namespace argosy::parallel {
 
@@ -51,7 +52,8 @@ struct DataParallelCore::Impl {
   GroupPtr group;
   NamedTensors parameters;
   NamedTensors buffers;
-  std::optional<Reducer> reducer; // none on one rank: nothing to do
+  std::optional<Reducer> reducer;      // none on one rank: nothing to do
+  std::optional<MainGrads> main_grads; // there
 
   bool joining = false;
   std::int64_t steps = 0; // since join began
@@ -88,6 +90,9 @@ DataParallelCore::DataParallelCore(
   impl_->buffers = distinct(module.named_buffers(true));
   impl_->options = std::move(options);
   if (impl_->group->nranks() == 1) {
+    if (impl_->options.main_grad) {
+      impl_->main_grads.emplace(module.parameters());
+    }
     return;
   }
   check_same(impl_->everything(), impl_->group);
@@ -99,6 +104,7 @@ DataParallelCore::DataParallelCore(
   reducer.find_unused_parameters = impl_->options.find_unused_parameters;
   reducer.static_graph = impl_->options.static_graph;
   reducer.hook = impl_->options.hook;
+  reducer.main_grad = impl_->options.main_grad;
   reducer.sparse = sparse_embeddings(module);
   reducer.sparse.insert(
       reducer.sparse.end(),

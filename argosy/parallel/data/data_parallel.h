@@ -33,6 +33,10 @@ struct DataParallelOptions {
   // Buffers (running statistics) are those of the first rank at every forward.
   bool broadcast_buffers = false;
 
+  // Gradients of 16-bit parameters add up and are reduced in float32: grad() is
+  // a float32 tensor then, which optimizers of argosy::optim take.
+  bool main_grad = false;
+
   // Memory of large tensors is kept for the next step; see
   // keep_tensor_memory().
   bool keep_memory = true;

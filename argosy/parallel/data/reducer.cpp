@@ -18,6 +18,7 @@
 #include "argosy/parallel/data/graph_walk.h"
 #include "argosy/parallel/data/sparse_average.h"
 #include "argosy/parallel/grad_hook.h"
+#include "argosy/parallel/main_grads.h"
 
 namespace argosy::parallel {
 
@@ -28,6 +29,7 @@ struct Parameter {
   at::Tensor tensor;
   std::optional<GradHook> hook;
   bool sparse = false;
+  c10::ScalarType type = c10::kFloat; // of the gradient
 
   // Of the current plan.
   std::size_t bucket = 0;
@@ -48,8 +50,8 @@ ParameterInfo info_of(const Parameter& parameter) {
   return {
       .name = parameter.name,
       .count = static_cast<std::size_t>(parameter.tensor.numel()),
-      .element = static_cast<std::size_t>(parameter.tensor.element_size()),
-      .type = c10::toString(parameter.tensor.scalar_type()),
+      .element = c10::elementSize(parameter.type),
+      .type = c10::toString(parameter.type),
       .sparse = parameter.sparse};
 }
 
@@ -89,6 +91,7 @@ struct Reducer::Impl {
   void begin_backward();
   void mark_ready(std::size_t index);
   void take_gradient(Parameter& parameter);
+  void keep_gradient(Parameter& parameter);
   void start_full_buckets();
   void start_bucket(BucketState& bucket);
   void finish_backward();
@@ -106,6 +109,8 @@ void Reducer::Impl::add(const NamedTensor& named) {
   parameter.sparse =
       std::find(options.sparse.begin(), options.sparse.end(), named.first) !=
       options.sparse.end();
+  parameter.type = grad_type(
+      parameter.tensor.scalar_type(), options.main_grad && !parameter.sparse);
   const std::size_t index = parameters.size();
   parameter.hook.emplace(
       parameter.tensor, [this, index] { on_gradient(index); });
@@ -130,7 +135,7 @@ void Reducer::Impl::lay_out(const BucketPlan& new_plan) {
     if (!bucket.sparse) {
       state.view.flat = bucket_memory(
           bucket.count,
-          parameters[bucket.entries.front().parameter].tensor.scalar_type(),
+          parameters[bucket.entries.front().parameter].type,
           options.group);
     }
     for (const BucketEntry& entry : bucket.entries) {
@@ -167,6 +172,7 @@ void Reducer::Impl::find_unused(const Tensors& outputs) {
 
 void Reducer::Impl::on_gradient(std::size_t index) {
   if (!sync) {
+    keep_gradient(parameters[index]);
     return;
   }
   ARGOSY_CHECK(
@@ -258,6 +264,15 @@ void Reducer::Impl::take_gradient(Parameter& parameter) {
   } else if (gradient.data_ptr() != parameter.view.data_ptr()) {
     const at::NoGradGuard no_grad;
     parameter.view.copy_(gradient);
+  }
+}
+
+// One that waits for others of another type does so in the bucket.
+void Reducer::Impl::keep_gradient(Parameter& parameter) {
+  at::Tensor& gradient = parameter.tensor.mutable_grad();
+  if (gradient.defined() && gradient.scalar_type() != parameter.type) {
+    take_gradient(parameter);
+    gradient = parameter.view;
   }
 }
 

@@ -23,6 +23,8 @@ struct ReducerOptions {
   // The same parameters are used in every step: the graph is walked once.
   bool static_graph = false;
   std::shared_ptr<BucketHook> hook; // null: the plain average
+  // Gradients of 16-bit parameters add up and are reduced in float32.
+  bool main_grad = false;
   // Names of parameters with sparse gradients.
   std::vector<std::string> sparse;
 };

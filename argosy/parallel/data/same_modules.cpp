@@ -69,7 +69,8 @@ NamedTensors trainable(const NamedTensors& parameters) {
   return result;
 }
 
-void check_same(const NamedTensors& tensors, const GroupPtr& group) {
+void check_same(
+    const NamedTensors& tensors, const GroupPtr& group, const char* what) {
   const std::vector<std::string> own = texts_of(tensors);
   std::vector<std::vector<std::string>> lists = {own};
   broadcast_object_list(lists, group->ranks().front(), group);
@@ -78,7 +79,9 @@ void check_same(const NamedTensors& tensors, const GroupPtr& group) {
   for (std::size_t i = 0; i < differences.size(); ++i) {
     ARGOSY_CHECK(
         differences[i].empty(),
-        "[parallel.data] the modules of the ranks differ: on rank ",
+        "[parallel.data] the ",
+        what,
+        " of the ranks differ: on rank ",
         group->ranks()[i],
         " ",
         differences[i]);

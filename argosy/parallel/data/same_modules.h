@@ -22,7 +22,11 @@ NamedTensors trainable(const NamedTensors& parameters);
 
 // Throws InvalidArgument, on all ranks, when the tensors of a rank differ from
 // those of the group's first in name, shape or type; names the first that does.
-void check_same(const NamedTensors& tensors, const GroupPtr& group);
+// `what` they are, for the text.
+void check_same(
+    const NamedTensors& tensors,
+    const GroupPtr& group,
+    const char* what = "modules");
 
 // Gives all ranks the values of `source` (a global rank).
 void share_values(

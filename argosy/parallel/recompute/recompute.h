@@ -4,13 +4,12 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
-#include <ranges>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "argosy/parallel/nested_tensors.h"
 #include "argosy/parallel/recompute/options.h"
 
 namespace argosy {
@@ -42,38 +41,6 @@ class RecomputeScope {
   const std::shared_ptr<void> state_;
   const std::unique_ptr<SavedTensorScope> scope_;
 };
-
-template <typename T>
-inline constexpr bool kIsOptional = false;
-template <typename T>
-inline constexpr bool kIsOptional<std::optional<T>> = true;
-template <typename T>
-inline constexpr bool kIsOptional<c10::optional<T>> = true;
-
-template <typename T>
-concept TupleLike = requires {
-  std::tuple_size<T>::value;
-};
-
-// Calls `visit` with every tensor in a value: itself, or in ranges, tuples and
-// optionals, at any depth.
-template <typename T, typename Visit>
-void for_each_tensor(T& value, const Visit& visit) {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
-    visit(value);
-  } else if constexpr (kIsOptional<T>) {
-    if (value) {
-      for_each_tensor(*value, visit);
-    }
-  } else if constexpr (std::ranges::range<T>) {
-    for (auto&& each : value) {
-      for_each_tensor(each, visit);
-    }
-  } else if constexpr (TupleLike<T>) {
-    std::apply(
-        [&](auto&... each) { (for_each_tensor(each, visit), ...); }, value);
-  }
-}
 
 // How the copy of an argument is passed: an lvalue if that was one.
 template <typename Argument>

@@ -15,6 +15,7 @@
 #include "argosy/observe/span.h"
 #include "argosy/optim/flat_parameters.h"
 #include "argosy/parallel/data/bucket_memory.h"
+#include "argosy/parallel/main_grads.h"
 #include "argosy/parallel/parameter_marks.h"
 
 namespace argosy::sharding {
@@ -37,6 +38,7 @@ struct GradMemory::Parameter {
 struct GradMemory::FlatGrad {
   std::size_t unit = 0;
   std::size_t flat = 0;
+  c10::ScalarType type = c10::kFloat;
   at::Tensor whole;                // while gradients come in
   at::Tensor part;                 // this rank's, of all ranks
   std::vector<std::size_t> pieces; // in pieces_
@@ -96,14 +98,17 @@ std::vector<std::size_t> GradMemory::expected_order() const {
 
 void GradMemory::add(std::size_t unit, std::size_t index) {
   const Flat& flat = units_[unit].flats[index];
-  FlatGrad grad{.unit = unit, .flat = index};
+  FlatGrad grad{
+      .unit = unit,
+      .flat = index,
+      .type = parallel::grad_type(flat.type, options_.main_grad)};
   if (options_.keeps_whole) {
     grad.whole = parallel::bucket_memory(
-        static_cast<std::size_t>(flat.plan.count), flat.type, options_.group);
+        static_cast<std::size_t>(flat.plan.count), grad.type, options_.group);
     grad.part =
         part_of(grad.whole, options_.group->rank(), options_.group->nranks());
   } else {
-    grad.part = shards_->make(flat.shard.numel(), flat.type);
+    grad.part = shards_->make(flat.shard.numel(), grad.type);
     shards_->let_go(grad.part, true);
   }
   for (std::size_t i = 0; i < flat.params.size(); ++i) {
@@ -145,6 +150,8 @@ void GradMemory::on_gradient(std::size_t number) {
   if (!sync_) {
     if (options_.keeps_whole) {
       keep(parameters_[number]);
+    } else if (options_.main_grad) {
+      parallel::widen_grad(parameters_[number].tensor);
     }
     return;
   }
@@ -185,7 +192,7 @@ void GradMemory::begin_backward() {
 at::Tensor& GradMemory::whole_of(FlatGrad& grad) {
   const Flat& flat = units_[grad.unit].flats[grad.flat];
   if (!grad.whole.defined()) {
-    grad.whole = pool_->take(flat.plan.count, flat.type);
+    grad.whole = pool_->take(flat.plan.count, grad.type);
   }
   // What is in the way of a new whole, when parts lie in it.
   if (options_.keeps_whole && !grad.incoming.defined() && has_gradient(grad)) {

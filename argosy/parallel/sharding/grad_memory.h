@@ -27,6 +27,8 @@ struct GradOptions {
   bool keeps_whole = false;
   // A step may leave parameters without a gradient.
   bool find_unused_parameters = false;
+  // Gradients of 16-bit parameters add up and are reduced in float32.
+  bool main_grad = false;
 };
 
 // Where gradients are: while backward goes on, those of a unit are copied into

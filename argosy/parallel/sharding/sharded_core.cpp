@@ -10,6 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/heap/allocator.h"
 #include "argosy/parallel/data/same_modules.h"
+#include "argosy/parallel/main_grads.h"
 #include "argosy/parallel/parameter_marks.h"
 #include "argosy/parallel/sharding/grad_memory.h"
 #include "argosy/parallel/sharding/param_memory.h"
@@ -110,6 +111,7 @@ std::shared_ptr<BufferPool> make_pool(
     const std::vector<UnitPlan>& plan,
     const NamedTensors& parameters,
     Level level,
+    bool main_grad,
     const GroupPtr& group) {
   std::map<c10::ScalarType, std::int64_t> largest;
   for (const UnitPlan& unit : plan) {
@@ -120,9 +122,10 @@ std::shared_ptr<BufferPool> make_pool(
     }
   }
   auto pool = std::make_shared<BufferPool>();
-  const std::array<int, 3> num = {0, 2, 4};
   for (const auto& [type, count] : largest) {
-    pool->add(num[static_cast<std::size_t>(level)], count, type, group);
+    const auto grad_type = parallel::grad_type(type, main_grad);
+    pool->add(level == Level::p_g_os ? 2 : 0, count, type, group);
+    pool->add(level == Level::os ? 0 : 2, count, grad_type, group);
   }
   return pool;
 }
@@ -202,7 +205,7 @@ void ShardedCore::Impl::cut() {
     tensors.push_back(tensor);
   }
   plan = plan_of(infos, level, options, group->nranks());
-  pool = make_pool(plan, named, level, group);
+  pool = make_pool(plan, named, level, options.main_grad, group);
   params = ParamMemory::make(
       plan, tensors, group, pool, shards_if(options.offload_params));
   grads.emplace(
@@ -216,7 +219,8 @@ void ShardedCore::Impl::cut() {
               ? options.dp_group
               : nullptr,
           .keeps_whole = level == Level::os,
-          .find_unused_parameters = options.find_unused_parameters},
+          .find_unused_parameters = options.find_unused_parameters,
+          .main_grad = options.main_grad},
       [memory = params.get()](std::size_t unit) { memory->release(unit); });
   for (const auto& [place, tensor] : grads->pieces()) {
     pieces.push_back(

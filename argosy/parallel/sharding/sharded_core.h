@@ -44,6 +44,9 @@ struct ShardingOptions {
   std::vector<std::string> exclude_layer;
   // Set when a step may leave parameters without a gradient.
   bool find_unused_parameters = false;
+  // Gradients of 16-bit parameters add up and are reduced in float32: those of
+  // the parts are float32 tensors then, which optimizers of argosy::optim take.
+  bool main_grad = false;
   // Where states of the optimizer are between steps; none: in memory. Needs an
   // optimizer of argosy::optim. With offload_params and offload_grads, parts of
   // parameters (p_g_os) and of gradients (os_g, p_g_os) are there too, in a

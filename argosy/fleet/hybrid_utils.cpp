@@ -1,0 +1,150 @@
+#include "argosy/fleet/hybrid_utils.h"
+
+#include <torch/nn/module.h>
+
+#include <map>
+
+#include "argosy/comm/coalesce.h"
+#include "argosy/common/error.h"
+#include "argosy/optim/gradients.h"
+#include "argosy/parallel/data/same_modules.h"
+#include "argosy/parallel/parameter_marks.h"
+
+namespace argosy::fleet::utils {
+
+namespace {
+
+const HybridCommunicateGroup& topology(
+    const HybridGroupPtr& given, const char* what) {
+  const HybridGroupPtr current = given ? given : get_hybrid_communicate_group();
+  ARGOSY_CHECK(
+      current, "[fleet.utils.", what, "] no topology, expected fleet::init()");
+  return *current; // the world has it
+}
+
+// Gradients by type, since one call takes one type.
+std::map<c10::ScalarType, Tensors> gradients_of(const Tensors& params) {
+  std::map<c10::ScalarType, Tensors> grads;
+  for (const at::Tensor& param : params) {
+    const at::Tensor& grad = param.grad();
+    if (grad.defined()) {
+      ARGOSY_CHECK(
+          !grad.is_sparse(),
+          "[fleet.utils.fused_allreduce_gradients] a sparse gradient, expected "
+          "dense ones");
+      grads[grad.scalar_type()].push_back(grad);
+    }
+  }
+  return grads;
+}
+
+// Lists of at most so many bytes, or of one tensor.
+std::vector<Tensors> buckets_of(const Tensors& tensors, std::size_t bytes) {
+  std::vector<Tensors> buckets;
+  std::size_t filled = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (buckets.empty() || filled + tensor.nbytes() > bytes) {
+      buckets.emplace_back();
+      filled = 0;
+    }
+    buckets.back().push_back(tensor);
+    filled += tensor.nbytes();
+  }
+  return buckets;
+}
+
+void share_parameters(
+    torch::nn::Module& model, const GroupPtr& group, bool skips_distributed) {
+  if (group->nranks() == 1) {
+    return;
+  }
+  parallel::NamedTensors shared;
+  for (const auto& named : parallel::distinct(model.named_parameters(true))) {
+    if (!skips_distributed || !marks_of(named.second).is_distributed) {
+      shared.push_back(named);
+    }
+  }
+  const auto buffers = parallel::distinct(model.named_buffers(true));
+  shared.insert(shared.end(), buffers.begin(), buffers.end());
+  parallel::check_same(shared, group);
+  parallel::share_values(shared, group->ranks().front(), group);
+}
+
+} // namespace
+
+void fused_allreduce_gradients(
+    const Tensors& params, const HybridGroupPtr& hcg) {
+  fused_allreduce_gradients_with_group(
+      params,
+      topology(hcg, "fused_allreduce_gradients").get_dp_sep_parallel_group());
+}
+
+void fused_allreduce_gradients_with_group(
+    const Tensors& params,
+    const GroupPtr& group,
+    std::size_t bucket_size,
+    std::optional<double> scale) {
+  const ReduceOp op = scale ? ReduceOp::SUM : ReduceOp::AVG;
+  for (const auto& [type, grads] : gradients_of(params)) {
+    for (const Tensors& bucket : buckets_of(grads, bucket_size)) {
+      all_reduce_coalesced(bucket, op, group);
+    }
+  }
+  if (scale) {
+    optim::scale_grads(params, *scale);
+  }
+}
+
+void broadcast_mp_parameters(
+    torch::nn::Module& model, const HybridGroupPtr& hcg) {
+  share_parameters(
+      model,
+      topology(hcg, "broadcast_mp_parameters").get_model_parallel_group(),
+      true);
+}
+
+void broadcast_dp_parameters(
+    torch::nn::Module& model, const HybridGroupPtr& hcg) {
+  share_parameters(
+      model,
+      topology(hcg, "broadcast_dp_parameters").get_data_parallel_group(),
+      false);
+}
+
+void broadcast_sharding_parameters(
+    torch::nn::Module& model, const HybridGroupPtr& hcg) {
+  share_parameters(
+      model,
+      topology(hcg, "broadcast_sharding_parameters")
+          .get_sharding_parallel_group(),
+      false);
+}
+
+void broadcast_sep_parameters(
+    torch::nn::Module& model, const HybridGroupPtr& hcg) {
+  share_parameters(
+      model,
+      topology(hcg, "broadcast_sep_parameters").get_sep_parallel_group(),
+      false);
+}
+
+// Into tensors of its own: the given ones may lie in a data set.
+void detail::share_inputs(
+    const std::vector<at::Tensor*>& inputs, const HybridGroupPtr& hcg) {
+  const GroupPtr group =
+      topology(hcg, "broadcast_input_data").get_model_parallel_group();
+  if (group->nranks() == 1) {
+    return;
+  }
+  parallel::NamedTensors shared;
+  for (at::Tensor* input : inputs) {
+    if (input->defined()) {
+      *input = input->detach().clone(at::MemoryFormat::Contiguous);
+      shared.emplace_back(str("input ", shared.size()), *input);
+    }
+  }
+  parallel::check_same(shared, group, "inputs");
+  parallel::share_values(shared, group->ranks().front(), group);
+}
+
+} // namespace argosy::fleet::utils
