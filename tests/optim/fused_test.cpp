@@ -406,14 +406,19 @@ TEST(FusedOptimizer, RefusesImpossibleOptions) {
 
 // ---- Master weights ---------------------------------------------------------
 
-// A float32 twin that sees the same 16-bit gradients is the master.
-template <typename Ours, typename Theirs, typename Options>
-void compare_master(const Options& options, c10::ScalarType type) {
-  const Tensors params = make_params(type);
+Tensors float_twins(const Tensors& params) {
   Tensors twins;
   for (const at::Tensor& param : params) {
     twins.push_back(param.detach().to(torch::kFloat).requires_grad_());
   }
+  return twins;
+}
+
+// A float32 twin that sees the same 16-bit gradients is the master.
+template <typename Ours, typename Theirs, typename Options>
+void compare_master(const Options& options, c10::ScalarType type) {
+  const Tensors params = make_params(type);
+  const Tensors twins = float_twins(params);
   Ours ours(params, options);
   Theirs theirs(twins, options);
   for (int step = 0; step < kSteps; ++step) {
@@ -449,10 +454,7 @@ TEST(MasterWeights, AddUpWhatSixteenBitsCannotHold) {
 template <typename Ours, typename Options>
 void compare_main_grads(const Options& options, c10::ScalarType type) {
   const Tensors params = make_params(type);
-  Tensors twins;
-  for (const at::Tensor& param : params) {
-    twins.push_back(param.detach().to(torch::kFloat).requires_grad_());
-  }
+  const Tensors twins = float_twins(params);
   Ours ours(params, options);
   Ours theirs(twins, options);
   for (int step = 0; step < 5; ++step) {
