@@ -69,6 +69,10 @@ void train(const fleet::DistributedStrategy& strategy, int steps) {
   const auto options = options_of({.vocab = 512, .width = 64, .layers = 2});
 
   ParallelGpt gpt(options);
+  argosy::tensor_parallel::load_module( // begins as one process would
+      *gpt,
+      *Gpt(options.gpt),
+      options.group);
   argosy::optim::AdamW adam(
       gpt->parameters(), argosy::optim::AdamWOptions(2e-3));
   auto model = fleet::distributed_model(gpt);

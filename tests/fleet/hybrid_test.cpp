@@ -269,11 +269,25 @@ TEST_P(HybridSwitches, DoTheSameOnAllAxes) {
 
 TEST(HybridProcesses, TrainAsOneProcess) {
   testing::run_process_ranks(4, [](World&) {
+    const std::vector<Combination> all = {
+        {"dp4", hybrid(4, 1, 1, 1, 1)},
+        {"sharding4_1", hybrid(1, 4, 1, 1, 1)},
+        {"sharding4_2", hybrid(1, 4, 1, 1, 2)},
+        {"sharding4_3", hybrid(1, 4, 1, 1, 3)},
+        {"dp2_sharding2_3", hybrid(2, 2, 1, 1, 3)},
+        {"mp4", hybrid(1, 1, 1, 4, 1)},
+        {"dp2_mp2", hybrid(2, 1, 1, 2, 1)},
+        {"sharding2_1_mp2", hybrid(1, 2, 1, 2, 1)},
+        {"sharding2_2_mp2_tokens", hybrid(1, 2, 1, 2, 2), true},
+        {"sharding2_3_mp2", hybrid(1, 2, 1, 2, 3)},
+        {"sep4", hybrid(1, 1, 4, 1, 1)},
+        {"sharding2_2_sep2", hybrid(1, 2, 2, 1, 2)},
+        {"sep2_mp2_tokens", hybrid(1, 1, 2, 2, 1), true}};
     const Trained alone = train_alone();
-    expect_close(train(hybrid(1, 4, 1, 1, 3), false), alone);
-    expect_close(train(hybrid(1, 2, 1, 2, 2), false), alone);
-    expect_close(train(hybrid(1, 1, 2, 2, 1), true), alone);
-    expect_close(train(hybrid(2, 2, 1, 1, 3), false), alone);
+    for (const Combination& of : all) {
+      SCOPED_TRACE(of.name);
+      expect_close(train(of.strategy, of.sequence_parallel), alone);
+    }
   });
 }
 
