@@ -105,6 +105,26 @@ double train_step(
   return loss.template item<double>();
 }
 
+// On one rank: trains on its part, and ends where one process did.
+void expect_trains_as(
+    const Alone& alone,
+    const OracleModel& of,
+    const std::string& level,
+    const ShardingOptions& options,
+    const World& world) {
+  AnyModule net = of.make_with_weights();
+  optim::AdamW adam(net.ptr()->parameters(), optim::AdamWOptions(1e-2));
+  auto [model, optimizer, scaler] =
+      sharding::group_sharded_parallel(net, adam, level, std::nullopt, options);
+  std::vector<double> losses;
+  for (int step = 0; step < kSteps; ++step) {
+    losses.push_back(train_step(model, optimizer, part(of, step, world)));
+  }
+  expect_mean(losses, alone);
+  const auto whole = model.whole();
+  expect_same_parameters(*net.ptr(), *alone.net.ptr());
+}
+
 class Levels : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(
     Sharding, Levels, ::testing::ValuesIn(kLevels), [](const auto& of) {
@@ -121,18 +141,7 @@ TEST_P(Levels, EqualOneProcessWithTheWholeBatch) {
       for (const auto& options : {ShardingOptions{}, small_units()}) {
         SCOPED_TRACE(of.name + ", ranks: " + std::to_string(num_ranks));
         testing::run_ranks(num_ranks, [&](World& world) {
-          AnyModule net = of.make_with_weights();
-          optim::AdamW adam(net.ptr()->parameters(), optim::AdamWOptions(1e-2));
-          auto [model, optimizer, scaler] = sharding::group_sharded_parallel(
-              net, adam, GetParam(), std::nullopt, options);
-          std::vector<double> losses;
-          for (int step = 0; step < kSteps; ++step) {
-            losses.push_back(
-                train_step(model, optimizer, part(of, step, world)));
-          }
-          expect_mean(losses, alone);
-          const auto whole = model.whole();
-          expect_same_parameters(*net.ptr(), *alone.net.ptr());
+          expect_trains_as(alone, of, GetParam(), options, world);
         });
       }
     }
@@ -229,17 +238,7 @@ TEST_P(Levels, ShardWithinGroupsAndAverageBetweenThem) {
     const auto mesh = rank_mesh(ProcessMesh({2, 2}, {"dp", "sharding"}));
     options.group = mesh->group("sharding");
     options.dp_group = mesh->group("dp");
-    AnyModule net = of.make_with_weights();
-    optim::AdamW adam(net.ptr()->parameters(), optim::AdamWOptions(1e-2));
-    auto [model, optimizer, scaler] = sharding::group_sharded_parallel(
-        net, adam, GetParam(), std::nullopt, options);
-    std::vector<double> losses;
-    for (int step = 0; step < kSteps; ++step) {
-      losses.push_back(train_step(model, optimizer, part(of, step, world)));
-    }
-    expect_mean(losses, alone);
-    const auto whole = model.whole();
-    expect_same_parameters(*net.ptr(), *alone.net.ptr());
+    expect_trains_as(alone, of, GetParam(), options, world);
   });
 }
 
@@ -281,19 +280,9 @@ TEST_P(Levels, TakeSharedFrozenAndUnusedParameters) {
   const Alone alone = train_alone(of);
   for (const int num_ranks : {2, 3}) {
     testing::run_ranks(num_ranks, [&](World& world) {
-      AnyModule net = of.make_with_weights();
-      optim::AdamW adam(net.ptr()->parameters(), optim::AdamWOptions(1e-2));
       ShardingOptions options = small_units();
       options.find_unused_parameters = true;
-      auto [model, optimizer, scaler] = sharding::group_sharded_parallel(
-          net, adam, GetParam(), std::nullopt, options);
-      std::vector<double> losses;
-      for (int step = 0; step < kSteps; ++step) {
-        losses.push_back(train_step(model, optimizer, part(of, step, world)));
-      }
-      expect_mean(losses, alone);
-      const auto whole = model.whole();
-      expect_same_parameters(*net.ptr(), *alone.net.ptr());
+      expect_trains_as(alone, of, GetParam(), options, world);
     });
   }
 }
@@ -398,19 +387,9 @@ TEST_P(Levels, GoWithRecompute) {
           }};
   const Alone alone = train_alone(of);
   testing::run_ranks(3, [&](World& world) {
-    AnyModule net = of.make_with_weights();
-    optim::AdamW adam(net.ptr()->parameters(), optim::AdamWOptions(1e-2));
     ShardingOptions options = small_units();
     options.units = {"mlp.*"};
-    auto [model, optimizer, scaler] = sharding::group_sharded_parallel(
-        net, adam, GetParam(), std::nullopt, options);
-    std::vector<double> losses;
-    for (int step = 0; step < kSteps; ++step) {
-      losses.push_back(train_step(model, optimizer, part(of, step, world)));
-    }
-    expect_mean(losses, alone);
-    const auto whole = model.whole();
-    expect_same_parameters(*net.ptr(), *alone.net.ptr());
+    expect_trains_as(alone, of, GetParam(), options, world);
   });
 }
 
