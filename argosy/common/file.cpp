@@ -1,5 +1,6 @@
 #include "argosy/common/file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -44,6 +45,20 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
     ::unlink(partial.c_str());
     throw SystemError(message);
   }
+}
+
+int open_nameless(const std::filesystem::path& folder) {
+  const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) {
+    return file;
+  }
+  // With a name for a moment, where the file system has no files without.
+  std::string name = (folder / "argosy.XXXXXX").string();
+  const int named = ::mkostemp(name.data(), O_CLOEXEC);
+  if (named >= 0) {
+    ::unlink(name.c_str());
+  }
+  return named;
 }
 
 TempDir::TempDir(std::string_view prefix) {

@@ -15,6 +15,11 @@ std::optional<std::string> read_file(const std::filesystem::path& path);
 // the new, never a part. Throws SystemError.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
+// Opens a new file in a folder for reading and writing. It has no name, so it
+// is gone when the process is, however that ends. Returns the descriptor, or -1
+// with errno.
+int open_nameless(const std::filesystem::path& folder);
+
 // A new folder under the system's temporary folder, removed with its content
 // by the destructor.
 class TempDir {

@@ -2,20 +2,15 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/optim/flat_parameters.h"
 #include "argosy/optim/fused_entry.h"
-#include "argosy/optim/local.h"
-#include "argosy/optim/stored_states.h"
+#include "argosy/optim/fused_impl.h"
 
 namespace argosy::optim {
 
@@ -23,12 +18,6 @@ using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
 
 namespace {
-
-// A parameter as torch::optim's state() knows it.
-struct Key {
-  const void* impl = nullptr;
-  std::string text;
-};
 
 bool is_sparse(const at::Tensor& grad) {
   return grad.layout() == c10::kSparse;
@@ -63,46 +52,6 @@ void zero(at::Tensor& grad) {
 }
 
 } // namespace
-
-struct FusedOptimizer::Impl {
-  // By group and by index in it.
-  std::vector<std::vector<Key>> keys;
-  // By group, kind of state and type.
-  std::map<std::tuple<std::size_t, std::size_t, c10::ScalarType>, FlatTensors>
-      arenas;
-  // Instead of the arenas; null for most.
-  std::unique_ptr<StoredStates> stored;
-  // States that are elsewhere move into the arenas, or the store.
-  bool adopting = false;
-
-  const std::string& key(
-      std::size_t group, std::size_t index, const at::Tensor& param) {
-    keys.resize(std::max(keys.size(), group + 1));
-    auto& of_group = keys[group];
-    of_group.resize(std::max(of_group.size(), index + 1));
-    Key& found = of_group[index];
-    if (found.impl != param.unsafeGetTensorImpl()) {
-      found.impl = param.unsafeGetTensorImpl();
-      found.text = c10::guts::to_string(param.unsafeGetTensorImpl());
-    }
-    return found.text;
-  }
-
-  at::Tensor place(
-      const std::vector<at::Tensor>& params,
-      std::size_t group,
-      std::size_t index,
-      std::size_t kind,
-      c10::ScalarType type) {
-    FlatTensors& arena = arenas[{group, kind, type}];
-    if (arena.views.size() < params.size() ||
-        arena.views[index].sizes() != local_of(params[index]).sizes()) {
-      arena =
-          flat_zeros(locals_of(params), type); // views of an older one keep it
-    }
-    return arena.views[index];
-  }
-};
 
 FusedOptimizer::FusedOptimizer(
     ParamGroups params, std::unique_ptr<OptimizerOptions> defaults)
@@ -271,138 +220,6 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
   return loss;
 }
 
-// What the states of each parameter take, as the options are now.
-std::vector<std::vector<StateSize>> FusedOptimizer::state_sizes() const {
-  std::vector<std::vector<StateSize>> sizes;
-  for (const OptimizerParamGroup& group : param_groups_) {
-    const auto state = new_state();
-    const StateTensors found = tensors_of(*state, group.options());
-    const auto count = std::count_if(
-        found.tensors.begin(), found.tensors.end(), [](const at::Tensor* each) {
-          return each != nullptr;
-        });
-    auto& of_group = sizes.emplace_back();
-    for (const at::Tensor& param : locals_of(group.params())) {
-      const auto format = format_of(param);
-      const bool masters = format && has_master(*format);
-      of_group.push_back(
-          {.numel = param.numel(),
-           .element_bytes = param.scalar_type() == c10::kDouble ? 8 : 4,
-           .num_tensors = count + (masters ? 1 : 0)});
-    }
-  }
-  return sizes;
-}
-
-void FusedOptimizer::step_by_bucket(std::vector<std::vector<Entry>>& entries) {
-  StoredStates& stored = *impl_->stored;
-  auto sizes = state_sizes();
-  if (!stored.fits(sizes)) {
-    copy_states();
-    stored.lay_out(std::move(sizes));
-  }
-  for (std::size_t group = 0; group < entries.size(); ++group) {
-    const auto bucket_of = [&](const Entry& entry) {
-      return stored.bucket_of(group, entry.index);
-    };
-    auto begin = entries[group].begin();
-    while (begin != entries[group].end()) {
-      const auto end =
-          std::find_if(begin, entries[group].end(), [&](const Entry& entry) {
-            return bucket_of(entry) != bucket_of(*begin);
-          });
-      stored.open(bucket_of(*begin));
-      step_bucket(group, {begin, end});
-      stored.close(true);
-      begin = end;
-    }
-  }
-  impl_->adopting = false;
-}
-
-void FusedOptimizer::step_bucket(
-    std::size_t group, std::vector<Entry> entries) {
-  for (Entry& entry : entries) {
-    prepare_state(group, entry);
-  }
-  const std::vector<Entry> all = entries;
-  update_group(group, entries);
-  for (const Entry& entry : all) {
-    if (entry.state == nullptr) {
-      continue;
-    }
-    // Its memory is about to go.
-    StateTensors found =
-        tensors_of(*entry.state, param_groups_[group].options());
-    for (at::Tensor* tensor : found.tensors) {
-      if (tensor != nullptr) {
-        tensor->reset();
-      }
-    }
-    found.master->reset();
-    impl_->stored->set_has(group, entry.index);
-  }
-}
-
-// Into state(). Gives the tensors that it has set.
-std::vector<at::Tensor*> FusedOptimizer::copy_states() const {
-  std::vector<at::Tensor*> copies;
-  StoredStates& stored = *impl_->stored;
-  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
-    const auto& params = param_groups_[group].params();
-    for (std::size_t i = 0; i < params.size(); ++i) {
-      if (!stored.has(group, i)) {
-        continue;
-      }
-      stored.open(stored.bucket_of(group, i));
-      const at::Tensor& param = local_of(params[i]);
-      const auto type =
-          param.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
-      std::int64_t number = 0;
-      const auto copy = [&](at::Tensor* to) {
-        *to = stored.view(group, i, number++, param, type).clone();
-        copies.push_back(to);
-      };
-      StateTensors found = tensors_of(
-          *state_.at(impl_->key(group, i, params[i])),
-          param_groups_[group].options());
-      for (at::Tensor* tensor : found.tensors) {
-        if (tensor != nullptr) {
-          copy(tensor);
-        }
-      }
-      if (has_master(*format_of(param))) {
-        copy(found.master);
-      }
-    }
-  }
-  stored.close(false);
-  return copies;
-}
-
-std::shared_ptr<void> FusedOptimizer::states_in_memory() const {
-  if (!impl_->stored) {
-    return nullptr;
-  }
-  return std::shared_ptr<std::vector<at::Tensor*>>(
-      new std::vector<at::Tensor*>(copy_states()), [](auto* copies) {
-        for (at::Tensor* copy : *copies) {
-          copy->reset();
-        }
-        delete copies;
-      });
-}
-
-void FusedOptimizer::set_state_store(std::shared_ptr<StateStore> store) {
-  if (impl_->stored) {
-    copy_states();
-  }
-  impl_->stored =
-      store ? std::make_unique<StoredStates>(std::move(store)) : nullptr;
-  impl_->arenas.clear();
-  adopt_states();
-}
-
 void FusedOptimizer::zero_grad() {
   const at::NoGradGuard no_grad;
   for (OptimizerParamGroup& group : param_groups_) {
@@ -413,107 +230,6 @@ void FusedOptimizer::zero_grad() {
       }
     }
   }
-}
-
-template <typename F>
-void FusedOptimizer::for_each_param(
-    const std::vector<std::string>& names, const F& f) {
-  std::size_t number = 0;
-  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
-    const auto& params = param_groups_[group].params();
-    for (std::size_t i = 0; i < params.size(); ++i, ++number) {
-      ARGOSY_CHECK(
-          names.empty() || number < names.size(),
-          "[optim.state_dict] ",
-          names.size(),
-          " names, expected one for each parameter");
-      f(names.empty() ? std::to_string(number) : names[number],
-        impl_->key(group, i, params[i]),
-        param_groups_[group].options(),
-        params[i]);
-    }
-  }
-}
-
-StateDict FusedOptimizer::state_dict(const std::vector<std::string>& names) {
-  StateDict result;
-  const auto in_memory = states_in_memory();
-  for_each_param(
-      names, [&](const auto& name, const auto& key, auto& options, auto& p) {
-        const auto found = state_.find(key);
-        if (found == state_.end()) {
-          return;
-        }
-        StateTensors of = tensors_of(*found->second, options);
-        for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {
-          if (of.tensors[k]->defined()) {
-            result[name + '.' + of.names[k]] = global_like(*of.tensors[k], p);
-          }
-        }
-        if (of.master->defined()) {
-          result[name + ".master"] = global_like(*of.master, p);
-        }
-        if (of.step != nullptr) {
-          result[name + ".step"] = at::scalar_tensor(*of.step, c10::kLong);
-        }
-      });
-  return result;
-}
-
-void FusedOptimizer::load_state_dict(
-    const StateDict& states, const std::vector<std::string>& names) {
-  std::size_t num_used = 0;
-  const auto take = [&](const std::string& name) -> const at::Tensor* {
-    const auto found = states.find(name);
-    num_used += found != states.end() ? 1 : 0;
-    return found != states.end() ? &found->second : nullptr;
-  };
-  std::map<std::string, std::unique_ptr<torch::optim::OptimizerParamState>>
-      loaded;
-  for_each_param(
-      names, [&](const auto& name, const auto& key, auto& options, auto& p) {
-        const std::size_t used_before = num_used;
-        auto state = new_state();
-        StateTensors of = tensors_of(*state, options);
-        const auto fill = [&](at::Tensor& to, const std::string& kind) {
-          if (const at::Tensor* from = take(name + '.' + kind)) {
-            ARGOSY_CHECK(
-                from->sizes() == p.sizes(),
-                "[optim.load_state_dict] ",
-                name,
-                '.',
-                kind,
-                " has shape ",
-                from->sizes(),
-                ", expected ",
-                p.sizes());
-            to = local_like(from->detach(), p).clone();
-          }
-        };
-        for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {
-          fill(*of.tensors[k], of.names[k]);
-        }
-        fill(*of.master, "master");
-        if (const at::Tensor* step =
-                of.step == nullptr ? nullptr : take(name + ".step")) {
-          *of.step = step->item<std::int64_t>();
-        }
-        if (num_used > used_before) {
-          loaded[key] = std::move(state);
-        }
-      });
-  ARGOSY_CHECK(
-      num_used == states.size(),
-      "[optim.load_state_dict] ",
-      states.size() - num_used,
-      " of ",
-      states.size(),
-      " names belong to no parameter of this optimizer");
-  state_.clear();
-  for (auto& [key, state] : loaded) {
-    state_[key] = std::move(state);
-  }
-  adopt_states();
 }
 
 void FusedOptimizer::adopt_states() {

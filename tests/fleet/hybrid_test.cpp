@@ -72,15 +72,14 @@ at::Tensor part_of(const at::Tensor& whole, const ParallelGptOptions& options) {
   return options.segments ? options.segments->part(rows, 1) : rows;
 }
 
+// Layers and sequences find the groups of their axes.
 ParallelGptOptions options_on(bool sequence_parallel) {
-  const auto hybrid = get_hybrid_communicate_group();
-  ParallelGptOptions options{
-      gpt_options(), hybrid->get_model_parallel_group(), sequence_parallel};
-  const int parts = hybrid->get_sep_parallel_world_size();
+  ParallelGptOptions options{gpt_options(), nullptr, sequence_parallel};
+  const int parts =
+      get_hybrid_communicate_group()->get_sep_parallel_world_size();
   if (parts > 1) {
     options.segments = std::make_shared<SegmentParallel>(
-        hybrid->get_sep_parallel_group(),
-        zigzag_split(options.gpt.context, parts));
+        nullptr, zigzag_split(options.gpt.context, parts));
   }
   return options;
 }

@@ -340,6 +340,32 @@ TEST_P(Levels, SaveForOneProcessAndLoadOnAnyNumberOfRanks) {
   }
 }
 
+// Groups that have copies write one file between them.
+TEST_P(Levels, SaveFromOneOfSeveralGroups) {
+  const OracleModel of = gpt();
+  const TempDir dir("sharded");
+  testing::run_ranks(4, [&](World&) {
+    const auto mesh = rank_mesh(ProcessMesh({2, 2}, {"dp", "sharding"}));
+    ShardingOptions options = small_units();
+    options.group = mesh->group("sharding");
+    options.dp_group = mesh->group("dp");
+    ShardedModel<AnyModule> model(
+        of.make_with_weights(), sharding::level_of(GetParam()), options);
+    for (int i = 0; i < 3; ++i) {
+      sharding::save_group_sharded_model(model, dir.path());
+    }
+    EXPECT_THAT(
+        testing::refusal<SystemError>([&] {
+          sharding::save_group_sharded_model(model, "/proc/nowhere");
+        }),
+        ::testing::HasSubstr("[sharding.save]")); // on all ranks
+  });
+  Gpt plain(testing::small_gpt());
+  plain->to(torch::kDouble);
+  torch::load(plain, dir.path() / "model.pt");
+  expect_same_parameters(*plain, *of.make_with_weights().ptr());
+}
+
 TEST_P(Levels, CutTheStatesOfAnOptimizerThatHasStepped) {
   const OracleModel of = gpt();
   const Alone alone = train_alone(of);

@@ -5,30 +5,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <system_error>
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/common/file.h"
 
 namespace argosy::parallel {
 
 namespace {
-
-int open_nameless(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) {
-    return fd;
-  }
-  // With a name for a moment, where the file system has no files without.
-  std::string name = (folder / "argosy-XXXXXX").string();
-  const int named = ::mkostemp(name.data(), O_CLOEXEC);
-  if (named >= 0) {
-    ::unlink(name.c_str());
-  }
-  return named;
-}
 
 std::string free_text(const std::filesystem::path& folder) {
   struct statvfs found {};

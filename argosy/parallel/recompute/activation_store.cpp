@@ -1,16 +1,15 @@
 #include "argosy/parallel/recompute/activation_store.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <cstdlib>
 #include <mutex>
 #include <string>
 
 #include "argosy/common/error.h"
+#include "argosy/common/file.h"
 #include "argosy/heap/free_space.h"
 
 namespace argosy {
@@ -25,14 +24,12 @@ std::size_t in_pages(std::size_t bytes) {
   return std::max(bytes + kPage - 1, kPage) / kPage * kPage;
 }
 
-int open_nameless(const std::filesystem::path& folder) {
-  std::string name = (folder / "argosy-activations-XXXXXX").string();
-  const int file = ::mkostemp(name.data(), O_CLOEXEC);
+int open_in(const std::filesystem::path& folder) {
+  const int file = open_nameless(folder);
   if (file < 0) {
     throw SystemError(with_errno(
         str("[parallel.activation_store] no file in ", folder.string())));
   }
-  ::unlink(name.c_str());
   return file;
 }
 
@@ -41,7 +38,7 @@ int open_nameless(const std::filesystem::path& folder) {
 class FileActivationStore final : public ActivationStore {
  public:
   explicit FileActivationStore(const std::filesystem::path& folder)
-      : file_(open_nameless(folder)) {}
+      : file_(open_in(folder)) {}
   ~FileActivationStore() override { ::close(file_); }
   FileActivationStore(const FileActivationStore&) = delete;
   FileActivationStore& operator=(const FileActivationStore&) = delete;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "argosy/dtensor/mesh_state.h"
+#include "argosy/parallel/generator_state.h"
 #include "argosy/parallel/tensor/rng.h"
 #include "argosy/world/binding.h"
 #include "argosy/world/world.h"
@@ -15,21 +16,14 @@ namespace argosy {
 
 namespace {
 
+using parallel::set_state;
+using parallel::state_of;
+
 std::shared_ptr<void> at_end(std::function<void()> action) {
   return {nullptr, [action = std::move(action)](void*) { action(); }};
 }
 
 using GeneratorScope = RngStatesTracker::Scope;
-
-at::Tensor state_of(at::Generator generator) {
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set_state(at::Generator generator, const at::Tensor& state) {
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
 
 RestoreState capture_generator(const at::Generator& generator) {
   return [generator, then = state_of(generator)] {

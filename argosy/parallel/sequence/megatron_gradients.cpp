@@ -53,7 +53,8 @@ void reduce_sequence_parallel_gradients(
     }
   }
   if (!gradients.empty()) {
-    all_reduce_coalesced(gradients, ReduceOp::SUM, group);
+    all_reduce_coalesced(
+        gradients, ReduceOp::SUM, group_or_axis(group, "model"));
   }
 }
 

@@ -4,12 +4,13 @@
 
 #include "argosy/comm/functional.h"
 #include "argosy/mesh/hybrid_group.h"
+#include "argosy/parallel/tensor/ops.h"
 
 namespace argosy::sequence_parallel {
 
 at::Tensor scatter(
     const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
-  return functional::c_split(tensor, group_or_axis(group, "model"), dim);
+  return tensor_parallel::scatter_to(tensor, group, dim);
 }
 
 at::Tensor gather(
@@ -17,8 +18,7 @@ at::Tensor gather(
     const GroupPtr& group,
     std::int64_t dim,
     std::int64_t whole) {
-  return functional::c_concat(
-      tensor, group_or_axis(group, "model"), dim, whole);
+  return tensor_parallel::gather_from(tensor, group, dim, whole);
 }
 
 at::Tensor all_gather(

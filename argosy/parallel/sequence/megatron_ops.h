@@ -9,7 +9,8 @@
 // the two, for plain tensors; `dim` is the sequence's: 0 of [s, b, h], 1 of
 // [b, s, h]. Where it does not divide, the last ranks have less, and who
 // gathers says how long the `whole` is (0: parts are equal). All ranks call the
-// same and wait for each other; `group` null is the group of all ranks.
+// same and wait for each other; `group` null is that of the model axis
+// (hybrid_group.h), or of all ranks.
 namespace argosy::sequence_parallel {
 
 // Of a tensor that all have: this rank's part. Backward all_gather.

@@ -5,7 +5,8 @@
 
 namespace argosy::parallel {
 
-// The group (null: that of all ranks) that a sequence is split over. Throws
+// The group (null: that of the sep axis, or of all ranks) that a sequence is
+// split over. Throws
 // InvalidArgument, tagged with `op`, when it has not as many ranks, or not this
 // one.
 GroupPtr group_of_split(

@@ -65,7 +65,8 @@ GroupSharded<Module> group_sharded_parallel(
 
 // All ranks: writes model.pt, which torch::load() reads into the plain module,
 // and with an optimizer of argosy::optim its states, optimizer.pt, into a
-// directory, which is made. One rank writes; a file is there whole or not at
+// directory, which is made (ranks with parts of the same layers: each its own).
+// One rank writes; a file is there whole or not at
 // all. Throws InvalidArgument when `output` is a file, SystemError on all ranks
 // when writing fails.
 void save_group_sharded_model(

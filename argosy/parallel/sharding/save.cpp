@@ -105,11 +105,13 @@ optim::StateDict read_states(const fs::path& path) {
   return states;
 }
 
-// Runs on the first rank of a group; when it fails, all ranks throw.
+// Runs on the first rank of the first of the groups that have copies; when it
+// fails, all ranks throw.
 template <typename F>
-void on_first(const GroupPtr& group, const char* what, const F& action) {
+void on_first(const ShardedCore& core, const char* what, const F& action) {
+  const GroupPtr& copies = core.dp_group();
   std::string error;
-  if (group->rank() == 0) {
+  if (core.group()->rank() == 0 && (!copies || copies->rank() == 0)) {
     try {
       action();
     } catch (const std::exception& failure) {
@@ -117,7 +119,11 @@ void on_first(const GroupPtr& group, const char* what, const F& action) {
     }
   }
   std::vector<std::string> errors{error};
-  broadcast_object_list(errors, group->ranks().front(), group);
+  for (const GroupPtr& group : {copies, core.group()}) {
+    if (group) {
+      broadcast_object_list(errors, group->ranks().front(), group);
+    }
+  }
   if (!errors.front().empty()) {
     throw SystemError(str("[sharding.", what, "] ", errors.front()));
   }
@@ -140,7 +146,7 @@ void save_group_sharded_model(
       write_states(output / kOptimizer, states);
     }
   };
-  on_first(core.group(), "save", write);
+  on_first(core, "save", write);
   core.end_whole();
 }
 

@@ -11,6 +11,8 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/mesh/hybrid_group.h"
+#include "argosy/parallel/generator_state.h"
 #include "argosy/parallel/intercept.h"
 #include "argosy/world/world.h"
 
@@ -18,17 +20,10 @@ namespace argosy {
 
 namespace {
 
+using parallel::set_state;
+using parallel::state_of;
+
 thread_local const at::Generator* current_generator = nullptr;
-
-at::Tensor state_of(at::Generator generator) {
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set_state(at::Generator generator, const at::Tensor& state) {
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
 
 // DTensors draw from numbers of their own.
 bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
@@ -164,6 +159,14 @@ void model_parallel_random_seed(
 }
 
 void model_parallel_random_seed(std::uint64_t seed) {
+  if (const auto hybrid = get_hybrid_communicate_group()) {
+    model_parallel_random_seed(
+        seed,
+        {.mp_rank = hybrid->get_model_parallel_rank(),
+         .pp_rank = hybrid->get_pipe_parallel_rank(),
+         .pp_size = hybrid->get_pipe_parallel_world_size()});
+    return;
+  }
   const auto world = require_world("parallel.model_parallel_random_seed");
   model_parallel_random_seed(seed, {.mp_rank = world->rank()});
 }

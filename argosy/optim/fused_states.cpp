@@ -1,0 +1,114 @@
+// The states of a FusedOptimizer by name.
+
+#include <ATen/ops/scalar_tensor.h>
+
+#include <map>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/optim/fused_impl.h"
+
+namespace argosy::optim {
+
+template <typename F>
+void FusedOptimizer::for_each_param(
+    const std::vector<std::string>& names, const F& f) {
+  std::size_t number = 0;
+  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
+    const auto& params = param_groups_[group].params();
+    for (std::size_t i = 0; i < params.size(); ++i, ++number) {
+      ARGOSY_CHECK(
+          names.empty() || number < names.size(),
+          "[optim.state_dict] ",
+          names.size(),
+          " names, expected one for each parameter");
+      f(names.empty() ? std::to_string(number) : names[number],
+        impl_->key(group, i, params[i]),
+        param_groups_[group].options(),
+        params[i]);
+    }
+  }
+}
+
+StateDict FusedOptimizer::state_dict(const std::vector<std::string>& names) {
+  StateDict result;
+  const auto in_memory = states_in_memory();
+  for_each_param(
+      names, [&](const auto& name, const auto& key, auto& options, auto& p) {
+        const auto found = state_.find(key);
+        if (found == state_.end()) {
+          return;
+        }
+        StateTensors of = tensors_of(*found->second, options);
+        for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {
+          if (of.tensors[k]->defined()) {
+            result[name + '.' + of.names[k]] = global_like(*of.tensors[k], p);
+          }
+        }
+        if (of.master->defined()) {
+          result[name + ".master"] = global_like(*of.master, p);
+        }
+        if (of.step != nullptr) {
+          result[name + ".step"] = at::scalar_tensor(*of.step, c10::kLong);
+        }
+      });
+  return result;
+}
+
+void FusedOptimizer::load_state_dict(
+    const StateDict& states, const std::vector<std::string>& names) {
+  std::size_t num_used = 0;
+  const auto take = [&](const std::string& name) -> const at::Tensor* {
+    const auto found = states.find(name);
+    num_used += found != states.end() ? 1 : 0;
+    return found != states.end() ? &found->second : nullptr;
+  };
+  std::map<std::string, std::unique_ptr<torch::optim::OptimizerParamState>>
+      loaded;
+  for_each_param(
+      names, [&](const auto& name, const auto& key, auto& options, auto& p) {
+        const std::size_t used_before = num_used;
+        auto state = new_state();
+        StateTensors of = tensors_of(*state, options);
+        const auto fill = [&](at::Tensor& to, const std::string& kind) {
+          if (const at::Tensor* from = take(name + '.' + kind)) {
+            ARGOSY_CHECK(
+                from->sizes() == p.sizes(),
+                "[optim.load_state_dict] ",
+                name,
+                '.',
+                kind,
+                " has shape ",
+                from->sizes(),
+                ", expected ",
+                p.sizes());
+            to = local_like(from->detach(), p).clone();
+          }
+        };
+        for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {
+          fill(*of.tensors[k], of.names[k]);
+        }
+        fill(*of.master, "master");
+        if (const at::Tensor* step =
+                of.step == nullptr ? nullptr : take(name + ".step")) {
+          *of.step = step->item<std::int64_t>();
+        }
+        if (num_used > used_before) {
+          loaded[key] = std::move(state);
+        }
+      });
+  ARGOSY_CHECK(
+      num_used == states.size(),
+      "[optim.load_state_dict] ",
+      states.size() - num_used,
+      " of ",
+      states.size(),
+      " names belong to no parameter of this optimizer");
+  state_.clear();
+  for (auto& [key, state] : loaded) {
+    state_[key] = std::move(state);
+  }
+  adopt_states();
+}
+
+} // namespace argosy::optim
