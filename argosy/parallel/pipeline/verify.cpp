@@ -1,0 +1,176 @@
+#include "argosy/parallel/pipeline/verify.h"
+
+#include <algorithm>
+#include <array>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/parallel/pipeline/replay.h"
+#include "argosy/parallel/pipeline/step_text.h"
+
+namespace argosy::pipeline {
+namespace {
+
+void check_range(
+    const std::string& where, const char* what, int value, int count) {
+  ARGOSY_CHECK(
+      value >= 0 && value < count,
+      where,
+      what,
+      " ",
+      value,
+      ", expected 0 to ",
+      count - 1);
+}
+
+std::string where_of(const Schedule& schedule) {
+  return str("[pipeline.verify] \"", schedule.name, "\": ");
+}
+
+std::string place(int stage, std::size_t index, const Step& step) {
+  return str("stage ", stage, " at its step ", index, " (", step, ")");
+}
+
+void check_shape(const Schedule& schedule) {
+  ARGOSY_CHECK(
+      schedule.stages >= 1 && schedule.microbatches >= 1 &&
+          schedule.chunks >= 1,
+      where_of(schedule),
+      schedule.stages,
+      " stages, ",
+      schedule.microbatches,
+      " microbatches, ",
+      schedule.chunks,
+      " chunks, expected 1 or more of each");
+  ARGOSY_CHECK(
+      schedule.steps.size() == static_cast<std::size_t>(schedule.stages),
+      where_of(schedule),
+      "steps of ",
+      schedule.steps.size(),
+      " stages, expected ",
+      schedule.stages);
+}
+
+// How often each pass of a part is there for a microbatch.
+using Counts = std::array<int, 4>;
+
+std::vector<Counts> count_passes(const Schedule& schedule) {
+  std::vector<Counts> counts(
+      static_cast<std::size_t>(schedule.parts() * schedule.microbatches));
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const auto& steps = schedule.steps[static_cast<std::size_t>(stage)];
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const Step& step = steps[i];
+      const std::string where =
+          str(where_of(schedule), place(stage, i, step), " has ");
+      check_range(where, "pass", static_cast<int>(step.pass), 4);
+      check_range(where, "chunk", step.chunk, schedule.chunks);
+      check_range(where, "microbatch", step.microbatch, schedule.microbatches);
+      const int part = schedule.part_of(stage, step.chunk);
+      ++counts[static_cast<std::size_t>(
+          part * schedule.microbatches + step.microbatch)]
+              [static_cast<std::size_t>(step.pass)];
+    }
+  }
+  return counts;
+}
+
+void check_complete(const Schedule& schedule) {
+  const auto counts = count_passes(schedule);
+  for (int part = 0; part < schedule.parts(); ++part) {
+    for (int batch = 0; batch < schedule.microbatches; ++batch) {
+      const Counts& count = counts[static_cast<std::size_t>(
+          part * schedule.microbatches + batch)];
+      const auto [forward, whole, input, weight] = count;
+      ARGOSY_CHECK(
+          count == (Counts{1, 1, 0, 0}) || count == (Counts{1, 0, 1, 1}),
+          where_of(schedule),
+          "stage ",
+          schedule.stage_of(part),
+          " runs part ",
+          part,
+          " for microbatch ",
+          batch,
+          " with ",
+          forward,
+          " forwards, ",
+          whole,
+          " whole backwards, ",
+          input,
+          " of inputs, ",
+          weight,
+          " of weights, expected one forward and one whole backward or one "
+          "of each half");
+    }
+  }
+}
+
+// The step of `stage` that fulfils a need. check_complete() has seen it.
+std::size_t find_step(
+    const Schedule& schedule, int stage, const Need& need, int microbatch) {
+  const auto& steps = schedule.steps[static_cast<std::size_t>(stage)];
+  const auto found =
+      std::find_if(steps.begin(), steps.end(), [&](const Step& step) {
+        const bool same_pass = step.pass == need.pass ||
+            (step.pass == Pass::kBackward && need.pass == Pass::kBackwardInput);
+        return same_pass && step.microbatch == microbatch &&
+            schedule.part_of(stage, step.chunk) == need.part;
+      });
+  return static_cast<std::size_t>(found - steps.begin());
+}
+
+// "stage 0 at its step 2 (B0) waits for stage 1 at its step 1 (B0)".
+std::vector<std::string> waits_of(
+    const Schedule& schedule, const Replay& played, int stage) {
+  const auto& steps = schedule.steps[static_cast<std::size_t>(stage)];
+  const auto& ran = played.spans[static_cast<std::size_t>(stage)];
+  std::vector<std::string> waits;
+  if (ran.size() == steps.size()) {
+    return waits;
+  }
+  const Step& step = steps[ran.size()];
+  const Needs needs = needs_of(
+      step.pass, schedule.part_of(stage, step.chunk), schedule.parts());
+  for (const auto& need : {needs.own, needs.other}) {
+    if (!need) {
+      continue;
+    }
+    const int other = schedule.stage_of(need->part);
+    const auto o = static_cast<std::size_t>(other);
+    const std::size_t index =
+        find_step(schedule, other, *need, step.microbatch);
+    if (index >= played.spans[o].size()) {
+      waits.push_back(
+          str(place(stage, ran.size(), step),
+              " waits for ",
+              place(other, index, schedule.steps[o][index])));
+    }
+  }
+  return waits;
+}
+
+std::string where_it_stands(const Schedule& schedule, const Replay& played) {
+  std::vector<std::string> all;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const auto waits = waits_of(schedule, played, stage);
+    all.insert(all.end(), waits.begin(), waits.end());
+  }
+  return join(all, "; ");
+}
+
+} // namespace
+
+void verify(const Schedule& schedule) {
+  check_shape(schedule);
+  check_complete(schedule);
+  const std::vector<PartTimes> times(
+      static_cast<std::size_t>(schedule.parts()));
+  const Replay played = replay(schedule, times, 0);
+  ARGOSY_CHECK(
+      played.finished(schedule),
+      where_of(schedule),
+      "the stages wait for one another: ",
+      where_it_stands(schedule, played));
+}
+
+} // namespace argosy::pipeline
