@@ -25,6 +25,10 @@ class ModelCore {
   virtual bool sync() const = 0;
   virtual void zero_grad() = 0;
 
+  // Sends what has added up without sync. All ranks call it alike, outside of
+  // backward.
+  virtual void reduce_gradients() = 0;
+
   // All ranks: parameters are whole in between. See Whole.
   virtual void begin_whole() {}
   virtual void end_whole() {}

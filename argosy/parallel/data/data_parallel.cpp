@@ -154,6 +154,12 @@ void DataParallelCore::zero_grad() {
   }
 }
 
+void DataParallelCore::reduce_gradients() {
+  if (impl_->reducer) {
+    impl_->reducer->reduce();
+  }
+}
+
 const BucketPlan& DataParallelCore::plan() const {
   static const BucketPlan nothing;
   return impl_->reducer ? impl_->reducer->plan() : nothing;

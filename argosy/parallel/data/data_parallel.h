@@ -63,6 +63,7 @@ class DataParallelCore final : public ModelCore {
   void set_sync(bool sync) override;
   bool sync() const override;
   void zero_grad() override;
+  void reduce_gradients() override;
   const BucketPlan& plan() const;
   const GroupPtr& group() const;
 

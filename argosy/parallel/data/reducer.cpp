@@ -88,7 +88,9 @@ struct Reducer::Impl {
   void lay_out(const BucketPlan& new_plan);
   void find_unused(const Tensors& outputs);
   void on_gradient(std::size_t index);
+  void begin();
   void begin_backward();
+  void reduce();
   void mark_ready(std::size_t index);
   void take_gradient(Parameter& parameter);
   void keep_gradient(Parameter& parameter);
@@ -201,7 +203,7 @@ void Reducer::Impl::on_gradient(std::size_t index) {
   start_full_buckets();
 }
 
-void Reducer::Impl::begin_backward() {
+void Reducer::Impl::begin() {
   under_way = true;
   next_bucket = 0;
   ready_order.clear();
@@ -211,8 +213,6 @@ void Reducer::Impl::begin_backward() {
   for (BucketState& bucket : buckets) {
     bucket.pending = bucket.view.parameters.size();
   }
-  torch::autograd::Engine::get_default_engine().queue_callback(
-      [this] { finish_backward(); });
   if (finds_unused()) {
     share_used_mask();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -221,6 +221,28 @@ void Reducer::Impl::begin_backward() {
       }
     }
   }
+}
+
+void Reducer::Impl::begin_backward() {
+  begin();
+  torch::autograd::Engine::get_default_engine().queue_callback(
+      [this] { finish_backward(); });
+}
+
+void Reducer::Impl::reduce() {
+  if (!mask_is_known) {
+    for (Parameter& parameter : parameters) {
+      parameter.used = parameter.tensor.grad().defined();
+    }
+  }
+  begin();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].ready && parameters[i].tensor.grad().defined()) {
+      mark_ready(i);
+    }
+  }
+  start_full_buckets();
+  finish_backward();
 }
 
 // Which parameters any rank uses; the answer is needed at the end.
@@ -434,6 +456,11 @@ void Reducer::shadow() {
   impl_->adopt_gradients();
   impl_->ready_order = expected_order(impl_->parameters.size());
   impl_->follow_observed_order(); // with those who had gradients
+}
+
+void Reducer::reduce() {
+  const at::NoGradGuard no_grad;
+  impl_->reduce();
 }
 
 const BucketPlan& Reducer::plan() const {

@@ -49,6 +49,9 @@ class Reducer {
   void set_sync(bool sync);
   bool sync() const;
 
+  // Reduces what has added up without sync, outside of backward.
+  void reduce();
+
   // For a rank that has no more inputs: takes part in the reductions of one
   // backward of the others, with zeros.
   void shadow();

@@ -175,7 +175,7 @@ void GradMemory::on_gradient(std::size_t number) {
   }
 }
 
-void GradMemory::begin_backward() {
+void GradMemory::begin() {
   under_way_ = true;
   next_ = 0;
   observed_.clear();
@@ -185,8 +185,32 @@ void GradMemory::begin_backward() {
   for (FlatGrad& grad : grads_) {
     grad.pending = units_[grad.unit].flats[grad.flat].params.size();
   }
+}
+
+void GradMemory::begin_backward() {
+  begin();
   torch::autograd::Engine::get_default_engine().queue_callback(
       [this] { finish_backward(); });
+}
+
+// Buffer by buffer, so that no more are there at once than in backward.
+void GradMemory::reduce() {
+  begin();
+  for (const std::size_t index : order_) {
+    FlatGrad& grad = grads_[index];
+    for (const FlatEntry& entry :
+         units_[grad.unit].flats[grad.flat].plan.entries) {
+      Parameter& parameter = parameters_[entry.parameter];
+      if (!parameter.tensor.grad().defined()) {
+        continue;
+      }
+      take(parameter);
+      if (--grad.pending == 0) {
+        mark_complete(grad);
+      }
+    }
+  }
+  finish_backward();
 }
 
 at::Tensor& GradMemory::whole_of(FlatGrad& grad) {

@@ -62,6 +62,9 @@ class GradMemory {
     return pieces_;
   }
 
+  // Reduces what has added up without sync, outside of backward.
+  void reduce();
+
   void zero_grad();
   void check_idle() const;
 
@@ -72,6 +75,7 @@ class GradMemory {
   void add(std::size_t unit, std::size_t flat);
   void make_pieces(FlatGrad& grad);
   void on_gradient(std::size_t parameter);
+  void begin();
   void begin_backward();
   std::vector<std::size_t> expected_order() const;
   void keep(Parameter& parameter);

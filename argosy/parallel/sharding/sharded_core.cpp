@@ -271,6 +271,11 @@ void ShardedCore::zero_grad() {
   impl_->grads->zero_grad();
 }
 
+void ShardedCore::reduce_gradients() {
+  impl_->grads->reduce();
+  impl_->is_stale = true; // a step may follow
+}
+
 Level ShardedCore::level() const {
   return impl_->level;
 }

@@ -79,6 +79,7 @@ class ShardedCore final : public parallel::ModelCore {
   void set_sync(bool sync) override;
   bool sync() const override;
   void zero_grad() override;
+  void reduce_gradients() override;
 
   Level level() const;
   const GroupPtr& group() const;
