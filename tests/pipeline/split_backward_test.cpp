@@ -87,15 +87,16 @@ TEST(SplitBackward, OfWhatNoInputNeeds) {
   expect_as_whole(part_of(gpt, tokens));
 }
 
-// Four summands for one gradient, from ops that are split and that are not.
+// Many summands for one gradient, from ops that are split and that are not.
 TEST(SplitBackward, OfATiedWeight) {
   const at::Tensor weight = parameter({6, 6}, 1);
   const at::Tensor bias = parameter({6}, 2);
   expect_as_whole(
       {[&](const Tensors& in) {
-         const at::Tensor x = torch::linear(in[0], weight, bias).tanh();
-         const at::Tensor y = torch::linear(x * weight[0], weight) * weight[1];
-         return Tensors{torch::addmm(bias, y.sin(), weight) + bias};
+         at::Tensor x = torch::linear(in[0], weight, bias).tanh();
+         x = torch::linear(x * bias + x * weight[0], weight, bias);
+         x = torch::linear(x.sin(), weight, bias) * weight[1];
+         return Tensors{torch::addmm(bias, x, weight) + bias};
        },
        {weight, bias},
        {floats({5, 6}, 3)}});
@@ -179,7 +180,14 @@ TEST(SplitBackward, OfViewsThatAreWrittenTo) {
        {floats({5, 6}, 4)}});
 }
 
+// Before main: later, oneDNN may have begun to use what AutoCast forbids it.
+const bool kAutoCastIsReady = [] {
+  const optim::AutoCast cast;
+  return true;
+}();
+
 TEST(SplitBackward, OfAutocast) {
+  ASSERT_TRUE(kAutoCastIsReady);
   nn::Sequential net(nn::Linear(7, 9), nn::GELU(), nn::Linear(9, 5));
   expect_as_whole(
       {[&](const Tensors& in) {
