@@ -3,30 +3,38 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+
 namespace argosy::parallel {
 
+using torch::autograd::Edge;
 using torch::autograd::Node;
 
 std::unordered_set<Node*> reachable_nodes(
     const std::vector<at::Tensor>& outputs) {
+  std::vector<Edge> roots;
+  for (const at::Tensor& output : outputs) {
+    if (output.defined() && output.requires_grad()) {
+      roots.push_back(torch::autograd::impl::gradient_edge(output));
+    }
+  }
+  return reachable_nodes(roots);
+}
+
+std::unordered_set<Node*> reachable_nodes(const std::vector<Edge>& roots) {
   std::unordered_set<Node*> seen;
   std::vector<Node*> waiting;
-  const auto visit = [&](Node* node) {
+  const auto visit = [&](const Edge& edge) {
+    Node* node = edge.function.get();
     if (node != nullptr && seen.insert(node).second) {
       waiting.push_back(node);
     }
   };
-  for (const at::Tensor& output : outputs) {
-    if (output.defined() && output.requires_grad()) {
-      visit(torch::autograd::impl::gradient_edge(output).function.get());
-    }
-  }
+  std::ranges::for_each(roots, visit);
   while (!waiting.empty()) {
     Node* node = waiting.back();
     waiting.pop_back();
-    for (const auto& edge : node->next_edges()) {
-      visit(edge.function.get());
-    }
+    std::ranges::for_each(node->next_edges(), visit);
   }
   return seen;
 }

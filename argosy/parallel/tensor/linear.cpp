@@ -81,7 +81,8 @@ struct ColumnLinear : Function<ColumnLinear> {
     const auto saved = context->get_saved_variables();
     const auto kept = context->saved_data["input"].toCapsule();
     const LinearInput& input = static_cast<KeptInput&>(*kept).value;
-    const comm::Arrival whole = input.gather_again
+    const bool needs_grad_weight = context->needs_input_grad(1);
+    const comm::Arrival whole = input.gather_again && needs_grad_weight
         ? gather(saved[0], input, !overlaps(saved[0]))
         : [&] { return saved[0]; };
     const at::Tensor grad = rows_of(grads[0]);
@@ -92,9 +93,8 @@ struct ColumnLinear : Function<ColumnLinear> {
       grad_x = sum(grad.mm(saved[1]).view(sizes), input);
     }
     at::Tensor grad_weight;
-    const at::Tensor x = whole();
-    if (context->needs_input_grad(1)) {
-      grad_weight = grad.t().mm(rows_of(x));
+    if (needs_grad_weight) {
+      grad_weight = grad.t().mm(rows_of(whole()));
     }
     const bool needs_grad_bias = context->saved_data["has_bias"].toBool() &&
         context->needs_input_grad(2);
