@@ -20,6 +20,9 @@ struct ParameterMarks {
   // a norm over all stages must not count again.
   bool is_firstly_shared = true;
   bool need_clip = true;
+  // Each rank of the expert group has other experts: its gradient is complete
+  // without the ranks of that group, and a norm adds theirs to it.
+  bool is_expert = false;
 
   bool operator==(const ParameterMarks&) const = default;
 };

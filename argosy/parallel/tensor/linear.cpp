@@ -103,7 +103,8 @@ struct ColumnLinear : Function<ColumnLinear> {
   }
 };
 
-// As autocast casts what at::linear() is given, before it is saved.
+} // namespace
+
 at::Tensor autocast(const at::Tensor& tensor) {
   if (!at::autocast::is_cpu_enabled()) {
     return tensor;
@@ -111,8 +112,6 @@ at::Tensor autocast(const at::Tensor& tensor) {
   return at::autocast::cached_cast(
       at::autocast::get_autocast_cpu_dtype(), tensor, at::kCPU);
 }
-
-} // namespace
 
 at::Tensor column_linear(
     const at::Tensor& x,

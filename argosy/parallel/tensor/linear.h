@@ -29,6 +29,9 @@ at::Tensor column_linear(
 // result, which nobody else holds.
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight);
 
+// As autocast casts what at::linear() is given, before it is saved.
+at::Tensor autocast(const at::Tensor& tensor);
+
 // The sum over the ranks, in the memory of `summand`, which must not be used
 // any more. Backward as it is.
 at::Tensor sum_in_place(const at::Tensor& summand, const GroupPtr& group);

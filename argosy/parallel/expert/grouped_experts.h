@@ -1,0 +1,52 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "argosy/comm/ops.h"
+
+namespace argosy {
+
+enum class ExpertActivation { Gelu, Relu, Silu };
+
+struct GroupedExpertsOptions {
+  GroupedExpertsOptions(
+      std::int64_t d_model, std::int64_t hidden, std::int64_t num_experts)
+      : d_model_(d_model), hidden_(hidden), num_experts_(num_experts) {}
+
+  TORCH_ARG(std::int64_t, d_model);
+  TORCH_ARG(std::int64_t, hidden);
+  TORCH_ARG(std::int64_t, num_experts); // of all ranks
+  TORCH_ARG(ExpertActivation, activation) = ExpertActivation::Gelu;
+  TORCH_ARG(GroupPtr, group) = nullptr; // as of MoELayer
+  // Hidden features are cut over it; null: every rank has them all.
+  TORCH_ARG(GroupPtr, mp_group) = nullptr;
+};
+
+// The experts of this rank, each act(x W1 + b1) W2 + b2, with their weights in
+// one tensor each: one step of the graph for all of them. Expert e has the
+// first values of two torch::nn::Linear, whatever the number of ranks. Has no
+// second derivative.
+class GroupedExpertsImpl : public torch::nn::Module {
+ public:
+  explicit GroupedExpertsImpl(GroupedExpertsOptions its_options);
+
+  // Rows [n, d_model] by expert; `rows[e]` of them are those of expert e.
+  at::Tensor forward(
+      const at::Tensor& x, const std::vector<std::int64_t>& rows);
+
+  const GroupedExpertsOptions options;
+  at::Tensor weight1; // [local experts, d_model, part of hidden]
+  at::Tensor bias1;   // [local experts, part of hidden]
+  at::Tensor weight2; // [local experts, part of hidden, d_model]
+  at::Tensor bias2;   // [local experts, d_model]
+
+ private:
+  void draw(const Group& group);
+};
+TORCH_MODULE(GroupedExperts);
+
+} // namespace argosy
