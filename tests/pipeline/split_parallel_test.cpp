@@ -92,8 +92,8 @@ TEST(SplitParallel, CommunicatesInTheFirstHalf) {
   });
 }
 
-// The parameters after three steps of two microbatches, and the gradients of
-// the inputs.
+// The gradients of the inputs of three steps of two microbatches, and the
+// parameters after that.
 Tensors train(const std::string& level, const World& world, bool in_halves) {
   testing::Mlp net;
   testing::set_weights(*net);
@@ -106,20 +106,27 @@ Tensors train(const std::string& level, const World& world, bool in_halves) {
   Tensors results;
   for (int step = 0; step < 3; ++step) {
     optimizer.zero_grad();
-    for (int microbatch = 0; microbatch < 2; ++microbatch) {
-      model.core()->set_sync(microbatch == 1);
-      const at::Tensor x =
-          testing::numbers({5, 6}, 10 * step + 2 * microbatch + world.rank())
-              .requires_grad_();
-      const at::Tensor y = model.forward(x);
-      const at::Tensor gradient = testing::numbers({5, 3}, 30 + step);
+    const at::Tensor gradient = testing::numbers({5, 3}, 30 + step);
+    Tensors inputs;
+    Tensors outputs;
+    for (int i = 0; i < 2; ++i) {
+      inputs.push_back(
+          testing::numbers({5, 6}, 10 * step + 2 * i + world.rank())
+              .requires_grad_());
+      outputs.push_back(model.forward(inputs[i]));
+    }
+    std::vector<SplitBackward> halves(2);
+    for (int i = 0; in_halves && i < 2; ++i) {
+      results.push_back(
+          halves[i].input({outputs[i]}, {gradient}, {inputs[i]})[0]);
+    }
+    for (int i = 0; i < 2; ++i) {
+      model.core()->set_sync(i == 1);
       if (in_halves) {
-        SplitBackward halves;
-        results.push_back(halves.input({y}, {gradient}, {x})[0]);
-        halves.weight();
+        halves[i].weight();
       } else {
-        y.backward(gradient);
-        results.push_back(x.grad());
+        outputs[i].backward(gradient);
+        results.push_back(inputs[i].grad());
       }
     }
     optimizer.step();
