@@ -1,6 +1,7 @@
 #include "argosy/parallel/pipeline/engine.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -60,7 +61,9 @@ Schedule forwards_of(const Schedule& schedule) {
 // The whole backward; returns the gradients of the inputs that require one.
 Tensors whole_backward(
     const Tensors& outputs, const Tensors& gradients, const Tensors& inputs) {
-  torch::autograd::backward(outputs, gradients);
+  if (!outputs.empty()) {
+    torch::autograd::backward(outputs, gradients);
+  }
   Tensors results;
   for (const at::Tensor& each : inputs) {
     results.push_back(each.grad());
@@ -241,32 +244,33 @@ Tensors Engine::loss_of(const Step& step, const Tensors& outputs) {
   return {batch_->scale ? batch_->scale(loss) : loss};
 }
 
-Tensors Engine::backward(const Step& step, const Tensors& gradients) {
+Tensors Engine::backward(const Step& step, const Tensors& needed) {
   const auto found = passages_.find({step.chunk, step.microbatch});
   Passage& passage = found->second;
   if (step.pass == Pass::kBackwardWeight) {
-    passage.split.weight();
+    if (passage.split) {
+      passage.split->weight();
+    }
     passages_.erase(found);
     return {};
   }
-  const bool is_split = step.pass == Pass::kBackwardInput;
-  Tensors results;
-  if (!passage.outputs.empty()) {
-    results = is_split
-        ? passage.split.input(passage.outputs, gradients, passage.inputs)
-        : whole_backward(passage.outputs, gradients, passage.inputs);
+  const Tensors outputs = std::move(passage.outputs);
+  const Tensors inputs = std::move(passage.inputs);
+  Tensors gradients = needed;
+  if (is_last(step.chunk) && !outputs.empty()) {
+    gradients = {at::ones_like(outputs.front())};
   }
-  results.resize(passage.inputs.size());
+  Tensors results(inputs.size());
+  if (step.pass == Pass::kBackward) {
+    passages_.erase(found);
+    results = whole_backward(outputs, gradients, inputs);
+  } else if (!outputs.empty()) {
+    results = passage.split.emplace().input(outputs, gradients, inputs);
+  }
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].defined()) { // the loss does not depend on it
-      results[i] = at::zeros_like(passage.inputs[i]);
+      results[i] = at::zeros_like(inputs[i]);
     }
-  }
-  if (is_split) {
-    passage.inputs.clear();
-    passage.outputs.clear();
-  } else {
-    passages_.erase(found);
   }
   return results;
 }

@@ -63,7 +63,7 @@ class Engine {
   struct Passage {
     Tensors inputs;
     Tensors outputs;
-    SplitBackward split;
+    std::optional<SplitBackward> split; // between its halves
   };
   using Key = std::pair<int, int>; // chunk, microbatch
 
@@ -71,8 +71,8 @@ class Engine {
   void do_step(const Step& step);
   Tensors compute(const Step& step, const Tensors& needed);
   Tensors run_part(int chunk, const Tensors& inputs);
-  Tensors forward(const Step& step, const Tensors& inputs);
-  Tensors backward(const Step& step, const Tensors& gradients);
+  Tensors forward(const Step& step, const Tensors& needed);
+  Tensors backward(const Step& step, const Tensors& needed);
   Tensors loss_of(const Step& step, const Tensors& outputs);
   Tensors take(const Step& step);
   void give(const Step& step, const Tensors& tensors);

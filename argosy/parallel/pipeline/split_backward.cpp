@@ -65,6 +65,7 @@ class InputEnds {
         continue;
       }
       const Edge edge = torch::autograd::impl::gradient_edge(inputs[i]);
+      leaves_.push_back(edge.function);
       const auto [found, is_new] = ends_.try_emplace(edge.function.get());
       if (is_new) {
         found->second = kept_->end_of(edge);
@@ -78,6 +79,10 @@ class InputEnds {
     const auto found = ends_.find(edge.function.get());
     return found == ends_.end() ? nullptr : &found->second;
   }
+
+  // Recomputation looks for them, which nothing else refers to once the graph
+  // is cut.
+  const std::vector<std::shared_ptr<Node>>& leaves() const { return leaves_; }
 
   Tensors take() {
     const Tensors kept = kept_->take();
@@ -94,6 +99,7 @@ class InputEnds {
   static constexpr auto kNone = std::numeric_limits<std::size_t>::max();
 
   const std::shared_ptr<Kept> kept_ = make_node<Kept>();
+  std::vector<std::shared_ptr<Node>> leaves_;
   std::unordered_map<Node*, Edge> ends_; // by the node of the leaf
   std::vector<std::size_t> places_;      // by input, in kept_
 };
@@ -194,6 +200,7 @@ class SplitBackward::PutOff {
     return live_.contains(edge.function.get());
   }
 
+  std::vector<std::shared_ptr<Node>> leaves_;
   std::unordered_set<Node*> live_;
   std::vector<std::unique_ptr<Later>> later_; // hooks refer to them
   std::vector<Computed> computed_;
@@ -201,6 +208,7 @@ class SplitBackward::PutOff {
 };
 
 Roots SplitBackward::PutOff::cut(const Roots& roots, const InputEnds& ends) {
+  leaves_ = ends.leaves();
   live_ = live_nodes(roots.edges, ends);
   Roots first;
   for (std::size_t i = 0; i < roots.edges.size(); ++i) {
