@@ -4,6 +4,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/fleet/strategy.h"
+#include "argosy/parallel/pipeline/schedules/schedules.h"
 
 namespace argosy::fleet {
 
@@ -53,11 +54,7 @@ void check_layers_are_whole(const DistributedStrategy& strategy) {
 // Those that depend on more than two switches.
 void check_configs(const DistributedStrategy& strategy) {
   check_layers_are_whole(strategy);
-  ARGOSY_CHECK(
-      strategy.hybrid_configs.pp_degree == 1,
-      "[fleet.strategy] hybrid_configs.pp_degree is ",
-      strategy.hybrid_configs.pp_degree.get(),
-      ": pipelines are not there yet");
+  pipeline::make_schedule(strategy.pipeline_configs.schedule_mode, 1, 1);
   ARGOSY_CHECK(
       !strategy.amp || !strategy.amp_configs.use_main_grad ||
           strategy.amp_configs.use_pure_bf16,

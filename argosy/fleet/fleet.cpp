@@ -116,8 +116,22 @@ Fleet::Fleet(RoleMaker role, const DistributedStrategy& strategy)
   set_hybrid_communicate_group(axes_.hybrid);
 }
 
+void Fleet::check_has_no_stages() const {
+  ARGOSY_CHECK(
+      strategy_.hybrid_configs.pp_degree == 1,
+      "[fleet.distributed_model] a whole model for a pipeline of ",
+      strategy_.hybrid_configs.pp_degree.get(),
+      " stages (hybrid_configs.pp_degree), expected a PipelineLayer, or where "
+      "to cut it");
+}
+
 ModelSetup Fleet::prepare(torch::nn::Module& module) {
   return prepare_model(module, strategy_, axes_, pairs_);
+}
+
+PipelineModel Fleet::distributed_model(const pipeline::PipelineLayer& layers) {
+  return PipelineModel(
+      layers.ptr(), layers->options().loss_fns, strategy_, prepare(*layers));
 }
 
 void Fleet::take(const DistributedStrategy& strategy) {

@@ -9,6 +9,7 @@
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/model.h"
 #include "argosy/fleet/optimizer.h"
+#include "argosy/fleet/pipeline_model.h"
 #include "argosy/fleet/role_maker.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/fleet/util.h"
@@ -41,9 +42,13 @@ class Fleet {
   // changed.
   template <typename Module>
   DistributedModel<Module> distributed_model(Module module) {
+    check_has_no_stages();
     ModelSetup setup = prepare(parallel::as_module(module));
     return DistributedModel<Module>(std::move(module), setup);
   }
+
+  // With stages of a pipeline; its loss functions are those of the layers.
+  PipelineModel distributed_model(const pipeline::PipelineLayer& layers);
 
   // `optimizer` must outlive the result. With lars, lamb and dgc another takes
   // its place. Another strategy than that of init() becomes the fleet's; throws
@@ -61,6 +66,7 @@ class Fleet {
   const Axes& axes() const { return axes_; }
 
  private:
+  void check_has_no_stages() const;
   ModelSetup prepare(torch::nn::Module& module);
   void take(const DistributedStrategy& strategy);
 
@@ -124,6 +130,10 @@ template <typename Module>
 DistributedModel<Module> distributed_model(Module module) {
   return current_fleet("fleet.distributed_model")
       ->distributed_model(std::move(module));
+}
+
+inline PipelineModel distributed_model(const pipeline::PipelineLayer& layers) {
+  return current_fleet("fleet.distributed_model")->distributed_model(layers);
 }
 
 DistributedOptimizer distributed_optimizer(

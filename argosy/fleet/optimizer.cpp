@@ -285,7 +285,15 @@ void DistributedOptimizer::zero_grad() {
 }
 
 void DistributedOptimizer::backward(const at::Tensor& loss) {
-  (impl_->scaler ? impl_->scaler->scale(loss) : loss).backward();
+  scaled(loss).backward();
+  after_backward(loss);
+}
+
+at::Tensor DistributedOptimizer::scaled(const at::Tensor& loss) const {
+  return impl_->scaler ? impl_->scaler->scale(loss) : loss;
+}
+
+void DistributedOptimizer::after_backward(const at::Tensor& loss) {
   impl_->note_backward(loss);
 }
 

@@ -46,6 +46,11 @@ class DistributedOptimizer {
   // need it; without them the loss's own will do.
   void backward(const at::Tensor& loss);
 
+  // For those who run backward themselves: what it starts from, for a loss; and
+  // word that it is done, with the loss of the batch.
+  at::Tensor scaled(const at::Tensor& loss) const;
+  void after_backward(const at::Tensor& loss);
+
   // Returns whether parameters have changed: not while gradients are merged,
   // nor when amp leaves out a step that is not finite. Throws InvalidArgument
   // when a switch needed backward() above and it was not called.

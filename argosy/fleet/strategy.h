@@ -236,6 +236,49 @@ struct HybridConfigs : Section {
       "the same from the first"};
 };
 
+struct PipelineConfigs : Section {
+  using Section::Section;
+
+  Setting<int> accumulate_steps{
+      this, "accumulate_steps", 1, at_least(1), "microbatches of a batch"};
+  Setting<int> micro_batch_size{
+      this,
+      "micro_batch_size",
+      0,
+      at_least(0),
+      "rows of a microbatch, to be checked; 0: any"};
+  Setting<std::string> schedule_mode{
+      this,
+      "schedule_mode",
+      "1F1B",
+      anything(),
+      "what a stage does when: FThenB, 1F1B, Eager, VPP, ZBH1, ZBV"};
+  Setting<std::string> schedule_file{
+      this,
+      "schedule_file",
+      "",
+      anything(),
+      "a schedule that argosy plan pipeline has saved, instead"};
+  Setting<std::string> loss_reduction{
+      this,
+      "loss_reduction",
+      "mean",
+      one_of({"mean", "sum"}),
+      "of the losses of a batch's microbatches"};
+  Setting<bool> delay_scale_loss{
+      this,
+      "delay_scale_loss",
+      false,
+      anything(),
+      "for the mean, divide gradients at the end instead of each loss"};
+  Setting<bool> p2p_cache_shape{
+      this,
+      "p2p_cache_shape",
+      true,
+      anything(),
+      "microbatches of the same shape have the same shapes between stages"};
+};
+
 struct ShardingConfigs : Section {
   using Section::Section;
 
@@ -383,6 +426,9 @@ struct DistributedStrategy : Section {
 
   HybridConfigs hybrid_configs{
       this, "hybrid_configs", "how ranks divide the work"};
+
+  PipelineConfigs pipeline_configs{
+      this, "pipeline_configs", "for hybrid_configs.pp_degree above 1"};
 
   Setting<bool> sharding{
       this,

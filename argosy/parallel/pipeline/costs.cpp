@@ -30,21 +30,6 @@ void check_size(const char* what, std::size_t size, int parts) {
       ", one for each chunk of each stage");
 }
 
-// What a pass adds to what a stage keeps, as a share of the part's memory.
-double change(Pass pass, double kept_after_input) {
-  switch (pass) {
-    case Pass::kForward:
-      return 1;
-    case Pass::kBackward:
-      return -1;
-    case Pass::kBackwardInput:
-      return kept_after_input - 1;
-    case Pass::kBackwardWeight:
-      return -kept_after_input;
-  }
-  return 0;
-}
-
 } // namespace
 
 Costs equal_costs(const Schedule& schedule, PartTimes times) {
@@ -74,22 +59,44 @@ void check_costs(const Costs& costs, int parts) {
       ", expected a share from 0 to 1");
 }
 
+double memory_change(Pass pass, double kept_after_input) {
+  switch (pass) {
+    case Pass::kForward:
+      return 1;
+    case Pass::kBackward:
+      return -1;
+    case Pass::kBackwardInput:
+      return kept_after_input - 1;
+    case Pass::kBackwardWeight:
+      return -kept_after_input;
+  }
+  return 0;
+}
+
+double stage_peak(
+    const Schedule& schedule,
+    int stage,
+    const std::vector<double>& memory,
+    double kept_after_input) {
+  double kept = 0;
+  double peak = 0;
+  for (const Step& step : schedule.steps[static_cast<std::size_t>(stage)]) {
+    const int part = schedule.part_of(stage, step.chunk);
+    const double own =
+        memory.empty() ? 1 : memory[static_cast<std::size_t>(part)];
+    kept += own * memory_change(step.pass, kept_after_input);
+    peak = std::max(peak, kept);
+  }
+  return peak;
+}
+
 std::vector<double> peak_memory(
     const Schedule& schedule,
     const std::vector<double>& memory,
     double kept_after_input) {
   std::vector<double> peaks;
   for (int stage = 0; stage < schedule.stages; ++stage) {
-    double kept = 0;
-    double peak = 0;
-    for (const Step& step : schedule.steps[static_cast<std::size_t>(stage)]) {
-      const int part = schedule.part_of(stage, step.chunk);
-      const double own =
-          memory.empty() ? 1 : memory[static_cast<std::size_t>(part)];
-      kept += own * change(step.pass, kept_after_input);
-      peak = std::max(peak, kept);
-    }
-    peaks.push_back(peak);
+    peaks.push_back(stage_peak(schedule, stage, memory, kept_after_input));
   }
   return peaks;
 }

@@ -24,9 +24,19 @@ Costs equal_costs(const Schedule& schedule, PartTimes times = {});
 // each of `parts` parts, and all of them are numbers from 0 on.
 void check_costs(const Costs& costs, int parts);
 
-// By stage, the most that is kept at a time: a forward adds its memory, the
-// backward of inputs takes off what weights do not need, that of weights, or
-// the whole backward, takes off the rest. `memory` is by part, or empty.
+// What a pass adds to what its stage keeps, as a share of the part's memory: a
+// forward adds it, the backward of inputs takes off what weights do not need,
+// that of weights, or the whole backward, takes off the rest.
+double memory_change(Pass pass, double kept_after_input);
+
+// The most that a stage keeps at a time. `memory` is by part, or empty.
+double stage_peak(
+    const Schedule& schedule,
+    int stage,
+    const std::vector<double>& memory,
+    double kept_after_input);
+
+// The same of all stages.
 std::vector<double> peak_memory(
     const Schedule& schedule,
     const std::vector<double>& memory = {},

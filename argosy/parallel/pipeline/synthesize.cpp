@@ -1,0 +1,289 @@
+#include "argosy/parallel/pipeline/synthesize.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/parallel/pipeline/schedules/schedules.h"
+#include "argosy/parallel/pipeline/synthesis/greedy.h"
+#include "argosy/parallel/pipeline/synthesis/improve.h"
+#include "argosy/parallel/pipeline/verify.h"
+
+namespace argosy::pipeline {
+namespace {
+
+struct Candidate {
+  Schedule schedule;
+  double makespan = 0;
+  double memory = 0; // the peaks of all stages
+};
+
+// How many of the best candidates the search starts from.
+constexpr std::size_t kStarts = 4;
+// The search takes a part of a second: it runs so many steps in all, and tries
+// so often for each step of a schedule.
+constexpr std::int64_t kStepsRun = 20'000'000;
+constexpr std::int64_t kTriesPerStep = 2'000;
+constexpr double kMostSeconds = 86'400;
+
+void check_input(const SynthesisInput& input) {
+  ARGOSY_CHECK(
+      input.stages >= 1 && input.microbatches >= 1 && input.chunks >= 1,
+      "[pipeline.synthesize] ",
+      input.stages,
+      " stages, ",
+      input.microbatches,
+      " microbatches, ",
+      input.chunks,
+      " chunks, expected 1 or more of each");
+  ARGOSY_CHECK(
+      input.seconds >= 0 && input.seconds <= kMostSeconds,
+      "[pipeline.synthesize] ",
+      input.seconds,
+      " seconds to search in, expected 0 to ",
+      kMostSeconds);
+  check_costs(input.costs, input.stages * input.chunks);
+}
+
+// The schedules without steps: one for each order that counts.
+std::vector<Schedule> shapes_of(const SynthesisInput& input) {
+  std::vector<Schedule> shapes;
+  const bool same = input.chunks == 1 || input.stages == 1;
+  for (const PartOrder order : {PartOrder::kRound, PartOrder::kV}) {
+    if (input.order ? order == *input.order
+                    : order == PartOrder::kRound || !same) {
+      shapes.push_back(
+          {.name = "synthesised",
+           .stages = input.stages,
+           .microbatches = input.microbatches,
+           .chunks = input.chunks,
+           .order = order});
+    }
+  }
+  return shapes;
+}
+
+// Room for one microbatch in all parts of a stage: with less, nothing runs.
+double least_cap(const Schedule& shape, const Costs& costs) {
+  double least = 0;
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    double own = 0;
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+      own += costs.memory.empty()
+          ? 1
+          : costs.memory[static_cast<std::size_t>(shape.part_of(stage, chunk))];
+    }
+    least = std::max(least, own);
+  }
+  return least;
+}
+
+// No stage can end before the first microbatch reached it and its own work is
+// done. A little more, since sums of times differ with their order.
+double least_makespan(const Schedule& shape, const Costs& costs) {
+  double least = 0;
+  double reached = 0;
+  for (int part = 0; part < shape.stages; ++part) {
+    double work = 0;
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+      const auto& times = costs.times[static_cast<std::size_t>(
+          shape.part_of(shape.stage_of(part), chunk))];
+      work += times.forward + times.input + times.weight;
+    }
+    least = std::max(least, reached + work * shape.microbatches);
+    reached +=
+        costs.times[static_cast<std::size_t>(part)].forward + costs.message;
+  }
+  return least * (1 + 1e-9);
+}
+
+// Whole backwards as their halves, which takes no longer: what others wait for
+// comes first.
+Schedule halved(Schedule schedule) {
+  for (auto& steps : schedule.steps) {
+    std::vector<Step> halves;
+    for (Step step : steps) {
+      if (step.pass == Pass::kBackward) {
+        step.pass = Pass::kBackwardInput;
+        halves.push_back(step);
+        step.pass = Pass::kBackwardWeight;
+      }
+      halves.push_back(step);
+    }
+    steps = std::move(halves);
+  }
+  return schedule;
+}
+
+// The other way where it costs nothing: a whole backward is less to do than its
+// halves.
+Schedule joined(Schedule schedule, const Costs& costs) {
+  const double makespan = replay(schedule, costs.times, costs.message).makespan;
+  for (auto& steps : schedule.steps) {
+    for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+      const Step input = steps[i];
+      const Step weight = steps[i + 1];
+      if (input.pass != Pass::kBackwardInput ||
+          weight !=
+              Step{Pass::kBackwardWeight, input.chunk, input.microbatch}) {
+        continue;
+      }
+      const auto place = steps.begin() + static_cast<std::ptrdiff_t>(i);
+      steps[i].pass = Pass::kBackward;
+      steps.erase(place + 1);
+      if (replay(schedule, costs.times, costs.message).makespan > makespan) {
+        steps[i].pass = Pass::kBackwardInput;
+        steps.insert(place + 1, weight);
+      }
+    }
+  }
+  return schedule;
+}
+
+std::chrono::nanoseconds nanoseconds(double seconds) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+}
+
+class Search {
+ public:
+  Search(const SynthesisInput& input, double cap)
+      : input_(input),
+        cap_(cap),
+        deadline_(Deadline::after(nanoseconds(input.seconds))) {}
+
+  void add(Schedule schedule) {
+    const auto peaks = peak_memory(
+        schedule, input_.costs.memory, input_.costs.kept_after_input);
+    if (*std::max_element(peaks.begin(), peaks.end()) > cap_) {
+      return;
+    }
+    const double makespan =
+        replay(schedule, input_.costs.times, input_.costs.message).makespan;
+    const double memory = std::accumulate(peaks.begin(), peaks.end(), 0.0);
+    candidates_.push_back({std::move(schedule), makespan, memory});
+  }
+
+  void add_known(const Schedule& shape) {
+    for (const std::string& name : schedule_names()) {
+      const bool any_chunks = name == "gpipe" || name == "interleaved";
+      Schedule schedule = make_schedule(
+          name,
+          shape.stages,
+          shape.microbatches,
+          any_chunks ? shape.chunks : 1);
+      if (schedule.chunks == shape.chunks && schedule.order == shape.order) {
+        schedule.name = shape.name;
+        add(halved(std::move(schedule)));
+      }
+    }
+  }
+
+  // As many rules as there is time for, one at least.
+  void add_greedy(const Schedule& shape) {
+    const Deadline end = deadline_.earlier(nanoseconds(input_.seconds / 4));
+    for (const GreedyRule& rule : greedy_rules(shape)) {
+      auto schedule = greedy_schedule(shape, input_.costs, cap_, rule);
+      if (schedule) {
+        add(std::move(*schedule));
+      }
+      if (input_.seconds > 0 && end.expired()) {
+        break;
+      }
+    }
+  }
+
+  Schedule best() {
+    keep_best();
+    const std::int64_t count = tries();
+    auto starts = std::exchange(candidates_, {});
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const ImproveOptions options{
+          .memory_cap = cap_,
+          .bound = least_makespan(starts[i].schedule, input_.costs),
+          .seed = input_.seed + i,
+          .tries = count,
+          .deadline =
+              deadline_.earlier(deadline_.remaining() / (starts.size() - i))};
+      add(improve(starts[i].schedule, input_.costs, options));
+    }
+    sort();
+    return candidates_[0].schedule;
+  }
+
+ private:
+  void sort() {
+    std::stable_sort(
+        candidates_.begin(),
+        candidates_.end(),
+        [](const Candidate& a, const Candidate& b) {
+          return std::tie(a.makespan, a.memory) <
+              std::tie(b.makespan, b.memory);
+        });
+  }
+
+  void keep_best() {
+    sort();
+    const auto last = std::unique(
+        candidates_.begin(),
+        candidates_.end(),
+        [](const Candidate& a, const Candidate& b) {
+          return a.schedule == b.schedule;
+        });
+    candidates_.erase(last, candidates_.end());
+    candidates_.resize(std::min(candidates_.size(), kStarts));
+  }
+
+  std::int64_t tries() const {
+    if (input_.seconds == 0) {
+      return 0;
+    }
+    const std::int64_t steps =
+        std::int64_t{3} * input_.stages * input_.chunks * input_.microbatches;
+    return std::min(kStepsRun / steps, kTriesPerStep * steps) /
+        static_cast<std::int64_t>(candidates_.size());
+  }
+
+  const SynthesisInput& input_;
+  const double cap_;
+  const Deadline deadline_;
+  std::vector<Candidate> candidates_;
+};
+
+void check_cap(
+    const SynthesisInput& input, const std::vector<Schedule>& shapes) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Schedule& shape : shapes) {
+    least = std::min(least, least_cap(shape, input.costs));
+  }
+  ARGOSY_CHECK(
+      input.memory_cap >= least,
+      "[pipeline.synthesize] no schedule keeps within ",
+      input.memory_cap,
+      " per stage: one microbatch in all chunks of a stage takes ",
+      least,
+      ", the least cap that works");
+}
+
+} // namespace
+
+Schedule synthesize(const SynthesisInput& input) {
+  check_input(input);
+  const auto shapes = shapes_of(input);
+  check_cap(input, shapes);
+  // Shares of memory add up with small errors.
+  Search search(input, input.memory_cap * (1 + 1e-9));
+  for (const Schedule& shape : shapes) {
+    search.add_known(shape);
+    if (input.memory_cap >= least_cap(shape, input.costs)) {
+      search.add_greedy(shape);
+    }
+  }
+  const Schedule best = joined(search.best(), input.costs);
+  verify(best);
+  return best;
+}
+
+} // namespace argosy::pipeline
