@@ -264,27 +264,26 @@ void SplitBackward::PutOff::turn() {
 }
 
 Roots SplitBackward::PutOff::take() {
+  const at::Tensor none = at::zeros({});
+  Roots roots;
+  const auto give = [&](std::uint64_t sequence_nr, Roots known) {
+    if (!known.edges.empty()) {
+      const auto node = make_node<Given>(
+          sequence_nr,
+          std::move(known.edges),
+          std::move(known.gradients),
+          none);
+      roots.add({node, 0}, none);
+    }
+  };
   for (const auto& later : later_) {
     for (std::uint32_t i = 0; i < later->gradients.size(); ++i) {
       roots_.add({later->node, i}, std::move(later->gradients[i]));
     }
   }
-  const at::Tensor none = at::zeros({});
-  Roots roots;
-  roots.add(
-      {make_node<Given>(
-           kAtOnce, std::move(roots_.edges), std::move(roots_.gradients), none),
-       0},
-      none);
+  give(kAtOnce, std::move(roots_));
   for (Computed& each : computed_) {
-    roots.add(
-        {make_node<Given>(
-             each.sequence_nr,
-             std::move(each.edges),
-             each.gradients->take(),
-             none),
-         0},
-        none);
+    give(each.sequence_nr, {std::move(each.edges), each.gradients->take()});
   }
   return roots;
 }
