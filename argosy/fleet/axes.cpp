@@ -47,7 +47,9 @@ Axes::Axes(const DistributedStrategy& strategy)
       sharding(hybrid->group_over({"sharding"})),
       replicas(hybrid->group_over({"data", "sep", "expert"})),
       data(hybrid->group_over({"data", "sharding", "sep", "expert"})),
+      expert_replicas(hybrid->group_over({"data", "sep"})),
+      expert_data(hybrid->group_over({"data", "sharding", "sep"})),
       model(hybrid->group_over({"model"})),
-      norm(hybrid->group_over({"pipe", "sharding", "model"})) {}
+      norm(hybrid->group_over({"pipe", "sharding", "model", "expert"})) {}
 
 } // namespace argosy::fleet

@@ -24,6 +24,9 @@ struct Axes {
   GroupPtr sharding;
   GroupPtr replicas;
   GroupPtr data;  // both
+  // Those of them that have the same experts.
+  GroupPtr expert_replicas;
+  GroupPtr expert_data;
   GroupPtr model; // ranks with parts of the same layers
   GroupPtr norm;  // ranks over which the parts of one model's gradients lie
 

@@ -131,7 +131,10 @@ ModelSetup Fleet::prepare(torch::nn::Module& module) {
 
 PipelineModel Fleet::distributed_model(const pipeline::PipelineLayer& layers) {
   return PipelineModel(
-      layers.ptr(), layers->options().loss_fns, strategy_, prepare(*layers));
+      layers.ptr(),
+      layers->options().loss_fns,
+      strategy_,
+      prepare(*layers.ptr()));
 }
 
 void Fleet::take(const DistributedStrategy& strategy) {

@@ -34,8 +34,10 @@ bool counts(const ParameterMarks& marks) {
 // same, the rest.
 double own_squares(const std::vector<at::Tensor>& params, const Axes& axes) {
   const bool is_first = axes.model->rank() == 0;
+  const bool is_first_of_experts = axes.hybrid->rank_on("expert") == 0;
   return optim::squared_grad_norm(those(params, [&](const auto& marks) {
-    return counts(marks) && (marks.is_distributed || is_first);
+    return counts(marks) && (marks.is_distributed || is_first) &&
+        (marks.is_expert || is_first_of_experts);
   }));
 }
 

@@ -81,6 +81,7 @@ sharding::ShardingOptions sharding_of(
   sharding::ShardingOptions options;
   options.group = axes.sharding;
   options.dp_group = axes.replicas->nranks() > 1 ? axes.replicas : nullptr;
+  options.expert_dp_group = axes.expert_replicas;
   options.buffer_max_size =
       static_cast<std::size_t>(configs.comm_buffer_size_MB * (1 << 20));
   options.units = configs.units;

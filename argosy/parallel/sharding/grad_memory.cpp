@@ -38,6 +38,7 @@ struct GradMemory::Parameter {
 struct GradMemory::FlatGrad {
   std::size_t unit = 0;
   std::size_t flat = 0;
+  bool is_expert = false;
   c10::ScalarType type = c10::kFloat;
   at::Tensor whole;                // while gradients come in
   at::Tensor part;                 // this rank's, of all ranks
@@ -101,6 +102,7 @@ void GradMemory::add(std::size_t unit, std::size_t index) {
   FlatGrad grad{
       .unit = unit,
       .flat = index,
+      .is_expert = flat.plan.is_expert,
       .type = parallel::grad_type(flat.type, options_.main_grad)};
   if (options_.keeps_whole) {
     grad.whole = parallel::bucket_memory(
@@ -286,19 +288,27 @@ void GradMemory::start(FlatGrad& grad) {
   in_flight_.push_back(static_cast<std::size_t>(&grad - grads_.data()));
 }
 
+// What this backward has reduced.
+at::Tensor& GradMemory::fresh_part(FlatGrad& grad) const {
+  const bool is_apart = !options_.keeps_whole && grad.incoming.defined();
+  return is_apart ? grad.incoming : grad.part;
+}
+
 // Waits until a part is there; its buffer is free then.
 void GradMemory::retire_oldest() {
   FlatGrad& grad = grads_[in_flight_.front()];
   in_flight_.pop_front();
   grad.reducing->wait();
   grad.reducing = nullptr;
-  const bool is_apart = !options_.keeps_whole && grad.incoming.defined();
-  if (options_.replicas) {
-    grad.averaging = all_reduce(
-        is_apart ? grad.incoming : grad.part,
-        ReduceOp::AVG,
-        options_.replicas,
-        false);
+  const at::Tensor& fresh = fresh_part(grad);
+  if (grad.is_expert && options_.expert_ranks > 1) {
+    const at::NoGradGuard no_grad;
+    fresh.div_(options_.expert_ranks);
+  }
+  const GroupPtr& replicas =
+      grad.is_expert ? options_.expert_replicas : options_.replicas;
+  if (replicas) {
+    grad.averaging = all_reduce(fresh, ReduceOp::AVG, replicas, false);
   }
   if (!options_.keeps_whole) {
     pool_->give(grad.whole);

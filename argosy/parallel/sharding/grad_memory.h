@@ -22,6 +22,10 @@ struct GradOptions {
   // Ranks that have the same part as this one, which average theirs; null for
   // none.
   GroupPtr replicas;
+  // The same for parameters of experts, whose gradients are those of the sum of
+  // so many ranks' losses.
+  GroupPtr expert_replicas;
+  int expert_ranks = 1;
   // Whole gradients have memory of their own, and stay there between the
   // backward passes that are not reduced.
   bool keeps_whole = false;
@@ -91,6 +95,7 @@ class GradMemory {
   void publish();
   void follow_observed_order();
   at::Tensor& whole_of(FlatGrad& grad);
+  at::Tensor& fresh_part(FlatGrad& grad) const;
   bool has_gradient(const FlatGrad& grad) const;
 
   std::vector<Unit>& units_;

@@ -30,7 +30,8 @@ ParameterInfo info_of(const std::string& name, const at::Tensor& tensor) {
       .element = static_cast<std::size_t>(tensor.element_size()),
       .type = c10::toString(tensor.scalar_type()),
       .trainable = tensor.requires_grad(),
-      .is_distributed = marks_of(tensor).is_distributed};
+      .is_distributed = marks_of(tensor).is_distributed,
+      .is_expert = marks_of(tensor).is_expert};
 }
 
 bool is_inside(
@@ -89,6 +90,10 @@ std::vector<UnitPlan> plan_of(
       });
   plan.insert(plan.end(), rest.begin(), rest.end());
   return plan;
+}
+
+GroupPtr if_several(const GroupPtr& group) {
+  return group && group->nranks() > 1 ? group : nullptr;
 }
 
 // Parameters lie in buffers as they lie in memory, without gaps.
@@ -173,6 +178,7 @@ struct ShardedCore::Impl {
 
   std::shared_ptr<ShardMemory> shards_if(bool offloaded) const;
   void share_start() const;
+  int expert_ranks() const;
   void cut();
 };
 
@@ -186,16 +192,34 @@ std::shared_ptr<ShardMemory> ShardedCore::Impl::shards_if(
       offloaded ? options.offload : std::nullopt);
 }
 
-// Everybody has the values of the first rank.
+// Everybody has the values of the first rank; of experts, those that have the
+// same ones.
 void ShardedCore::Impl::share_start() const {
-  NamedTensors all = named;
-  all.insert(all.end(), buffers.begin(), buffers.end());
-  for (const GroupPtr& ranks : {group, options.dp_group}) {
-    if (ranks) {
-      parallel::check_same(all, ranks);
-      parallel::share_values(all, ranks->ranks().front(), ranks);
-    }
+  NamedTensors experts;
+  NamedTensors all = buffers;
+  for (const auto& each : named) {
+    (marks_of(each.second).is_expert ? experts : all).push_back(each);
   }
+  const auto share = [](const NamedTensors& tensors, const GroupPtr& ranks) {
+    if (ranks) {
+      parallel::check_same(tensors, ranks);
+      parallel::share_values(tensors, ranks->ranks().front(), ranks);
+    }
+  };
+  share(all, group);
+  share(all, options.dp_group);
+  if (!experts.empty()) {
+    share(experts, group);
+    share(experts, options.expert_dp_group);
+  }
+}
+
+// How many ranks a gradient of an expert is the sum of.
+int ShardedCore::Impl::expert_ranks() const {
+  const auto ranks = [](const GroupPtr& some) {
+    return some ? some->nranks() : 1;
+  };
+  return ranks(options.dp_group) / ranks(options.expert_dp_group);
 }
 
 void ShardedCore::Impl::cut() {
@@ -215,9 +239,9 @@ void ShardedCore::Impl::cut() {
       shards_if(options.offload_grads),
       GradOptions{
           .group = group,
-          .replicas = options.dp_group && options.dp_group->nranks() > 1
-              ? options.dp_group
-              : nullptr,
+          .replicas = if_several(options.dp_group),
+          .expert_replicas = if_several(options.expert_dp_group),
+          .expert_ranks = expert_ranks(),
           .keeps_whole = level == Level::os,
           .find_unused_parameters = options.find_unused_parameters,
           .main_grad = options.main_grad},

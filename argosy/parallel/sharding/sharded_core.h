@@ -32,6 +32,10 @@ struct ShardingOptions {
   // The ranks at the same place of other groups, which have other data: their
   // gradients are averaged too. Null: there are none.
   GroupPtr dp_group;
+  // Those of them that have the same experts; null: there are none. Gradients
+  // of experts, which have seen tokens of all of dp_group, are averaged over
+  // these, and divided by how many times more dp_group has.
+  GroupPtr expert_dp_group;
   // Buffers (running statistics) are those of the first rank at every forward.
   bool sync_buffers = false;
   // Bytes that are communicated together, for os and os_g.

@@ -153,7 +153,8 @@ std::vector<UnitMembers> without_small(
 FlatPlan& flat_for(UnitPlan& unit, const ParameterInfo& parameter) {
   for (FlatPlan& flat : unit.flats) {
     if (flat.type == parameter.type && flat.trainable == parameter.trainable &&
-        flat.is_distributed == parameter.is_distributed) {
+        flat.is_distributed == parameter.is_distributed &&
+        flat.is_expert == parameter.is_expert) {
       return flat;
     }
   }
@@ -161,7 +162,8 @@ FlatPlan& flat_for(UnitPlan& unit, const ParameterInfo& parameter) {
       .type = parameter.type,
       .element = parameter.element,
       .trainable = parameter.trainable,
-      .is_distributed = parameter.is_distributed});
+      .is_distributed = parameter.is_distributed,
+      .is_expert = parameter.is_expert});
 }
 
 } // namespace

@@ -19,6 +19,8 @@ struct ParameterInfo {
   // A part of a layer that other ranks have the rest of: its size may differ
   // there, and must not decide about what is whole.
   bool is_distributed = false;
+  // Of an expert, which other ranks have others of: averaged over others.
+  bool is_expert = false;
 
   std::size_t bytes() const {
     return static_cast<std::size_t>(count) * element;
@@ -35,12 +37,13 @@ struct FlatEntry {
 };
 
 // Parameters of one type side by side, trainable or not, whole or parts of a
-// layer, in a buffer of which each rank owns an equal part.
+// layer, of experts or not, in a buffer of which each rank owns an equal part.
 struct FlatPlan {
   std::string type;
   std::size_t element = 4;
   bool trainable = true;
   bool is_distributed = false;
+  bool is_expert = false;
   std::int64_t count = 0; // elements, with gaps between entries
   std::vector<FlatEntry> entries;
 

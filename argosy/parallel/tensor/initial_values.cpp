@@ -62,6 +62,14 @@ double weight_bound(std::int64_t fan_in) {
 
 at::Generator initial_generator() {
   const auto tracker = rng_states_tracker();
+  const at::Generator* scope = RngStatesTracker::Scope::current();
+  // In that of what ranks have different parts of, they would cut different
+  // values.
+  if (scope != nullptr &&
+      !(tracker->has(kModelParallelRng) &&
+        *scope == tracker->generator(kModelParallelRng))) {
+    return *scope;
+  }
   return tracker->has(kGlobalRng) ? tracker->generator(kGlobalRng)
                                   : at::detail::getDefaultCPUGenerator();
 }
