@@ -10,6 +10,8 @@
 #include "argosy/parallel/data/reducer.h"
 #include "argosy/parallel/data/same_modules.h"
 #include "argosy/parallel/main_grads.h"
+#include "argosy/parallel/parameter_marks.h"
+#include "argosy/world/world.h"
 
 namespace argosy::parallel {
 
@@ -50,9 +52,11 @@ Fusion fusion_of(const DataParallelOptions& options) {
 struct DataParallelCore::Impl {
   DataParallelOptions options;
   GroupPtr group;
-  NamedTensors parameters;
+  NamedTensors parameters; // but those of experts
+  NamedTensors experts;
   NamedTensors buffers;
   std::optional<Reducer> reducer;      // none on one rank: nothing to do
+  std::optional<Reducer> of_experts;   // nor where there are none
   std::optional<MainGrads> main_grads; // there
 
   bool joining = false;
@@ -62,6 +66,44 @@ struct DataParallelCore::Impl {
     NamedTensors all = parameters;
     all.insert(all.end(), buffers.begin(), buffers.end());
     return all;
+  }
+
+  void find_parameters(const torch::nn::Module& module) {
+    for (auto& named : distinct(module.named_parameters(true))) {
+      const bool is_expert = marks_of(named.second).is_expert;
+      (is_expert ? experts : parameters).push_back(std::move(named));
+    }
+  }
+
+  ReducerOptions reducer_options(const GroupPtr& members) const {
+    ReducerOptions result;
+    result.fusion = fusion_of(options);
+    result.group = members;
+    result.find_unused_parameters = options.find_unused_parameters;
+    result.static_graph = options.static_graph;
+    result.main_grad = options.main_grad;
+    return result;
+  }
+
+  void reduce_experts() {
+    const GroupPtr members = options.expert_group
+        ? options.expert_group
+        : shared_group(current_world(), {current_world()->rank()});
+    if (members->nranks() > 1) {
+      check_same(experts, members, "experts");
+      share_values(experts, members->ranks().front(), members);
+    }
+    of_experts.emplace(trainable(experts), reducer_options(members));
+    of_experts->set_divisor(group->nranks());
+  }
+
+  template <typename Action>
+  void for_each_reducer(const Action& action) {
+    for (auto* each : {&reducer, &of_experts}) {
+      if (*each) {
+        action(**each);
+      }
+    }
   }
 
   // How many ranks still have inputs, told by all at every forward.
@@ -86,7 +128,7 @@ DataParallelCore::DataParallelCore(
     keep_tensor_memory();
   }
   impl_->group = options.group ? options.group : get_group(0);
-  impl_->parameters = distinct(module.named_parameters(true));
+  impl_->find_parameters(module);
   impl_->buffers = distinct(module.named_buffers(true));
   impl_->options = std::move(options);
   if (impl_->group->nranks() == 1) {
@@ -98,19 +140,17 @@ DataParallelCore::DataParallelCore(
   check_same(impl_->everything(), impl_->group);
   share_values(
       impl_->everything(), impl_->group->ranks().front(), impl_->group);
-  ReducerOptions reducer;
-  reducer.fusion = fusion_of(impl_->options);
-  reducer.group = impl_->group;
-  reducer.find_unused_parameters = impl_->options.find_unused_parameters;
-  reducer.static_graph = impl_->options.static_graph;
+  ReducerOptions reducer = impl_->reducer_options(impl_->group);
   reducer.hook = impl_->options.hook;
-  reducer.main_grad = impl_->options.main_grad;
   reducer.sparse = sparse_embeddings(module);
   reducer.sparse.insert(
       reducer.sparse.end(),
       impl_->options.sparse_parameters.begin(),
       impl_->options.sparse_parameters.end());
   impl_->reducer.emplace(trainable(impl_->parameters), std::move(reducer));
+  if (!impl_->experts.empty()) {
+    impl_->reduce_experts();
+  }
 }
 
 DataParallelCore::~DataParallelCore() = default;
@@ -129,15 +169,13 @@ void DataParallelCore::before_forward() {
 }
 
 void DataParallelCore::after_forward(const Tensors& outputs) {
-  if (impl_->reducer && at::GradMode::is_enabled()) {
-    impl_->reducer->prepare(outputs);
+  if (at::GradMode::is_enabled()) {
+    impl_->for_each_reducer([&](Reducer& each) { each.prepare(outputs); });
   }
 }
 
 void DataParallelCore::set_sync(bool sync) {
-  if (impl_->reducer) {
-    impl_->reducer->set_sync(sync);
-  }
+  impl_->for_each_reducer([&](Reducer& each) { each.set_sync(sync); });
 }
 
 bool DataParallelCore::sync() const {
@@ -145,19 +183,19 @@ bool DataParallelCore::sync() const {
 }
 
 void DataParallelCore::zero_grad() {
+  impl_->for_each_reducer([](Reducer& each) { each.zero_grad(); });
   if (impl_->reducer) {
-    impl_->reducer->zero_grad();
     return;
   }
-  for (const auto& [name, parameter] : impl_->parameters) {
-    parameter.mutable_grad() = at::Tensor();
+  for (const NamedTensors* list : {&impl_->parameters, &impl_->experts}) {
+    for (const auto& [name, parameter] : *list) {
+      parameter.mutable_grad() = at::Tensor();
+    }
   }
 }
 
 void DataParallelCore::reduce_gradients() {
-  if (impl_->reducer) {
-    impl_->reducer->reduce();
-  }
+  impl_->for_each_reducer([](Reducer& each) { each.reduce(); });
 }
 
 const BucketPlan& DataParallelCore::plan() const {
@@ -174,6 +212,10 @@ void DataParallelCore::begin_join() {
       !impl_->options.broadcast_buffers,
       "[parallel.data] join() cannot follow broadcast_buffers: the first rank "
       "may have run out of inputs");
+  ARGOSY_CHECK(
+      impl_->experts.empty(),
+      "[parallel.data] join() with experts: those who have run out of inputs "
+      "have experts that others need");
   impl_->joining = true;
   impl_->steps = 0;
 }

@@ -41,8 +41,14 @@ struct DataParallelOptions {
   // keep_tensor_memory().
   bool keep_memory = true;
 
-  GroupPtr group;                             // null: all ranks
-  std::shared_ptr<parallel::BucketHook> hook; // null: the plain average
+  GroupPtr group; // null: all ranks
+  // Of experts (ParameterMarks::is_expert), ranks of `group` have different
+  // ones: those in this group have the same, whose gradients are added up.
+  // Null: nobody else has them. They are divided by the size of `group` too, so
+  // that all gradients are those of the mean of the ranks' losses.
+  GroupPtr expert_group;
+  // Null: the plain average, which experts always have.
+  std::shared_ptr<parallel::BucketHook> hook;
   // Names of parameters with sparse gradients. Embeddings tell by themselves.
   std::vector<std::string> sparse_parameters;
 };

@@ -90,7 +90,7 @@ void MoELayerImpl::add_experts() {
   for (std::int64_t i = group_->rank() * n; i < (group_->rank() + 1) * n; ++i) {
     parallel::with_seed(
         seed, i, [&] { experts.push_back(options.expert()(i)); });
-    list->register_module(std::to_string(i), experts.back().ptr());
+    list->register_module(std::to_string(i), experts.back().module);
   }
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/nn/modules/container/any.h>
-
 #include <functional>
 #include <memory>
 #include <vector>
@@ -11,9 +9,24 @@
 
 namespace argosy {
 
-// Makes the expert of that number, of 0 ... num_experts - 1: any module with
-// forward(Tensor) -> Tensor, from [n, d_model] to the same; n may be 0.
-using ExpertFactory = std::function<torch::nn::AnyModule(std::int64_t expert)>;
+// Any module with forward(Tensor) -> Tensor, from [n, d_model] to the same; n
+// may be 0. Made from a holder or a shared_ptr of yours.
+struct Expert {
+  template <typename T>
+  Expert(const torch::nn::ModuleHolder<T>& holder) : Expert(holder.ptr()) {}
+
+  template <typename T>
+  Expert(const std::shared_ptr<T>& its_module)
+      : module(its_module), forward([its_module](const at::Tensor& x) {
+          return its_module->forward(x);
+        }) {}
+
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<at::Tensor(const at::Tensor&)> forward;
+};
+
+// Makes the expert of that number, of 0 ... num_experts - 1.
+using ExpertFactory = std::function<Expert(std::int64_t expert)>;
 
 struct MoELayerOptions {
   MoELayerOptions(std::int64_t d_model, std::int64_t num_experts)
@@ -66,7 +79,7 @@ class MoELayerImpl : public torch::nn::Module {
 
   const MoELayerOptions options;
   std::shared_ptr<GateImpl> gate;
-  std::vector<torch::nn::AnyModule> experts; // of this rank, or
+  std::vector<Expert> experts; // of this rank, or
   GroupedExperts grouped{nullptr};
 
  private:

@@ -1,0 +1,420 @@
+// Layers of experts on several ranks against one process with all experts and
+// all tokens.
+
+#include "argosy/parallel/expert/moe_layer.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "argosy/comm/parts.h"
+#include "argosy/comm/traffic.h"
+#include "argosy/common/error.h"
+#include "argosy/parallel/parameter_marks.h"
+#include "argosy/parallel/tensor/layers.h"
+#include "argosy/testing/gtest_ranks.h"
+#include "argosy/testing/ranks.h"
+#include "argosy/world/world.h"
+#include "tests/expert/dense_moe.h"
+#include "tests/parallel/numbers.h"
+
+namespace argosy {
+namespace {
+
+using argosy::comm::OpKind;
+using argosy::testing::alone;
+using argosy::testing::GateMaker;
+using argosy::testing::make_pair;
+using argosy::testing::numbers;
+using argosy::testing::Pair;
+using argosy::testing::run_ranks;
+
+constexpr long kWidth = 6;
+constexpr long kExperts = 12;
+
+struct Tolerance {
+  double relative = 1e-9;
+  double absolute = 1e-11;
+};
+
+void expect_close(
+    const at::Tensor& got,
+    const at::Tensor& expected,
+    const std::string& what,
+    const Tolerance& tolerance = {}) {
+  EXPECT_TRUE(
+      got.defined() && got.sizes() == expected.sizes() &&
+      got.scalar_type() == expected.scalar_type() &&
+      torch::allclose(got, expected, tolerance.relative, tolerance.absolute))
+      << what << "\n"
+      << got << "\n"
+      << expected;
+}
+
+// Tokens of one rank: other numbers of them on each.
+using TokenCounts = std::function<long(int rank)>;
+const TokenCounts kUneven = [](int rank) { return 9 + 4 * rank; };
+const TokenCounts kNoneOnTheLast = [](int rank) {
+  return rank + 1 == get_group(0)->nranks() ? 0 : 11;
+};
+
+at::Tensor tokens_of(long count, int rank, at::ScalarType type) {
+  return numbers({count, kWidth}, 17 + rank).to(type).requires_grad_();
+}
+
+// As what the layer is followed by.
+at::Tensor loss_of(const at::Tensor& y, int rank, const at::Tensor& extra) {
+  const at::Tensor weight = numbers(y.sizes(), 90 + rank).to(y.scalar_type());
+  const at::Tensor loss = (y * weight).sum();
+  return extra.defined() ? loss + extra * 0.3 : loss;
+}
+
+at::Tensor local_part(const at::Tensor& whole, const Group& group) {
+  return comm::own_part(whole, 0, group);
+}
+
+void expect_same_gate(
+    GateImpl& own, GateImpl& whole, const GroupPtr& group, Tolerance limits) {
+  const auto expected = whole.named_parameters();
+  for (const auto& item : own.named_parameters()) {
+    const at::Tensor sum = item.value().grad().clone();
+    all_reduce(sum, ReduceOp::SUM, group);
+    expect_close(sum, expected[item.key()].grad(), item.key(), limits);
+  }
+}
+
+void expect_same_experts(
+    const MoELayer& own,
+    const MoELayer& whole,
+    const Group& group,
+    Tolerance limits) {
+  if (own->grouped) {
+    const auto expected = whole->grouped->named_parameters();
+    for (const auto& item : own->grouped->named_parameters()) {
+      const at::Tensor& wanted = expected[item.key()];
+      expect_close(item.value(), local_part(wanted, group), item.key(), {0, 0});
+      expect_close(
+          item.value().grad(),
+          local_part(wanted.grad(), group),
+          item.key() + ".grad",
+          limits);
+    }
+    return;
+  }
+  const auto expected = whole->named_parameters();
+  for (const auto& item : own->named_parameters()) {
+    if (marks_of(item.value()).is_expert) {
+      const at::Tensor& wanted = expected[item.key()];
+      expect_close(item.value(), wanted, item.key(), {0, 0});
+      expect_close(
+          item.value().grad(), wanted.grad(), item.key() + ".grad", limits);
+    }
+  }
+}
+
+struct Check {
+  at::ScalarType type = torch::kDouble;
+  TokenCounts tokens = kUneven;
+  Tolerance limits = {};
+  // Changes both layers before they are used.
+  std::function<void(MoELayer&)> prepare = [](MoELayer&) {};
+};
+
+// Forward and backward of a pair, with the tokens of all ranks for the whole.
+void check_pair(Pair pair, World& world, const Check& check) {
+  const GroupPtr group = get_group(0);
+  check.prepare(pair.own);
+  check.prepare(pair.whole.layer());
+  at::Tensor own_x, own_y, whole_x, whole_y;
+  at::Tensor sum = torch::zeros({}, check.type);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const at::Tensor x = tokens_of(check.tokens(rank), rank, check.type);
+    const at::Tensor y = pair.whole.forward(x);
+    sum = sum + loss_of(y, rank, pair.whole.layer()->get_loss());
+    if (rank == world.rank()) {
+      whole_x = x;
+      whole_y = y;
+    }
+  }
+  sum.backward();
+  own_x = tokens_of(check.tokens(world.rank()), world.rank(), check.type);
+  own_y = pair.own(own_x);
+  loss_of(own_y, world.rank(), pair.own->get_loss()).backward();
+  expect_close(own_y, whole_y, "y", check.limits);
+  expect_close(own_x.grad(), whole_x.grad(), "x.grad", check.limits);
+  expect_same_gate(
+      *pair.own->gate, *pair.whole.layer()->gate, group, check.limits);
+  expect_same_experts(pair.own, pair.whole.layer(), *group, check.limits);
+}
+
+GateOptions gate_options(const GroupPtr& group) {
+  return GateOptions(kWidth, kExperts)
+      .random_routing(false)
+      .noise(0)
+      .group(group);
+}
+
+MoELayerOptions layer_options() {
+  return MoELayerOptions(kWidth, kExperts).hidden(10);
+}
+
+const GateMaker kNaive = [](const GroupPtr& group) {
+  return NaiveGate(gate_options(group).top_k(3)).ptr();
+};
+const GateMaker kDropless = [](const GroupPtr& group) {
+  return DroplessGate(gate_options(group).z_loss(0.1)).ptr();
+};
+// With little room: some choices are dropped.
+const GateMaker kGShard = [](const GroupPtr& group) {
+  return GShardGate(gate_options(group).capacity({0.7, 0.7})).ptr();
+};
+const GateMaker kSwitch = [](const GroupPtr& group) {
+  return SwitchGate(gate_options(group).capacity({0.6, 0.6})).ptr();
+};
+
+class MoE : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, MoE, ::testing::Values(1, 2, 3, 4));
+
+TEST_P(MoE, EqualsOneProcessWithEveryGate) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const auto& gate : {kNaive, kDropless, kGShard, kSwitch}) {
+      check_pair(make_pair(layer_options(), gate), world, {});
+    }
+  });
+}
+
+TEST_P(MoE, ARankMayHaveNoTokens) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const auto& gate : {kDropless, kGShard, kSwitch}) {
+      check_pair(
+          make_pair(layer_options(), gate), world, {.tokens = kNoneOnTheLast});
+    }
+  });
+}
+
+// All to the experts 0 and 1, which the first rank has.
+TEST_P(MoE, ExpertsMayGetNoTokens) {
+  run_ranks(GetParam(), [](World& world) {
+    const auto prefer_two = [](MoELayer& layer) {
+      const torch::NoGradGuard no_grad;
+      layer->gate->bias.narrow(0, 0, 2).fill_(100);
+    };
+    const Pair pair = make_pair(layer_options(), kDropless);
+    check_pair(pair, world, {.prepare = prefer_two});
+    if (world.rank() > 0) {
+      const at::Tensor grad = pair.own->grouped->weight1.grad();
+      EXPECT_TRUE(torch::equal(grad, torch::zeros_like(grad)));
+    }
+  });
+}
+
+Expert make_expert(std::int64_t) {
+  return torch::nn::Sequential(
+      torch::nn::Linear(kWidth, 5),
+      torch::nn::Tanh(),
+      torch::nn::Linear(5, kWidth));
+}
+
+TEST_P(MoE, AnyModuleIsAnExpert) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const bool recompute : {false, true}) {
+      const MoELayerOptions options =
+          layer_options().expert(make_expert).recompute(recompute);
+      check_pair(make_pair(options, kNaive), world, {});
+      check_pair(
+          make_pair(options, kSwitch), world, {.tokens = kNoneOnTheLast});
+    }
+  });
+}
+
+TEST(MoEProcesses, EqualOneProcess) {
+  argosy::testing::run_process_ranks(2, [](World& world) {
+    check_pair(make_pair(layer_options(), kGShard), world, {});
+    check_pair(
+        make_pair(layer_options().recompute(true), kDropless), world, {});
+  });
+}
+
+TEST(MoERanks, SixteenBits) {
+  run_ranks(2, [](World& world) {
+    const Check check{
+        .type = torch::kBFloat16,
+        .limits = {.relative = 0.05, .absolute = 0.05}};
+    check_pair(
+        make_pair(layer_options(), kDropless, torch::kBFloat16), world, check);
+  });
+}
+
+// What is sent: counts of rows, rows there and back, and the gradients.
+TEST(MoERanks, SendRowsOnceThereAndBack) {
+  run_ranks(2, [](World&) {
+    const GroupPtr group = get_group(0);
+    const Pair pair = make_pair(layer_options(), kNaive);
+    MoELayer layer = pair.own;
+    const at::Tensor x = tokens_of(8, 0, torch::kDouble);
+    const auto before = group->traffic().of(OpKind::AllToAll);
+    const at::Tensor y = layer(x);
+    const auto between = group->traffic().of(OpKind::AllToAll);
+    EXPECT_EQ(between.calls - before.calls, 3u);
+    y.sum().backward();
+    const auto after = group->traffic().of(OpKind::AllToAll);
+    EXPECT_EQ(after.calls - between.calls, 2u);
+    // Both ranks have the same tokens, so that all send equally much: each way
+    // 3 rows for each token.
+    const std::size_t row_bytes = kWidth * sizeof(double);
+    const std::size_t rows = std::size_t{8} * 3;
+    EXPECT_GE(after.bytes - between.bytes, 2 * rows * row_bytes);
+    EXPECT_LE(after.bytes - between.bytes, 4 * rows * row_bytes);
+    EXPECT_EQ(
+        between.bytes - before.bytes - kExperts * sizeof(std::int64_t),
+        after.bytes - between.bytes);
+    EXPECT_EQ(group->traffic().of(OpKind::AllReduce).calls, 0u);
+  });
+}
+
+TEST(MoERanks, AnyBatchDims) {
+  run_ranks(2, [](World&) {
+    const Pair pair = make_pair(layer_options(), kNaive);
+    MoELayer layer = pair.own;
+    const at::Tensor x = numbers({2, 3, 4, kWidth}, 5);
+    const at::Tensor y = layer(x);
+    EXPECT_EQ(y.sizes(), x.sizes());
+    expect_close(y.flatten(0, 2), layer(x.flatten(0, 2)), "flat");
+    expect_close(y[1][2][3], layer(x[1][2][3]), "one token");
+    EXPECT_THROW(layer(numbers({2, 5}, 1)), InvalidArgument);
+  });
+}
+
+TEST(MoERanks, ExpertsAreMarked) {
+  run_ranks(2, [](World&) {
+    const MoELayer layer(layer_options());
+    const MoELayer lonely(layer_options().group(alone()));
+    for (const at::Tensor& each : layer->grouped->parameters()) {
+      EXPECT_EQ(marks_of(each), ParameterMarks{.is_expert = true});
+    }
+    EXPECT_EQ(marks_of(layer->gate->weight), ParameterMarks());
+    EXPECT_EQ(marks_of(lonely->grouped->weight1), ParameterMarks());
+    EXPECT_EQ(lonely->grouped->weight1.size(0), kExperts);
+    EXPECT_THROW(
+        MoELayer(MoELayerOptions(kWidth, 3).gate(kNaive(get_group(0)))),
+        InvalidArgument);
+    EXPECT_THROW(MoELayer(MoELayerOptions(kWidth, 3)), InvalidArgument);
+    EXPECT_THROW(
+        MoELayer(layer_options().mp_group(get_group(0))), InvalidArgument);
+  });
+}
+
+// Experts over {0, 2} and {1, 3}, tensor parallel over {0, 1} and {2, 3}.
+struct Axes {
+  explicit Axes(World& world)
+      : replica(world.rank() / 2),
+        expert(shared_group(
+            current_world(), {world.rank() % 2, world.rank() % 2 + 2})),
+        mp(shared_group(current_world(), {replica * 2, replica * 2 + 1})) {}
+
+  const int replica;
+  const GroupPtr expert;
+  const GroupPtr mp;
+};
+
+at::Tensor mp_part(
+    const at::Tensor& parameter, const at::Tensor& whole, const Axes& axes) {
+  const at::Tensor local = local_part(whole, *axes.expert);
+  const ParameterMarks marks = marks_of(parameter);
+  return marks.is_distributed
+      ? comm::own_part(local, marks.split_axis, *axes.mp)
+      : local;
+}
+
+// 7 hidden features and 11 tokens do not divide by 2.
+void check_mp(World& world, bool split, bool recompute) {
+  const Axes axes(world);
+  const MoELayerOptions options = MoELayerOptions(kWidth, kExperts)
+                                      .hidden(7)
+                                      .group(axes.expert)
+                                      .mp_group(axes.mp)
+                                      .recompute(recompute)
+                                      .split_experts(split);
+  // Its loss is that of the tokens of a rank: not of halves of them.
+  Pair pair = make_pair(options, split ? kDropless : kNaive);
+  at::Tensor whole_x, whole_y;
+  at::Tensor sum = torch::zeros({}, torch::kDouble);
+  for (int replica = 0; replica < 2; ++replica) {
+    const at::Tensor x = tokens_of(11, replica, torch::kDouble);
+    const at::Tensor y = pair.whole.forward(x);
+    sum = sum + loss_of(y, replica, pair.whole.layer()->get_loss());
+    if (replica == axes.replica) {
+      whole_x = x;
+      whole_y = y;
+    }
+  }
+  sum.backward();
+  const at::Tensor x = tokens_of(11, axes.replica, torch::kDouble);
+  const at::Tensor y = pair.own(x);
+  loss_of(y, axes.replica, pair.own->get_loss()).backward();
+  expect_close(y, whole_y, "y");
+  expect_close(x.grad(), whole_x.grad(), "x.grad");
+  for (const auto& item : pair.own->named_parameters()) {
+    const ParameterMarks marks = marks_of(item.value());
+    EXPECT_EQ(marks.sequence_parallel, !split);
+    const at::Tensor grad = item.value().grad().clone();
+    if (marks.sequence_parallel) {
+      all_reduce(grad, ReduceOp::SUM, axes.mp);
+    }
+    if (!marks.is_expert) {
+      all_reduce(grad, ReduceOp::SUM, axes.expert);
+    }
+    const at::Tensor whole = pair.whole.layer()->named_parameters()[item.key()];
+    const at::Tensor wanted = marks.is_expert
+        ? mp_part(item.value(), whole.grad(), axes)
+        : whole.grad();
+    expect_close(grad, wanted, item.key());
+  }
+}
+
+TEST(MoERanks, ExpertsAreSplitOverTensorParallelRanks) {
+  run_ranks(4, [](World& world) {
+    check_mp(world, true, false);
+    check_mp(world, true, true);
+  });
+}
+
+TEST(MoERanks, TokensAreDividedOverTensorParallelRanks) {
+  run_ranks(4, [](World& world) {
+    check_mp(world, false, false);
+    check_mp(world, false, true);
+  });
+}
+
+// The mean over halves is the loss that all ranks of the group have.
+TEST(MoERanks, LossOfDividedTokensIsTheirMean) {
+  run_ranks(2, [](World& world) {
+    model_parallel_random_seed(3, {});
+    MoELayer layer(layer_options()
+                       .group(alone())
+                       .mp_group(get_group(0))
+                       .gate(kDropless(alone())));
+    layer->to(torch::kDouble);
+    const at::Tensor x = tokens_of(10, 0, torch::kDouble);
+    layer(x);
+    const at::Tensor own = layer->gate->get_loss(false).detach().clone();
+    const at::Tensor loss = layer->get_loss();
+    EXPECT_FALSE(layer->get_loss().defined());
+    all_reduce(own, ReduceOp::AVG);
+    expect_close(loss, own, "loss");
+    loss.backward();
+    const at::Tensor grad = layer->gate->weight.grad().clone();
+    all_reduce(grad, ReduceOp::SUM);
+
+    at::Tensor mean = torch::zeros({}, torch::kDouble);
+    layer->zero_grad();
+    for (const at::Tensor& half : x.detach().chunk(2)) {
+      layer->gate->forward(half);
+      mean = mean + layer->gate->get_loss() / world.size();
+    }
+    mean.backward();
+    expect_close(grad, layer->gate->weight.grad(), "gradient");
+  });
+}
+
+} // namespace
+} // namespace argosy
