@@ -23,6 +23,7 @@ constexpr Command kCommands[] = {
     {"env",
      "say which launch environment would be adopted, and why",
      argosy::cli::env},
+    {"plan", "draw what a pipeline would do", argosy::cli::plan},
     {"trace", "say which rank the others wait for", argosy::cli::trace},
     {"bench", "measure, beside Gloo and Open MPI", argosy::cli::bench},
 };
