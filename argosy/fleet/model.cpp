@@ -62,7 +62,7 @@ bool has_main_grads(const DistributedStrategy& strategy) {
 }
 
 DataParallelOptions options_of(
-    const DistributedStrategy& strategy, const GroupPtr& group) {
+    const DistributedStrategy& strategy, const Axes& axes) {
   DataParallelOptions options;
   options.comm_buffer_size = strategy.fuse_grad_size_in_MB;
   options.last_comm_buffer_size = strategy.last_comm_group_size_MB;
@@ -70,7 +70,8 @@ DataParallelOptions options_of(
                                                 : parallel::Fusion::Mode::None;
   options.find_unused_parameters = strategy.find_unused_parameters;
   options.main_grad = has_main_grads(strategy);
-  options.group = group;
+  options.group = axes.data;
+  options.expert_group = axes.expert_data;
   options.hook = hook_of(strategy);
   return options;
 }
@@ -116,7 +117,7 @@ ModelSetup prepare_model(
   }
   utils::broadcast_mp_parameters(module, axes.hybrid);
   ModelSetup setup;
-  setup.options = options_of(strategy, axes.data);
+  setup.options = options_of(strategy, axes);
   if (strategy.is_sharded()) {
     setup.level =
         static_cast<sharding::Level>(strategy.sharding_configs.stage - 1);

@@ -1,0 +1,266 @@
+// The GPT cut by depth, with its stages copied, sharded and cut over other
+// axes, against one process with the whole batch.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "argosy/fleet/fleet.h"
+#include "argosy/optim/adam.h"
+#include "argosy/optim/gradients.h"
+#include "argosy/testing/gtest_ranks.h"
+#include "argosy/testing/ranks.h"
+#include "argosy/world/world.h"
+#include "examples/06_pipeline/pipeline_gpt.h"
+#include "tests/parallel/oracle_models.h"
+#include "tests/support/refusal.h"
+
+namespace argosy::fleet {
+namespace {
+
+using examples::gpt_layers;
+using examples::gpt_name;
+using examples::ParallelGptOptions;
+using testing::numbers;
+
+constexpr int kSteps = 5;
+constexpr long kRows = 16;
+constexpr double kLimit = 0.5; // of the norm, which is above it at first
+
+GptOptions gpt_options() {
+  return {.vocab = 13, .context = 8, .width = 16, .layers = 5, .heads = 4};
+}
+
+Gpt make_gpt() {
+  Gpt gpt(gpt_options());
+  testing::set_weights(*gpt);
+  return gpt;
+}
+
+at::Tensor tokens_of(long step) {
+  return ((numbers({kRows, 8}, step) + 1) * 5000)
+      .to(torch::kLong)
+      .remainder(13);
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, at::Tensor> parameters;
+};
+
+Trained train_alone() {
+  Trained trained;
+  Gpt gpt = make_gpt();
+  torch::optim::AdamW adam(gpt->parameters(), torch::optim::AdamWOptions(1e-2));
+  for (int step = 0; step < kSteps; ++step) {
+    adam.zero_grad();
+    const at::Tensor loss =
+        testing::loss_of(gpt(tokens_of(step)), tokens_of(step + 40));
+    loss.backward();
+    optim::clip_grad_norm_(gpt->parameters(), kLimit);
+    adam.step();
+    trained.losses.push_back(loss.item<double>());
+  }
+  for (const auto& item : gpt->named_parameters()) {
+    trained.parameters[item.key()] = item.value().detach();
+  }
+  return trained;
+}
+
+struct Combination {
+  std::string name;
+  int ranks = 8;
+  std::string strategy;
+  bool sequence_parallel = false;
+  int chunks = 1;
+};
+
+ParallelGptOptions options_on(bool sequence_parallel) {
+  ParallelGptOptions options{gpt_options(), nullptr, sequence_parallel};
+  options.group = get_hybrid_communicate_group()->get_model_parallel_group();
+  const int parts =
+      get_hybrid_communicate_group()->get_sep_parallel_world_size();
+  if (parts > 1) {
+    options.segments = std::make_shared<SegmentParallel>(
+        nullptr, zigzag_split(options.gpt.context, parts));
+  }
+  return options;
+}
+
+pipeline::PipelineLayer make_layers(
+    const Combination& of, const ParallelGptOptions& gpt) {
+  pipeline::PipelineLayerOptions options;
+  options.chunks = of.chunks;
+  options.order = of.strategy.find("ZBV") != std::string::npos
+      ? pipeline::PartOrder::kV
+      : pipeline::PartOrder::kRound;
+  options.loss_fns = {examples::gpt_loss(gpt)};
+  pipeline::PipelineLayer layers(gpt_layers(gpt), options);
+  layers->to(torch::kDouble);
+  const auto whole = make_gpt()->named_parameters();
+  for (const auto& item : layers->named_parameters()) {
+    tensor_parallel::load_parameter(
+        item.value(), whole[gpt_name(item.key(), gpt.gpt.layers)], gpt.group);
+  }
+  return layers;
+}
+
+at::Tensor part_of(const at::Tensor& whole, const ParallelGptOptions& options) {
+  const at::Tensor rows = whole.chunk(data_num())[data_rank()];
+  return options.segments ? options.segments->part(rows, 1) : rows;
+}
+
+// Of this rank's stage.
+Trained train(const Combination& of) {
+  auto strategy = DistributedStrategy::from_json(of.strategy);
+  strategy.grad_clip = true;
+  strategy.grad_clip_configs.limit = kLimit;
+  strategy.sharding_configs.comm_buffer_size_MB = 0.005;
+  strategy.sharding_configs.segment_size_KB = 1;
+  init(true, strategy);
+  const ParallelGptOptions options = options_on(of.sequence_parallel);
+  pipeline::PipelineLayer layers = make_layers(of, options);
+  optim::AdamW adam(layers->parameters(), optim::AdamWOptions(1e-2));
+  auto model = distributed_model(layers);
+  auto optimizer = distributed_optimizer(adam);
+  Trained trained;
+  for (int step = 0; step < kSteps; ++step) {
+    at::Tensor loss = model.train_batch(
+        {part_of(tokens_of(step), options)},
+        {part_of(tokens_of(step + 40), options)},
+        optimizer);
+    all_reduce(loss, ReduceOp::AVG);
+    trained.losses.push_back(loss.item<double>());
+  }
+  const auto whole = model.whole();
+  for (const auto& item : layers->named_parameters()) {
+    trained.parameters[item.key()] =
+        tensor_parallel::full_parameter(item.value(), options.group).clone();
+  }
+  return trained;
+}
+
+void expect_close(const Trained& stage, const Trained& alone) {
+  for (std::size_t i = 0; i < alone.losses.size(); ++i) {
+    EXPECT_NEAR(stage.losses[i], alone.losses[i], 1e-6) << "step " << i;
+  }
+  for (const auto& [name, value] : stage.parameters) {
+    const std::string its = gpt_name(name, gpt_options().layers);
+    EXPECT_TRUE(torch::allclose(value, alone.parameters.at(its), 1e-6, 1e-8))
+        << name << ", " << its;
+  }
+}
+
+struct Degrees {
+  int dp = 1;
+  int pp = 2;
+  int sharding = 1;
+  int stage = 1; // of sharding
+  int sep = 1;
+  int mp = 1;
+  int microbatches = 2;
+  std::string schedule = "1F1B";
+};
+
+std::string json(const Degrees& of) {
+  return str(
+      R"({"hybrid_configs": {"dp_degree": )",
+      of.dp,
+      R"(, "pp_degree": )",
+      of.pp,
+      R"(, "sharding_degree": )",
+      of.sharding,
+      R"(, "sep_degree": )",
+      of.sep,
+      R"(, "mp_degree": )",
+      of.mp,
+      R"(}, "sharding_configs": {"stage": )",
+      of.stage,
+      R"(}, "pipeline_configs": {"accumulate_steps": )",
+      of.microbatches,
+      R"(, "schedule_mode": ")",
+      of.schedule,
+      R"("}})");
+}
+
+std::vector<Combination> combinations() {
+  return {
+      {"pp8", 8, json({.pp = 8, .microbatches = 4})},
+      {"dp4_pp2", 8, json({.dp = 4})},
+      {"dp2_pp4_zbh1",
+       8,
+       json({.dp = 2, .pp = 4, .microbatches = 4, .schedule = "ZBH1"})},
+      {"dp2_pp2_zbv",
+       4,
+       json({.dp = 2, .microbatches = 4, .schedule = "ZBV"}),
+       false,
+       2},
+      {"pp2_sharding4_1", 8, json({.sharding = 4, .stage = 1})},
+      {"pp2_sharding4_2", 8, json({.sharding = 4, .stage = 2})},
+      {"pp2_sharding4_3", 8, json({.sharding = 4, .stage = 3})},
+      {"dp2_pp2_sharding2_1", 8, json({.dp = 2, .sharding = 2, .stage = 1})},
+      {"pp2_sharding2_3_zbh1",
+       4,
+       json({.sharding = 2, .stage = 3, .schedule = "ZBH1"})},
+      {"pp4_mp2", 8, json({.pp = 4, .mp = 2, .microbatches = 4})},
+      {"dp2_pp2_mp2", 8, json({.dp = 2, .mp = 2})},
+      {"pp2_mp4_tokens", 8, json({.mp = 4}), true},
+      {"pp2_sharding2_1_mp2", 8, json({.sharding = 2, .stage = 1, .mp = 2})},
+      {"pp2_sharding2_2_mp2", 8, json({.sharding = 2, .stage = 2, .mp = 2})},
+      {"pp2_sharding2_3_mp2", 8, json({.sharding = 2, .stage = 3, .mp = 2})},
+      {"pp2_sharding2_3_mp2_vpp",
+       8,
+       json(
+           {.sharding = 2,
+            .stage = 3,
+            .mp = 2,
+            .microbatches = 4,
+            .schedule = "VPP"}),
+       false,
+       3},
+      {"pp2_sep2_mp2", 8, json({.sep = 2, .mp = 2})},
+      {"pp2_sharding2_2_sep2", 8, json({.sharding = 2, .stage = 2, .sep = 2})},
+      {"dp2_pp2_sharding2_2_mp2",
+       16,
+       json({.dp = 2, .sharding = 2, .stage = 2, .mp = 2})},
+      {"dp2_pp2_sharding2_3_mp2",
+       16,
+       json({.dp = 2, .sharding = 2, .stage = 3, .mp = 2})},
+      {"pp4_sharding2_3_mp2_tokens",
+       16,
+       json({.pp = 4, .sharding = 2, .stage = 3, .mp = 2}),
+       true},
+      {"dp2_pp4_mp2_zbh1",
+       16,
+       json(
+           {.dp = 2, .pp = 4, .mp = 2, .microbatches = 4, .schedule = "ZBH1"})},
+  };
+}
+
+class PipelineHybrid : public ::testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(
+    Fleet,
+    PipelineHybrid,
+    ::testing::Range<std::size_t>(0, combinations().size()),
+    [](const auto& of) { return combinations()[of.param].name; });
+
+TEST_P(PipelineHybrid, TrainsAsOneProcess) {
+  static const Trained alone = train_alone();
+  const Combination of = combinations()[GetParam()];
+  testing::run_ranks(of.ranks, [&](World&) { expect_close(train(of), alone); });
+}
+
+TEST(PipelineProcesses, TrainAsOneProcess) {
+  testing::run_process_ranks(4, [](World&) {
+    const Trained alone = train_alone();
+    for (const Combination& of :
+         {Combination{"dp2_pp2", 4, json({.dp = 2})},
+          Combination{"pp2_sharding2_3", 4, json({.sharding = 2, .stage = 3})},
+          Combination{"pp2_mp2", 4, json({.mp = 2, .schedule = "ZBH1"})}}) {
+      SCOPED_TRACE(of.name);
+      expect_close(train(of), alone);
+    }
+  });
+}
+
+} // namespace
+} // namespace argosy::fleet
