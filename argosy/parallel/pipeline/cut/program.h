@@ -63,8 +63,8 @@ struct Program {
 //
 // Throws InvalidArgument where the result would not be what `forward` does:
 // it asks for a value (item()), for a shape that depends on values (nonzero()),
-// communicates, or uses a torch::autograd::Function or a tensor that was made
-// behind autograd's back (data()).
+// communicates, or uses a torch::autograd::Function or a tensor that requires a
+// gradient and is none of the module's.
 Program record(
     torch::nn::Module& module, const Forward& forward, const Tensors& examples);
 

@@ -106,6 +106,7 @@ int Recorder::add_value(Kind kind, const at::Tensor& tensor) {
       {.kind = kind,
        .bytes = static_cast<std::int64_t>(tensor.numel() * tensor.itemsize()),
        .memory = memory_of(tensor)});
+  offsets_.push_back(tensor.has_storage() ? tensor.storage_offset() : 0);
   numbers_[tensor.unsafeGetTensorImpl()] = number;
   tensors_.emplace_back(tensor.getIntrusivePtr());
   return number;
@@ -123,14 +124,40 @@ void Recorder::add_input(const at::Tensor& tensor) {
   program_.graph.inputs.push_back(add_value(Kind::kInput, tensor));
 }
 
-int Recorder::add_constant(const at::Tensor& tensor, const std::string& op) {
+// A second tensor of the same memory that no op has made, as data() and
+// torch::tensor() do: what detach() would have returned.
+int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
+  const int memory = memory_of(tensor);
+  int source = -1;
+  for (std::size_t i = 0; i < program_.graph.values.size(); ++i) {
+    if (program_.graph.values[i].memory == memory &&
+        offsets_[i] == tensor.storage_offset() &&
+        program_.metas[i].type == tensor.scalar_type() &&
+        tensor.sizes() == at::IntArrayRef(program_.metas[i].sizes) &&
+        tensor.strides() == at::IntArrayRef(program_.strides[i])) {
+      source = static_cast<int>(i);
+    }
+  }
   ARGOSY_CHECK(
-      !tensor.has_storage() ||
-          memories_.count(tensor.storage().unsafeGetStorageImpl()) == 0,
+      source >= 0 && !tensor.requires_grad(),
       "[pipeline.record] ",
       op,
-      " takes a tensor that shares memory with another of this forward, but "
-      "no op made it: data() and from_blob() leave no trace; use detach()");
+      " takes a tensor ",
+      to_string(metas_of({tensor})),
+      " that shares memory with another of this forward, but no op made it");
+  const int made = add_value(Kind::kResult, tensor);
+  static const c10::OperatorHandle detach =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+  program_.calls.push_back(
+      {.op = detach,
+       .arguments = {{.kind = Argument::Kind::kTensor, .values = {source}}},
+       .results = {made}});
+  program_.graph.nodes.push_back(
+      {.op = "aten::detach", .uses = {source}, .makes = {made}});
+  return made;
+}
+
+int Recorder::add_constant(const at::Tensor& tensor, const std::string& op) {
   ARGOSY_CHECK(
       !tensor.requires_grad(),
       "[pipeline.record] ",
@@ -160,7 +187,9 @@ void Recorder::check_history(int number, const at::Tensor& tensor) const {
 int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
   const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
   if (known == numbers_.end()) {
-    return add_constant(tensor, op);
+    const bool is_alias = tensor.has_storage() &&
+        memories_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
+    return is_alias ? add_alias(tensor, op) : add_constant(tensor, op);
   }
   // Not what an op has made, but a number that became a tensor: its type gives
   // way to those of others.
@@ -280,20 +309,31 @@ void Recorder::add_results(
   }
 }
 
+// A copy of a value's memory as it is now, through a tensor that is alive.
+at::Tensor Recorder::contents_of(int number) const {
+  const auto i = static_cast<std::size_t>(number);
+  for (std::size_t other = 0; other < tensors_.size(); ++other) {
+    const at::Tensor tensor(tensors_[other].lock());
+    if (tensor.defined() &&
+        program_.graph.values[other].memory ==
+            program_.graph.values[i].memory) {
+      return tensor.detach()
+          .as_strided(program_.metas[i].sizes, program_.strides[i], offsets_[i])
+          .clone();
+    }
+  }
+  throw InternalError("[pipeline.record] a memory without tensors");
+}
+
 // What a memory of at::empty() holds was written by no op: as it is now.
-void Recorder::bake_contents(int number) {
-  const int memory = program_.graph.value(number).memory;
+void Recorder::bake_contents(int memory) {
   const int at = unwritten_.at(memory);
   unwritten_.erase(memory);
   Call& call = program_.calls[static_cast<std::size_t>(at)];
   Node& node = program_.graph.nodes[static_cast<std::size_t>(at)];
   const int made = call.results[0];
-  const at::Tensor tensor(tensors_[static_cast<std::size_t>(made)].lock());
-  ARGOSY_CHECK(
-      tensor.defined(),
-      "[pipeline.record] a view of a tensor that nothing was written to");
   const c10::impl::ExcludeDispatchKeyGuard plain(kInterceptKey);
-  const int constant = add_constant(tensor.clone(), node.op);
+  const int constant = add_constant(contents_of(made), node.op);
   static const c10::OperatorHandle clone =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
   call = {
@@ -319,7 +359,7 @@ void Recorder::note_memories(
         });
     if (unwritten_.count(memory) > 0 && !is_viewed &&
         !reads_no_values(info.name)) {
-      bake_contents(value);
+      bake_contents(memory);
     }
   }
   if (is_empty_factory(info.name)) {

@@ -48,6 +48,7 @@ class Recorder {
   }
   int memory_of(const at::Tensor& tensor);
   int number_of(const at::Tensor& tensor, const std::string& op);
+  int add_alias(const at::Tensor& tensor, const std::string& op);
   int add_constant(const at::Tensor& tensor, const std::string& op);
   void check_history(int number, const at::Tensor& tensor) const;
   void check_answer(
@@ -65,7 +66,8 @@ class Recorder {
   void add_result(const c10::IValue& value, Call& call, Node& node);
   void keep_contents(int number, const at::Tensor& tensor);
   void note_memories(const Info& info, const Call& call, const Node& node);
-  void bake_contents(int number);
+  at::Tensor contents_of(int number) const;
+  void bake_contents(int memory);
   std::shared_ptr<const Modes> modes() const;
 
   Program program_;
@@ -77,6 +79,7 @@ class Recorder {
   // So that no other tensor gets the address of one that is gone.
   std::vector<WeakTensor> tensors_; // by value
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
+  std::vector<std::int64_t> offsets_; // by value: in its storage
   // Of memories that at::empty() made and no op has written to: its node.
   std::unordered_map<int, int> unwritten_;
   std::unordered_map<int, int> last_writes_;            // by memory: node
