@@ -11,12 +11,11 @@ void run(
     c10::DispatchKeySet keys,
     torch::jit::Stack* stack) {
   tensor_parallel::give_generator(op.schema(), *stack);
+  const c10::DispatchKeySet below = keys &
+      c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptKey);
   // The ops that this one calls come here again.
-  sharding::run_watched(
-      op,
-      keys &
-          c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptKey),
-      stack);
+  pipeline::run_recorded(
+      op, *stack, [&] { sharding::run_watched(op, below, stack); });
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DispatchKey.h>
+#include <c10/util/FunctionRef.h>
 
 namespace argosy {
 
@@ -28,5 +29,16 @@ void run_watched(
     torch::jit::Stack* stack);
 
 } // namespace sharding
+
+namespace pipeline {
+
+// Calls `run`, which carries out an op on the stack, and writes the op down if
+// the thread records a Program.
+void run_recorded(
+    const c10::OperatorHandle& op,
+    torch::jit::Stack& stack,
+    c10::function_ref<void()> run);
+
+} // namespace pipeline
 
 } // namespace argosy

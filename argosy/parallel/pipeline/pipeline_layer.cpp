@@ -14,7 +14,6 @@
 #include "argosy/dtensor/deferred/deferred_init.h"
 #include "argosy/mesh/hybrid_group.h"
 #include "argosy/parallel/data/same_modules.h"
-#include "argosy/parallel/parameter_marks.h"
 #include "argosy/parallel/pipeline/segment.h"
 #include "argosy/parallel/pipeline/shared_gradients.h"
 #include "argosy/parallel/recompute/recompute.h"
@@ -68,7 +67,7 @@ PipelineLayerImpl::PipelineLayerImpl(
   borders_ = cut(layers);
   build(layers);
   find_shared(layers);
-  share_weights();
+  share_weights(shared_, group_);
 }
 
 Schedule PipelineLayerImpl::layout() const {
@@ -189,16 +188,6 @@ void PipelineLayerImpl::find_shared(const std::vector<LayerDesc>& layers) {
           {key + "." + name, *parameter, {stages.begin(), stages.end()}});
     }
   }
-}
-
-// The first stage that has one tells the others its values.
-void PipelineLayerImpl::share_weights() const {
-  for (const SharedWeight& each : shared_) {
-    ParameterMarks marks = marks_of(each.parameter);
-    marks.is_firstly_shared = each.stages.front() == stage();
-    set_marks(each.parameter, marks);
-  }
-  send_from_first(shared_, group_);
 }
 
 Tensors PipelineLayerImpl::run(

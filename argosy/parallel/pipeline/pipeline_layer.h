@@ -109,7 +109,6 @@ class PipelineLayerImpl final : public torch::nn::Module, public StageModel {
   void build(const std::vector<LayerDesc>& layers);
   void add(const LayerDesc& desc, int index, int chunk);
   void find_shared(const std::vector<LayerDesc>& layers);
-  void share_weights() const;
   Tensors run(const Local* begin, const Local* end, Tensors values) const;
   std::string path_of(
       const std::string& directory, int layer, int tensor_rank) const;

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "argosy/common/error.h"
+#include "argosy/parallel/parameter_marks.h"
 
 namespace argosy::pipeline {
 
@@ -67,11 +68,14 @@ class Exchange {
 
 } // namespace
 
-void send_from_first(
+void share_weights(
     const std::vector<SharedWeight>& weights, const GroupPtr& group) {
   const at::NoGradGuard no_grad;
   for (const SharedWeight& weight : weights) {
     const int first = weight.stages.front();
+    ParameterMarks marks = marks_of(weight.parameter);
+    marks.is_firstly_shared = first == group->rank();
+    set_marks(weight.parameter, marks);
     if (group->rank() != first) {
       at::Tensor values = at::empty_like(weight.parameter);
       recv(values, rank_of(group, first), group);

@@ -1,12 +1,12 @@
 #include "argosy/parallel/recompute/replayed_state.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/autocast_mode.h>
 
 #include <mutex>
 #include <utility>
 
 #include "argosy/dtensor/mesh_state.h"
+#include "argosy/parallel/autocast.h"
 #include "argosy/parallel/generator_state.h"
 #include "argosy/parallel/tensor/rng.h"
 #include "argosy/world/binding.h"
@@ -16,6 +16,7 @@ namespace argosy {
 
 namespace {
 
+using parallel::Autocast;
 using parallel::set_state;
 using parallel::state_of;
 
@@ -67,22 +68,6 @@ RestoreState capture_dtensor_random() {
         [random](auto* replay) { delete replay; }};
   };
 }
-
-struct Autocast {
-  bool cpu = at::autocast::is_cpu_enabled();
-  bool device = at::autocast::is_enabled();
-  bool cache = at::autocast::is_autocast_cache_enabled();
-  at::ScalarType cpu_dtype = at::autocast::get_autocast_cpu_dtype();
-  at::ScalarType device_dtype = at::autocast::get_autocast_gpu_dtype();
-
-  void set() const {
-    at::autocast::set_cpu_enabled(cpu);
-    at::autocast::set_enabled(device);
-    at::autocast::set_autocast_cache_enabled(cache);
-    at::autocast::set_autocast_cpu_dtype(cpu_dtype);
-    at::autocast::set_autocast_gpu_dtype(device_dtype);
-  }
-};
 
 RestoreState capture_autocast() {
   return [then = Autocast()] {

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "argosy/parallel/pipeline/cut/split_point.h"
 #include "argosy/parallel/semi_auto/shard_layer.h"
 #include "argosy/parallel/semi_auto/stages.h"
 
@@ -70,9 +71,6 @@ struct LayerPlans : std::vector<LayerPlan> {
       : std::vector<LayerPlan>{std::move(plan)} {} // NOLINT
 };
 
-// Where a pipeline is cut.
-enum class SplitPoint { BEGINNING, END };
-
 struct ParallelizeConfig {
   struct Mp {
     // By the name of a layer or of a parameter, or a regular expression that
@@ -85,7 +83,7 @@ struct ParallelizeConfig {
   };
   struct Pp {
     // Layers after, or before, which the pipeline is cut.
-    std::vector<std::pair<std::string, SplitPoint>> split_spec;
+    SplitSpec split_spec;
   };
 
   std::optional<Mp> mp_config = std::nullopt;

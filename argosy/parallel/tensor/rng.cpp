@@ -121,13 +121,14 @@ void RngStatesTracker::reset() {
 
 RngStatesTracker::Scope::Scope(const at::Generator& generator)
     : generator_(std::make_unique<at::Generator>(generator)),
-      outer_(std::exchange(current_generator, generator_.get())) {
+      outer_(std::exchange(current_generator, generator_.get())),
+      was_intercepted_(c10::impl::tls_is_dispatch_key_included(kInterceptKey)) {
   c10::impl::tls_set_dispatch_key_included(kInterceptKey, true);
 }
 
 RngStatesTracker::Scope::~Scope() {
   current_generator = outer_;
-  c10::impl::tls_set_dispatch_key_included(kInterceptKey, outer_ != nullptr);
+  c10::impl::tls_set_dispatch_key_included(kInterceptKey, was_intercepted_);
 }
 
 const at::Generator* RngStatesTracker::Scope::current() {

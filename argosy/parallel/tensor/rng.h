@@ -60,6 +60,7 @@ class RngStatesTracker {
    private:
     const std::unique_ptr<at::Generator> generator_;
     const at::Generator* const outer_;
+    const bool was_intercepted_;
   };
   [[nodiscard]] Scope rng_state(
       const std::string& name = kModelParallelRng) const;

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "argosy/parallel/pipeline/cut/cut_module.h"
+#include "argosy/parallel/pipeline/layer_desc.h"
+#include "argosy/parallel/pipeline/stage_model.h"
+
+namespace argosy::pipeline {
+
+struct CutOptions {
+  // The stages; null: the pipe axis of the current HybridCommunicateGroup, or
+  // all ranks when there is none.
+  GroupPtr group;
+  int chunks = 1;
+  PartOrder order = PartOrder::kRound;
+  // Where to cut: stages * chunks - 1 points; none: evenly.
+  SplitSpec split_spec;
+  CutRule::Weight weight = CutRule::Weight::kWork;
+  // All microbatches have the shapes of the examples. Without, a stage tells
+  // the next one in a few numbers which shapes the inputs have.
+  bool fixed_shapes = false;
+};
+
+// What one stage of a pipeline has of a module that was written without
+// pipelines in mind:
+//
+//   auto stage = std::make_shared<CutStage>(existing(gpt), Tensors{tokens},
+//       CutOptions{.split_spec = {{"blocks.5", SplitPoint::END}}});
+//   PipelineParallel pipeline(stage, {loss}, {.microbatches = 8});
+//
+// `examples` are the inputs of one microbatch; their values do not matter. The
+// module must have the same values on all stages, but for weights that several
+// stages use, which the first gives to the others. Afterwards the parameters
+// and buffers of other stages have no values, and no memory.
+class CutStage final : public StageModel {
+ public:
+  // All ranks call it alike. Throws InvalidArgument as record() and cut() do,
+  // and when there are not as many parts as stages times chunks.
+  CutStage(const LayerDesc& module, Tensors examples, CutOptions options);
+
+  int stages() const override { return group_->nranks(); }
+  int stage() const override { return group_->rank(); }
+  int chunks() const override { return options_.chunks; }
+  PartOrder order() const override { return options_.order; }
+  const GroupPtr& group() const override { return group_; }
+  Tensors forward(int chunk, const Tensors& inputs) override;
+  const std::vector<SharedWeight>& shared_weights() const override {
+    return shared_;
+  }
+  // With the parameters and buffers of this stage, under their names.
+  torch::nn::Module& module() override { return *states_; }
+
+  const CutModule& cut_module() const { return cut_; }
+
+ private:
+  CutStage(const LayerDesc::Built& built, Tensors examples, CutOptions options);
+
+  Schedule layout() const; // where parts are; no steps
+  std::vector<int> parts() const;
+  void find_shared();
+
+  const CutOptions options_;
+  const GroupPtr group_;
+  CutModule cut_;
+  std::shared_ptr<torch::nn::Module> states_;
+  std::vector<SharedWeight> shared_;
+};
+
+} // namespace argosy::pipeline
