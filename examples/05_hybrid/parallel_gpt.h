@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../02_gpt/gpt.h"
+#include "argosy/parallel/expert/moe_layer.h"
 #include "argosy/parallel/parameter_marks.h"
 #include "argosy/parallel/sequence/megatron.h"
 #include "argosy/parallel/sequence/megatron_gradients.h"
@@ -29,6 +30,11 @@ struct ParallelGptOptions {
   bool recompute_allgather = false;
   // Null: every rank has whole sequences.
   std::shared_ptr<SegmentParallel> segments;
+  // With more than none, tokens choose two of so many experts in place of the
+  // layers up and down. Not with sequence_parallel.
+  long experts = 0;
+  GroupPtr expert_group;
+  double balance = 0; // weight of the loss that keeps experts equally busy
   // For measuring, with a group of this rank alone: what a rank of so many
   // computes, without the others.
   long parts = 1;
@@ -46,14 +52,13 @@ struct ParallelBlockImpl : torch::nn::Module {
         qkv(add_column("qkv", 3, options)),
         out(add_row("out", 1, options)),
         norm2(add_norm("norm2", options)),
-        up(add_column("up", 4, options)),
-        down(add_row("down", 4, options)),
+        feed(options.experts > 0 ? add_experts(options) : add_feed(options)),
         head_size(options.gpt.width / options.gpt.heads),
         segments(options.segments) {}
 
   at::Tensor forward(at::Tensor x, const at::Tensor& ahead) {
     x = x + out(attention(qkv(norm1(x)), ahead));
-    return x + down(torch::gelu(up(norm2(x))));
+    return x + feed(norm2(x));
   }
 
  private:
@@ -125,6 +130,26 @@ struct ParallelBlockImpl : torch::nn::Module {
                               .group(options.group)));
   }
 
+  Layer add_feed(const ParallelGptOptions& options) {
+    const Layer up = add_column("up", 4, options);
+    const Layer down = add_row("down", 4, options);
+    return [=](const at::Tensor& x) { return down(torch::gelu(up(x))); };
+  }
+
+  Layer add_experts(const ParallelGptOptions& options) {
+    const long width = options.gpt.width;
+    return add_layer(
+        "moe",
+        MoELayer(MoELayerOptions(width, options.experts)
+                     .gate(DroplessGate(GateOptions(width, options.experts)
+                                            .group(options.expert_group))
+                               .ptr())
+                     .group(options.expert_group)
+                     .mp_group(options.group)
+                     .split_experts(true)
+                     .loss_weight(options.balance)));
+  }
+
   template <typename Module>
   Layer add_layer(const std::string& name, Module module) {
     return [layer = register_module(name, module)](const at::Tensor& x) {
@@ -149,8 +174,7 @@ struct ParallelBlockImpl : torch::nn::Module {
   Layer qkv;
   Layer out;
   torch::nn::LayerNorm norm2;
-  Layer up;
-  Layer down;
+  Layer feed;
   const long head_size;
   const std::shared_ptr<SegmentParallel> segments;
 };

@@ -416,5 +416,26 @@ TEST(MoERanks, LossOfDividedTokensIsTheirMean) {
   });
 }
 
+// As when the caller adds the loss.
+TEST(MoERanks, BackwardMayGoThroughTheLossByItself) {
+  run_ranks(2, [](World&) {
+    const auto options = [] { return layer_options().loss_weight(0.3); };
+    MoELayer added = make_pair(layer_options(), kDropless).own;
+    MoELayer attached = make_pair(options(), kDropless).own;
+    const at::Tensor x = tokens_of(9, 0, torch::kDouble);
+    const at::Tensor plain = added(x);
+    loss_of(plain, 0, added->get_loss()).backward();
+    const at::Tensor y = attached(x);
+    expect_close(y, plain, "y");
+    loss_of(y, 0, {}).backward();
+    for (const auto& item : added->named_parameters()) {
+      expect_close(
+          attached->named_parameters()[item.key()].grad(),
+          item.value().grad(),
+          item.key());
+    }
+  });
+}
+
 } // namespace
 } // namespace argosy

@@ -5,9 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include <limits>
-#include <utility>
 
-#include "argosy/parallel/generator_state.h"
 #include "argosy/parallel/tensor/initial_values.h"
 #include "argosy/parallel/tensor/rng.h"
 
@@ -27,33 +25,11 @@ at::Generator seeded(std::uint64_t seed, std::int64_t number) {
       static_cast<std::uint64_t>(number) * 0xD1342543DE82EF95u);
 }
 
-namespace {
-
-// While it lives, a generator goes on as another would.
-class Replaced {
- public:
-  Replaced(at::Generator generator, const at::Generator& other)
-      : generator_(std::move(generator)), before_(state_of(generator_)) {
-    set_state(generator_, state_of(other));
-  }
-  ~Replaced() { set_state(generator_, before_); }
-  Replaced(const Replaced&) = delete;
-  Replaced& operator=(const Replaced&) = delete;
-
- private:
-  const at::Generator generator_;
-  const at::Tensor before_;
-};
-
-} // namespace
-
 void with_seed(
     std::uint64_t seed,
     std::int64_t number,
     const std::function<void()>& make) {
-  const at::Generator own = seeded(seed, number);
-  const Replaced first_values(initial_generator(), own);
-  const RngStatesTracker::Scope scope(own);
+  const RngStatesTracker::Scope scope(seeded(seed, number));
   make();
 }
 

@@ -5,7 +5,6 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/mm.h>
@@ -86,42 +85,51 @@ at::Tensor products(
   return y;
 }
 
-struct Gradients {
-  at::Tensor x;
-  at::Tensor weight;
-  at::Tensor bias;
-};
+at::Tensor grad_of_rows(
+    const at::Tensor& grad,
+    const at::Tensor& weight,
+    const std::vector<std::int64_t>& rows) {
+  at::Tensor of_rows =
+      at::empty({grad.size(0), weight.size(1)}, grad.options());
+  for_each_expert(
+      rows,
+      [&](std::int64_t expert, const at::Tensor& out, at::Tensor in) {
+        at::mm_out(in, out, weight[expert].t());
+      },
+      grad,
+      of_rows);
+  return of_rows;
+}
 
-Gradients products_backward(
+at::Tensor grad_of_weight(
     const at::Tensor& grad,
     const at::Tensor& x,
-    const at::Tensor& weight,
-    const std::vector<std::int64_t>& rows,
-    bool needs_x) {
-  Gradients own{
-      needs_x ? at::empty_like(x) : at::Tensor(),
-      at::empty_like(weight),
-      at::empty({weight.size(0), weight.size(2)}, weight.options())};
+    const std::vector<std::int64_t>& rows) {
+  const auto n = static_cast<std::int64_t>(rows.size());
+  at::Tensor of_weight = at::empty({n, x.size(1), grad.size(1)}, x.options());
   for_each_expert(
       rows,
       [&](std::int64_t expert, const at::Tensor& out, const at::Tensor& in) {
-        at::Tensor of_weight = own.weight[expert];
-        at::mm_out(of_weight, in.t(), out);
-        at::Tensor of_bias = own.bias[expert];
-        at::sum_out(of_bias, out, 0);
+        at::Tensor own = of_weight[expert];
+        at::mm_out(own, in.t(), out);
       },
       grad,
       x);
-  if (needs_x) {
-    for_each_expert(
-        rows,
-        [&](std::int64_t expert, const at::Tensor& out, at::Tensor in) {
-          at::mm_out(in, out, weight[expert].t());
-        },
-        grad,
-        own.x);
-  }
-  return own;
+  return of_weight;
+}
+
+at::Tensor grad_of_bias(
+    const at::Tensor& grad, const std::vector<std::int64_t>& rows) {
+  const auto n = static_cast<std::int64_t>(rows.size());
+  at::Tensor of_bias = at::empty({n, grad.size(1)}, grad.options());
+  for_each_expert(
+      rows,
+      [&](std::int64_t expert, const at::Tensor& out) {
+        at::Tensor own = of_bias[expert];
+        at::sum_out(own, out, 0);
+      },
+      grad);
+  return of_bias;
 }
 
 struct Ffn : Function<Ffn> {
@@ -150,15 +158,24 @@ struct Ffn : Function<Ffn> {
     const auto saved = context->get_saved_variables();
     const auto kept = context->saved_data["options"].toCapsule();
     const GroupedFfn& options = static_cast<KeptOptions&>(*kept).value;
-    const Gradients second = products_backward(
-        grads[0].contiguous(), saved[3], saved[4], options.rows, true);
-    const Gradients first = products_backward(
-        activate_backward(second.x, saved[2], options.activation),
-        saved[0],
-        saved[1],
-        options.rows,
-        context->needs_input_grad(0));
-    return {first.x, first.weight, first.bias, second.weight, second.bias, {}};
+    const auto& rows = options.rows;
+    const auto needs = [&](std::size_t i) {
+      return context->needs_input_grad(i);
+    };
+    // Of x, the weights and the biases, as forward has them.
+    variable_list own(6);
+    const at::Tensor out = grads[0].contiguous();
+    own[3] = needs(3) ? grad_of_weight(out, saved[3], rows) : at::Tensor();
+    own[4] = needs(4) ? grad_of_bias(out, rows) : at::Tensor();
+    if (!needs(0) && !needs(1) && !needs(2)) {
+      return own;
+    }
+    const at::Tensor hidden = activate_backward(
+        grad_of_rows(out, saved[4], rows), saved[2], options.activation);
+    own[0] = needs(0) ? grad_of_rows(hidden, saved[1], rows) : at::Tensor();
+    own[1] = needs(1) ? grad_of_weight(hidden, saved[0], rows) : at::Tensor();
+    own[2] = needs(2) ? grad_of_bias(hidden, rows) : at::Tensor();
+    return own;
   }
 };
 

@@ -2,9 +2,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 
 #include <algorithm>
 
+#include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
 #include "argosy/mesh/hybrid_group.h"
 #include "argosy/parallel/expert/dispatch.h"
@@ -135,7 +137,8 @@ at::Tensor MoELayerImpl::forward(const at::Tensor& x) {
             },
             rows)
       : run_experts(rows, counts);
-  const at::Tensor y = parallel::combine(results, routing.weights, plan);
+  const at::Tensor y =
+      with_loss(parallel::combine(results, routing.weights, plan));
   return (divides_tokens() ? tensor_parallel::gather_from(
                                  y, options.mp_group(), 0, all.size(0))
                            : y)
@@ -164,6 +167,21 @@ at::Tensor MoELayerImpl::run_experts(
         "]");
   }
   return at::cat(parts);
+}
+
+at::Tensor MoELayerImpl::with_loss(const at::Tensor& y) {
+  const at::Tensor loss = gate->get_loss(false);
+  if (options.loss_weight() == 0 || !loss.defined()) {
+    return y;
+  }
+  const double ranks = divides_tokens() ? options.mp_group()->nranks() : 1;
+  const double weight = options.loss_weight() / ranks;
+  return comm::apply(
+      Tensors{y, loss},
+      [](const Tensors& in) { return Tensors{in[0].detach()}; },
+      [weight, loss = loss.detach()](const Tensors& grads) {
+        return Tensors{grads[0], at::full_like(loss, weight)};
+      })[0];
 }
 
 at::Tensor MoELayerImpl::get_loss(bool clear) {

@@ -49,6 +49,10 @@ struct MoELayerOptions {
   // tensor parallel layers).
   TORCH_ARG(GroupPtr, mp_group) = nullptr;
   TORCH_ARG(bool, split_experts) = false;
+  // Where the loss is made elsewhere, as in a pipeline: backward goes through
+  // the gate's loss times this too, and get_loss() need not be added. 0: it
+  // must.
+  TORCH_ARG(double, loss_weight) = 0;
   // Backward runs the experts again, instead of keeping what they computed.
   TORCH_ARG(bool, recompute) = false;
 };
@@ -86,6 +90,7 @@ class MoELayerImpl : public torch::nn::Module {
   void add_experts();
   void mark_parameters();
   bool divides_tokens() const;
+  at::Tensor with_loss(const at::Tensor& y);
   at::Tensor run_experts(
       const at::Tensor& rows, const std::vector<std::int64_t>& counts);
 

@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+"""A layer of experts, forward and backward, ours (moe_rank) and one by hand on
+PyTorch: all_to_all_single over Gloo and index ops. The same weights, tokens and
+losses, two processes with one thread each. Then what part of the layer's time is
+not the gate's and the experts'. --quick, --json as all benches."""
+import importlib.machinery
+import importlib.util
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+OURS = HERE / "moe_rank"
+TOKENS, WIDTH = 1024, 512  # of a rank
+SIZES = ((8, 2048, 2), (32, 512, 4))  # experts, their hidden features, choices
+
+
+def load_shared():
+    """bench/data_parallel, which has the processes and the race."""
+    loader = importlib.machinery.SourceFileLoader("data_parallel", str(HERE / "data_parallel"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("data_parallel", loader))
+    loader.exec_module(module)
+    return module
+
+
+shared = load_shared()
+
+
+# What moe_rank.cpp has, in PyTorch.
+
+def series(shape, seed, bound):
+    import math
+    count = math.prod(shape)
+    numbers = shared.uniform((shared.PERIOD,), seed) * bound
+    return numbers.repeat(count // shared.PERIOD + 1)[:count].view(shape).clone()
+
+
+def make_exchange():
+    import torch
+    import torch.distributed as dist
+
+    class Exchange(torch.autograd.Function):
+        """Rows to and from the ranks."""
+
+        @staticmethod
+        def forward(context, x, sends, receives):
+            context.splits = sends, receives
+            out = x.new_empty((sum(receives), x.shape[1]))
+            dist.all_to_all_single(out, x.contiguous(), receives, sends)
+            return out
+
+        @staticmethod
+        def backward(context, grad):
+            sends, receives = context.splits
+            out = grad.new_empty((sum(sends), grad.shape[1]))
+            dist.all_to_all_single(out, grad.contiguous(), sends, receives)
+            return out, None, None
+    return Exchange.apply
+
+
+def make_layer(experts, hidden, top_k):
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    exchange = make_exchange()
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    local = experts // ranks
+    numbers = range(rank * local, (rank + 1) * local)
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            def values(shape, seed):
+                bound = 0.05 if seed == 1 else shape[0] ** -0.5
+                return nn.Parameter(series(shape, seed, bound))
+            self.gate = values((experts, WIDTH), 1)
+            self.gate_bias = nn.Parameter(torch.zeros(experts))
+            self.up = nn.ParameterList([values((WIDTH, hidden), 100 + e) for e in numbers])
+            self.down = nn.ParameterList([values((hidden, WIDTH), 500 + e) for e in numbers])
+            self.up_bias = nn.ParameterList([nn.Parameter(torch.zeros(hidden)) for _ in numbers])
+            self.down_bias = nn.ParameterList([nn.Parameter(torch.zeros(WIDTH)) for _ in numbers])
+
+        def run_experts(self, rows, counts):
+            parts = rows.split(counts)
+            return torch.cat([
+                torch.addmm(self.down_bias[i], nn.functional.gelu(torch.addmm(self.up_bias[i], part, self.up[i])),
+                            self.down[i]) for i, part in enumerate(parts)])
+
+        def forward(self, x):
+            logits = nn.functional.linear(x, self.gate, self.gate_bias)
+            chosen = logits.topk(top_k, 1)
+            weights = chosen.values.softmax(1)
+            order = chosen.indices.flatten().argsort(stable=True)
+            counts = torch.bincount(chosen.indices.flatten(), minlength=experts)
+            arriving = torch.empty_like(counts)
+            dist.all_to_all_single(arriving, counts)
+            sends = counts.view(ranks, local).sum(1).tolist()
+            receives = arriving.view(ranks, local).sum(1).tolist()
+            rows = exchange(x.index_select(0, order.div(top_k, rounding_mode="floor")), sends, receives)
+            numbers = torch.arange(local).repeat(ranks).repeat_interleave(arriving)
+            by_expert = numbers.argsort(stable=True)
+            done = self.run_experts(
+                rows.index_select(0, by_expert), arriving.view(ranks, local).sum(0).tolist())
+            back = exchange(
+                torch.empty_like(done).index_copy(0, by_expert, done), receives, sends)
+            mine = torch.empty_like(back).index_copy(0, order, back).view(-1, top_k, WIDTH)
+            return torch.bmm(weights.unsqueeze(1), mine).squeeze(1)
+    return Layer()
+
+
+def make_step(size):
+    import torch.distributed as dist
+    layer = make_layer(*size)
+    x = shared.uniform((TOKENS, WIDTH), 1000 + dist.get_rank()).requires_grad_()
+
+    def step():
+        x.grad = None
+        layer.zero_grad(set_to_none=True)
+        loss = layer(x).pow(2).sum() / x.numel()
+        loss.backward()
+        return loss.item()
+    return step
+
+
+# The race.
+
+def rows_of(size, ranks, rounds):
+    text = " ".join(map(str, size))
+    kinds = {"ours": "layer", "pytorch": "layer", "compute": "compute", "products": "products"}
+    losses = {name: each.ask(f"load {kinds[name]} {text}") for name, each in ranks.items()}
+    shared.check_losses("moe", losses["ours"], losses["pytorch"])
+    best = shared.race({name: (each.ask, 2) for name, each in ranks.items()}, TOKENS, 2, rounds)
+    what = f"{size[0]} experts of {WIDTH} x {size[1]}, {size[2]} for each of {2 * TOKENS} tokens"
+    share = 100 * (1 - best["ours"] / best["compute"])
+    peer = 100 * (1 - best["pytorch"] / best["compute"])
+    return [
+        shared.as_row(what, "tokens/s", best["ours"], pytorch=best["pytorch"], products=best["products"]),
+        {"what": what + ", dispatch and combine", "unit": "% of the layer's time", "ours": share},
+        {"what": what + ", the same of PyTorch's", "unit": "% of the layer's time", "ours": peer}]
+
+
+def main():
+    if "rank" in sys.argv:
+        shared.serve(lambda words: make_step([int(word) for word in words[2:]]))
+        return
+    quick = "--quick" in sys.argv
+    ranks = {name: shared.Ranks([OURS], 2) for name in ("ours", "compute", "products")}
+    ranks["pytorch"] = shared.Ranks([sys.executable, __file__, "rank"], 2)
+    rows = [row for size in SIZES for row in rows_of(size, ranks, 3 if quick else 8)]
+    for each in ranks.values():
+        each.close()
+    for row in rows:
+        if "%" in row["unit"]:
+            print(f"{row['what']:72} {row['ours']:.1f} {row['unit']}", file=sys.stderr)
+    if "--json" in sys.argv:
+        print(json.dumps({"subject": "moe", "rows": rows}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

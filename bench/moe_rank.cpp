@@ -1,0 +1,171 @@
+// A rank of bench/moe: does what lines on standard input say, and answers each
+// with one line.
+//
+//   load layer 8 2048 2   makes a layer of 8 experts with 2048 hidden features,
+//                         of which a token uses 2, and takes three steps; the
+//                         answer is their losses. Others than layer: compute
+//                         has the gate and this rank's experts with the rows
+//                         that they get there, and sends nothing; products has
+//                         the matrix products of those alone
+//   run 5                 takes five steps; the answer is the seconds they took
+
+#include <torch/torch.h>
+
+#include <iostream>
+#include <memory>
+
+#include "argosy/argosy.h"
+#include "argosy/heap/allocator.h"
+#include "argosy/parallel/expert/moe_layer.h"
+#include "argosy/parallel/expert/routing.h"
+#include "bench/hashed.h"
+#include "bench/training_server.h"
+
+namespace argosy::bench {
+namespace {
+
+constexpr long kTokens = 1024; // of a rank
+constexpr long kWidth = 512;
+
+struct Size {
+  long experts = 0;
+  long hidden = 0;
+  long top_k = 0;
+};
+
+// The same in moe.py. Experts by their number.
+void set_layer(MoELayer& layer, const Size& size) {
+  const torch::NoGradGuard no_grad;
+  auto& experts = *layer->grouped;
+  const long n = experts.weight1.size(0);
+  set_weights(layer->gate->weight, 1, 0.05);
+  layer->gate->bias.zero_();
+  for (long i = 0; i < n; ++i) {
+    const long e = get_rank() * n + i;
+    const auto bound = [](long inputs) {
+      return 1 / std::sqrt(static_cast<double>(inputs));
+    };
+    set_weights(experts.weight1[i], 100 + e, bound(kWidth));
+    set_weights(experts.weight2[i], 500 + e, bound(size.hidden));
+  }
+  experts.bias1.zero_();
+  experts.bias2.zero_();
+}
+
+class MoETraining : public Training {
+ public:
+  explicit MoETraining(const Size& size)
+      : layer_(
+            MoELayerOptions(kWidth, size.experts)
+                .hidden(size.hidden)
+                .gate(DroplessGate(
+                          GateOptions(kWidth, size.experts).top_k(size.top_k))
+                          .ptr())),
+        x_(uniform({kTokens, kWidth}, 1000 + get_rank()).requires_grad_()) {
+    set_layer(layer_, size);
+  }
+
+  double step() override {
+    x_.mutable_grad().reset();
+    for (const at::Tensor& each : layer_->parameters()) {
+      each.mutable_grad().reset();
+    }
+    const at::Tensor loss = run();
+    loss.backward();
+    return loss.item<double>();
+  }
+
+ protected:
+  virtual at::Tensor run() { return layer_(x_).pow(2).sum() / x_.numel(); }
+
+  // How many rows each local expert gets.
+  std::vector<std::int64_t> rows() {
+    const at::NoGradGuard no_grad;
+    const at::Tensor counts = expert::exchange_counts(
+        expert::number_count(
+            layer_->gate->forward(x_).experts, layer_->options.num_experts()),
+        get_group(0));
+    const at::Tensor sums = counts.view({get_world_size(), -1}).sum(0);
+    const auto* data = sums.data_ptr<std::int64_t>();
+    return {data, data + sums.numel()};
+  }
+
+  MoELayer layer_;
+  const at::Tensor x_;
+};
+
+class ComputeTraining final : public MoETraining {
+ public:
+  explicit ComputeTraining(const Size& size)
+      : MoETraining(size), rows_(rows()) {
+    long sum = 0;
+    for (const long count : rows_) {
+      sum += count;
+    }
+    input_ = uniform({sum, kWidth}, 7).requires_grad_();
+  }
+
+ private:
+  at::Tensor run() override {
+    input_.mutable_grad().reset();
+    const at::Tensor y = layer_->grouped->forward(input_, rows_);
+    return y.pow(2).sum() / x_.numel() +
+        layer_->gate->forward(x_).weights.pow(2).sum();
+  }
+
+  const std::vector<std::int64_t> rows_;
+  at::Tensor input_;
+};
+
+class ProductTraining final : public MoETraining {
+ public:
+  explicit ProductTraining(const Size& size)
+      : MoETraining(size), rows_(rows()) {}
+
+  double step() override {
+    const at::NoGradGuard no_grad;
+    const auto& experts = *layer_->grouped;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const auto e = static_cast<long>(i);
+      const at::Tensor x = torch::ones({rows_[i], kWidth});
+      const at::Tensor hidden = torch::mm(x, experts.weight1[e]);
+      const at::Tensor y = torch::mm(hidden, experts.weight2[e]);
+      torch::mm(hidden.t(), y);
+      const at::Tensor back = torch::mm(y, experts.weight2[e].t());
+      torch::mm(x.t(), back);
+      torch::mm(back, experts.weight1[e].t());
+    }
+    return 0;
+  }
+
+ private:
+  const std::vector<std::int64_t> rows_;
+};
+
+std::unique_ptr<Training> load() {
+  std::string kind;
+  Size size;
+  std::cin >> kind >> size.experts >> size.hidden >> size.top_k;
+  if (kind == "layer") {
+    return std::make_unique<MoETraining>(size);
+  }
+  if (kind == "compute") {
+    return std::make_unique<ComputeTraining>(size);
+  }
+  return std::make_unique<ProductTraining>(size);
+}
+
+void serve() {
+  const auto world = init_parallel_env();
+  torch::set_num_threads(1);
+  keep_tensor_memory();
+  serve_trainings(load);
+  destroy_process_group();
+}
+
+} // namespace
+} // namespace argosy::bench
+
+int main() {
+  return argosy::record([] { argosy::bench::serve(); });
+}
