@@ -23,7 +23,7 @@ struct Axes {
   // copies. A part of a sequence counts as data.
   GroupPtr sharding;
   GroupPtr replicas;
-  GroupPtr data;  // both
+  GroupPtr data; // both
   // Those of them that have the same experts.
   GroupPtr expert_replicas;
   GroupPtr expert_data;

@@ -130,11 +130,14 @@ ModelSetup Fleet::prepare(torch::nn::Module& module) {
 }
 
 PipelineModel Fleet::distributed_model(const pipeline::PipelineLayer& layers) {
+  return distributed_model(layers.ptr(), layers->options().loss_fns);
+}
+
+PipelineModel Fleet::distributed_model(
+    const std::shared_ptr<pipeline::StageModel>& stage,
+    std::vector<pipeline::LossFn> loss_fns) {
   return PipelineModel(
-      layers.ptr(),
-      layers->options().loss_fns,
-      strategy_,
-      prepare(*layers.ptr()));
+      stage, std::move(loss_fns), strategy_, prepare(stage->module()));
 }
 
 void Fleet::take(const DistributedStrategy& strategy) {

@@ -49,6 +49,10 @@ class Fleet {
 
   // With stages of a pipeline; its loss functions are those of the layers.
   PipelineModel distributed_model(const pipeline::PipelineLayer& layers);
+  // The same of a module that is cut elsewhere (pipeline::CutStage).
+  PipelineModel distributed_model(
+      const std::shared_ptr<pipeline::StageModel>& stage,
+      std::vector<pipeline::LossFn> loss_fns);
 
   // `optimizer` must outlive the result. With lars, lamb and dgc another takes
   // its place. Another strategy than that of init() becomes the fleet's; throws
@@ -134,6 +138,13 @@ DistributedModel<Module> distributed_model(Module module) {
 
 inline PipelineModel distributed_model(const pipeline::PipelineLayer& layers) {
   return current_fleet("fleet.distributed_model")->distributed_model(layers);
+}
+
+inline PipelineModel distributed_model(
+    const std::shared_ptr<pipeline::StageModel>& stage,
+    std::vector<pipeline::LossFn> loss_fns) {
+  return current_fleet("fleet.distributed_model")
+      ->distributed_model(stage, std::move(loss_fns));
 }
 
 DistributedOptimizer distributed_optimizer(

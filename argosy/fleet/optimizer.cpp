@@ -1,5 +1,7 @@
 #include "argosy/fleet/optimizer.h"
 
+#include <ATen/ops/ones.h>
+
 #include <optional>
 #include <set>
 
@@ -17,6 +19,7 @@
 #include "argosy/optim/groups.h"
 #include "argosy/optim/local_sgd.h"
 #include "argosy/parallel/data/compression.h"
+#include "argosy/parallel/loss_scale.h"
 #include "argosy/parallel/sharding/sharded_optimizer.h"
 
 namespace argosy::fleet {
@@ -285,7 +288,10 @@ void DistributedOptimizer::zero_grad() {
 }
 
 void DistributedOptimizer::backward(const at::Tensor& loss) {
-  scaled(loss).backward();
+  {
+    const parallel::LossScale scale(scaled(at::ones({})).item<double>());
+    scaled(loss).backward();
+  }
   after_backward(loss);
 }
 

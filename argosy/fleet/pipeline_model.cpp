@@ -4,6 +4,7 @@
 #include "argosy/common/file.h"
 #include "argosy/fleet/optimizer.h"
 #include "argosy/fleet/strategy.h"
+#include "argosy/parallel/pipeline/schedule_json.h"
 
 namespace argosy::fleet {
 
@@ -12,12 +13,25 @@ namespace {
 using pipeline::PipelineOptions;
 using pipeline::PipelineParallel;
 
+pipeline::Schedule load_schedule(const std::string& path) {
+  const auto text = read_file(path);
+  ARGOSY_CHECK(
+      text,
+      "[fleet.strategy] pipeline_configs.schedule_file ",
+      path,
+      ": there is no such file");
+  return pipeline::schedule_from_json(*text, path);
+}
+
 PipelineOptions options_of(
     const DistributedStrategy& strategy, const ModelSetup& setup) {
   const PipelineConfigs& configs = strategy.pipeline_configs;
   PipelineOptions options;
   options.microbatches = configs.accumulate_steps;
   options.schedule = configs.schedule_mode;
+  if (!configs.schedule_file.get().empty()) {
+    options.plan = load_schedule(configs.schedule_file);
+  }
   options.loss_reduction = configs.loss_reduction.get() == "sum"
       ? PipelineOptions::Reduction::kSum
       : PipelineOptions::Reduction::kMean;

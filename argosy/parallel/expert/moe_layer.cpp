@@ -11,6 +11,7 @@
 #include "argosy/mesh/hybrid_group.h"
 #include "argosy/parallel/expert/dispatch.h"
 #include "argosy/parallel/expert/expert_seed.h"
+#include "argosy/parallel/loss_scale.h"
 #include "argosy/parallel/parameter_marks.h"
 #include "argosy/parallel/recompute/recompute.h"
 #include "argosy/parallel/tensor/ops.h"
@@ -180,7 +181,9 @@ at::Tensor MoELayerImpl::with_loss(const at::Tensor& y) {
       Tensors{y, loss},
       [](const Tensors& in) { return Tensors{in[0].detach()}; },
       [weight, loss = loss.detach()](const Tensors& grads) {
-        return Tensors{grads[0], at::full_like(loss, weight)};
+        return Tensors{
+            grads[0],
+            at::full_like(loss, weight * parallel::LossScale::current())};
       })[0];
 }
 

@@ -10,6 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/observe/span.h"
 #include "argosy/optim/autocast.h"
+#include "argosy/parallel/loss_scale.h"
 
 namespace argosy::pipeline {
 
@@ -157,6 +158,7 @@ void Engine::do_step(const Step& step) {
 
 Tensors Engine::compute(const Step& step, const Tensors& needed) {
   const observe::Span span(name_of(step.pass));
+  const parallel::LossScale scale(batch_->loss_scale);
   return step.pass == Pass::kForward ? forward(step, needed)
                                      : backward(step, needed);
 }

@@ -33,6 +33,7 @@ class Engine {
     std::function<at::Tensor(const Tensors& outputs, const Tensors& labels)>
         loss;
     std::function<at::Tensor(const at::Tensor& loss)> scale;
+    double loss_scale = 1; // what `scale` multiplies by
     bool dynamic_shapes = false;
   };
   struct Result {

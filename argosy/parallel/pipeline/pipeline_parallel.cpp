@@ -1,5 +1,6 @@
 #include "argosy/parallel/pipeline/pipeline_parallel.h"
 
+#include <ATen/ops/ones.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/nn/module.h>
 
@@ -111,6 +112,7 @@ Engine::Batch PipelineParallel::batch_of(
     const at::Tensor share = count == 1 ? loss : loss / count;
     return more ? more(share) : share;
   };
+  result.loss_scale = result.scale(at::ones({})).item<double>();
   return result;
 }
 

@@ -101,7 +101,7 @@ void apply_plans(
   ARGOSY_CHECK(
       !config.pp_config || config.pp_config->split_spec.empty(),
       "[parallelize] pp_config is for pipelines, which take a model apart; "
-      "parallelize() keeps it whole");
+      "parallelize() keeps it whole: give the points to pipeline::CutStage");
   if (config.mp_config) {
     apply_mp(model, mesh, *config.mp_config);
   }
