@@ -86,7 +86,7 @@ void add_costs(CLI::App& app, PipelineOptions& options) {
       "What a stage may keep between forward and backward: microbatches of\n"
       "its parts, or the unit of memory in the times file [no limit]");
   app.add_option(
-      "--seconds", options.input.seconds, "For the search at most [1]");
+      "--seconds", options.input.seconds, "For the search, about [1]");
   app.add_option("--seed", options.input.seed, "Of the search [0]");
 }
 
@@ -136,6 +136,7 @@ pipeline::Schedule make(PipelineOptions& options) {
       input.stages > 0 && input.microbatches > 0,
       "[plan.pipeline] expected --stages and --microbatches, as in "
       "--stages 4 --microbatches 8, or --load FILE");
+  input.effort = input.seconds;
   input.chunks = chunks_of(options);
   input.costs = costs_of(options, input.stages * input.chunks);
   if (is_synthesised(options.schedule)) {

@@ -132,7 +132,7 @@ TEST(Synthesize, IsNeverSlowerThanAKnownSchedule) {
         auto input = input_of(m, times, v);
         input.memory_cap = p * v;
         input.costs.message = 0.25;
-        input.seconds = 0;
+        input.effort = 0;
         const Schedule found = synthesize(input);
         EXPECT_TRUE(fits(found, input));
         for (const std::string& name : schedule_names()) {
@@ -166,7 +166,7 @@ TEST(Synthesize, KeepsWithinTheCap) {
   for (const double cap : {1, 2, 3, 4, 8}) {
     auto input = input_of(8, times);
     input.memory_cap = cap;
-    input.seconds = 0;
+    input.effort = 0;
     const Schedule schedule = synthesize(input);
     EXPECT_TRUE(fits(schedule, input));
     const double makespan = simulate(schedule, input.costs).makespan;
@@ -211,7 +211,7 @@ TEST(Synthesize, IsTheSameForTheSameSeed) {
   auto input = input_of(6, {{1, 2, 1}, {2, 1, 2}, {1, 1.5, 0.5}});
   input.memory_cap = 3;
   input.costs.message = 0.2;
-  input.seconds = 60; // of which it takes a part
+  input.seconds = 60;
   EXPECT_EQ(synthesize(input), synthesize(input));
 }
 
@@ -237,6 +237,9 @@ TEST(Synthesize, RefusesWhatMakesNoSense) {
   EXPECT_THROW(synthesize(input_of(1, {{1, -1, 1}})), InvalidArgument);
   auto input = input_of(1, {{}});
   input.seconds = -1;
+  EXPECT_THROW(synthesize(input), InvalidArgument);
+  input.seconds = 1;
+  input.effort = -1;
   EXPECT_THROW(synthesize(input), InvalidArgument);
 }
 

@@ -125,6 +125,20 @@ Needs needs_of(Pass pass, int part, int parts) {
   return needs;
 }
 
+Place find_step(const Schedule& schedule, const Need& need, int microbatch) {
+  const int chunk = schedule.chunk_of(need.part);
+  const auto stage = static_cast<std::size_t>(schedule.stage_of(need.part));
+  const auto& steps = schedule.steps[stage];
+  const auto found =
+      std::find_if(steps.begin(), steps.end(), [&](const Step& step) {
+        const bool same_pass = step.pass == need.pass ||
+            (step.pass == Pass::kBackward && need.pass == Pass::kBackwardInput);
+        return same_pass && step.microbatch == microbatch &&
+            step.chunk == chunk;
+      });
+  return {stage, static_cast<std::size_t>(found - steps.begin())};
+}
+
 bool Replay::finished(const Schedule& schedule) const {
   for (std::size_t stage = 0; stage < spans.size(); ++stage) {
     if (spans[stage].size() < schedule.steps[stage].size()) {

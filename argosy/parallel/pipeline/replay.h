@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -32,6 +33,15 @@ struct Needs {
 };
 
 Needs needs_of(Pass pass, int part, int parts);
+
+// A step: the index-th of a stage.
+struct Place {
+  std::size_t stage = 0;
+  std::size_t index = 0;
+};
+
+// The step that fulfils a need, which the schedule has.
+Place find_step(const Schedule& schedule, const Need& need, int microbatch);
 
 struct Span {
   double begin = 0;

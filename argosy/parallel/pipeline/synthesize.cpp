@@ -10,6 +10,7 @@
 #include "argosy/parallel/pipeline/schedules/schedules.h"
 #include "argosy/parallel/pipeline/synthesis/greedy.h"
 #include "argosy/parallel/pipeline/synthesis/improve.h"
+#include "argosy/parallel/pipeline/synthesis/tune.h"
 #include "argosy/parallel/pipeline/verify.h"
 
 namespace argosy::pipeline {
@@ -21,13 +22,18 @@ struct Candidate {
   double memory = 0; // the peaks of all stages
 };
 
+constexpr std::size_t kMostCandidates = 64; // that are kept at a time
 // How many of the best candidates the search starts from.
 constexpr std::size_t kStarts = 4;
-// The search takes a part of a second: it runs so many steps in all, and tries
-// so often for each step of a schedule.
-constexpr std::int64_t kStepsRun = 20'000'000;
-constexpr std::int64_t kTriesPerStep = 2'000;
+// What an effort of 1 is: so many steps are run to improve schedules, but no
+// more tries than that for each step of one; the same to tune rules, where a
+// step takes longer.
+constexpr double kStepsRun = 15'000'000;
+constexpr double kTriesPerStep = 1'000;
+constexpr double kStepsTuned = 1'000'000;
+constexpr double kTunesPerStep = 100;
 constexpr double kMostSeconds = 86'400;
+constexpr double kMostEffort = 1e6;
 
 void check_input(const SynthesisInput& input) {
   ARGOSY_CHECK(
@@ -39,6 +45,12 @@ void check_input(const SynthesisInput& input) {
       " microbatches, ",
       input.chunks,
       " chunks, expected 1 or more of each");
+  ARGOSY_CHECK(
+      input.effort >= 0 && input.effort <= kMostEffort,
+      "[pipeline.synthesize] effort ",
+      input.effort,
+      ", expected 0 to ",
+      kMostEffort);
   ARGOSY_CHECK(
       input.seconds >= 0 && input.seconds <= kMostSeconds,
       "[pipeline.synthesize] ",
@@ -154,16 +166,21 @@ class Search {
         cap_(cap),
         deadline_(Deadline::after(nanoseconds(input.seconds))) {}
 
-  void add(Schedule schedule) {
+  // Returns the makespan, infinity when the schedule does not fit.
+  double add(Schedule schedule) {
     const auto peaks = peak_memory(
         schedule, input_.costs.memory, input_.costs.kept_after_input);
     if (*std::max_element(peaks.begin(), peaks.end()) > cap_) {
-      return;
+      return std::numeric_limits<double>::infinity();
     }
     const double makespan =
         replay(schedule, input_.costs.times, input_.costs.message).makespan;
     const double memory = std::accumulate(peaks.begin(), peaks.end(), 0.0);
     candidates_.push_back({std::move(schedule), makespan, memory});
+    if (candidates_.size() > kMostCandidates) {
+      keep_best();
+    }
+    return makespan;
   }
 
   void add_known(const Schedule& shape) {
@@ -181,23 +198,48 @@ class Search {
     }
   }
 
-  // As many rules as there is time for, one at least.
-  void add_greedy(const Schedule& shape) {
-    const Deadline end = deadline_.earlier(nanoseconds(input_.seconds / 4));
+  // As many rules as there is time for, one at least, and what becomes of the
+  // best of them. `share` of the time is for this shape.
+  void add_greedy(const Schedule& shape, double share) {
+    const auto time = nanoseconds(input_.seconds * share / 4);
+    const Deadline rules_end = Deadline::after(time);
+    GreedyRule best;
+    double least = std::numeric_limits<double>::infinity();
     for (const GreedyRule& rule : greedy_rules(shape)) {
       auto schedule = greedy_schedule(shape, input_.costs, cap_, rule);
-      if (schedule) {
-        add(std::move(*schedule));
+      const double makespan = schedule
+          ? add(std::move(*schedule))
+          : std::numeric_limits<double>::infinity();
+      if (makespan < least) {
+        least = makespan;
+        best = rule;
       }
-      if (input_.seconds > 0 && end.expired()) {
+      if (searches() && rules_end.expired()) {
         break;
       }
+    }
+    if (searches() && least > least_makespan(shape, input_.costs)) {
+      add_tuned(shape, best, share);
+    }
+  }
+
+  void add_tuned(const Schedule& shape, const GreedyRule& rule, double share) {
+    const double tries = input_.effort * share *
+        std::min(kStepsTuned / num_steps(), kTunesPerStep * num_steps());
+    const TuneOptions options{
+        .memory_cap = cap_,
+        .seed = input_.seed,
+        .tries = static_cast<std::int64_t>(tries),
+        .deadline = Deadline::after(nanoseconds(input_.seconds * share / 4))};
+    auto schedule = tune(shape, input_.costs, rule, options);
+    if (schedule) {
+      add(std::move(*schedule));
     }
   }
 
   Schedule best() {
     keep_best();
-    const std::int64_t count = tries();
+    const std::int64_t count = num_tries();
     auto starts = std::exchange(candidates_, {});
     for (std::size_t i = 0; i < starts.size(); ++i) {
       const ImproveOptions options{
@@ -236,14 +278,18 @@ class Search {
     candidates_.resize(std::min(candidates_.size(), kStarts));
   }
 
-  std::int64_t tries() const {
-    if (input_.seconds == 0) {
-      return 0;
-    }
-    const std::int64_t steps =
-        std::int64_t{3} * input_.stages * input_.chunks * input_.microbatches;
-    return std::min(kStepsRun / steps, kTriesPerStep * steps) /
-        static_cast<std::int64_t>(candidates_.size());
+  bool searches() const { return input_.effort > 0; }
+
+  double num_steps() const {
+    return 3.0 * input_.stages * input_.chunks * input_.microbatches;
+  }
+
+  // For each of the candidates.
+  std::int64_t num_tries() const {
+    const double tries =
+        std::min(kStepsRun / num_steps(), kTriesPerStep * num_steps());
+    return static_cast<std::int64_t>(
+        tries * input_.effort / static_cast<double>(candidates_.size()));
   }
 
   const SynthesisInput& input_;
@@ -278,7 +324,7 @@ Schedule synthesize(const SynthesisInput& input) {
   for (const Schedule& shape : shapes) {
     search.add_known(shape);
     if (input.memory_cap >= least_cap(shape, input.costs)) {
-      search.add_greedy(shape);
+      search.add_greedy(shape, 1.0 / static_cast<double>(shapes.size()));
     }
   }
   const Schedule best = joined(search.best(), input.costs);

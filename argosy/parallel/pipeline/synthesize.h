@@ -18,7 +18,10 @@ struct SynthesisInput {
   // parts when that is empty.
   double memory_cap = std::numeric_limits<double>::infinity();
   std::uint64_t seed = 0;
-  double seconds = 1; // for the search; 0: only what takes no search
+  // How much the search tries: 1 takes about half a second; 0: it does not
+  // search, and takes the best known or greedy one.
+  double effort = 1;
+  double seconds = 1; // it ends then whatever is left to try
 };
 
 // Searches for the schedule with the shortest makespan: takes the best of the
@@ -26,9 +29,8 @@ struct SynthesisInput {
 // step. Backwards of each part are in the order of microbatches. Never slower
 // than a known schedule of as many chunks that fits the cap. Verified.
 //
-// The same input leads to the same schedule, unless the machine is so slow that
-// the time runs out; so one rank synthesises, and the others are told (see
-// schedule_json.h).
+// The same input leads to the same schedule unless the time runs out; so one
+// rank synthesises, and the others are told (see schedule_json.h).
 //
 // Throws InvalidArgument when no schedule fits the cap, and says the least that
 // one does.

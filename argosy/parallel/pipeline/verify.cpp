@@ -1,6 +1,5 @@
 #include "argosy/parallel/pipeline/verify.h"
 
-#include <algorithm>
 #include <array>
 
 #include "argosy/common/error.h"
@@ -27,8 +26,16 @@ std::string where_of(const Schedule& schedule) {
   return str("[pipeline.verify] \"", schedule.name, "\": ");
 }
 
-std::string place(int stage, std::size_t index, const Step& step) {
-  return str("stage ", stage, " at its step ", index, " (", step, ")");
+std::string text_of(const Schedule& schedule, const Place& place) {
+  const auto [stage, index] = place;
+  return str(
+      "stage ",
+      stage,
+      " at its step ",
+      index,
+      " (",
+      schedule.steps[stage][index],
+      ")");
 }
 
 void check_shape(const Schedule& schedule) {
@@ -62,7 +69,9 @@ std::vector<Counts> count_passes(const Schedule& schedule) {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const Step& step = steps[i];
       const std::string where =
-          str(where_of(schedule), place(stage, i, step), " has ");
+          str(where_of(schedule),
+              text_of(schedule, {static_cast<std::size_t>(stage), i}),
+              " has ");
       check_range(where, "pass", static_cast<int>(step.pass), 4);
       check_range(where, "chunk", step.chunk, schedule.chunks);
       check_range(where, "microbatch", step.microbatch, schedule.microbatches);
@@ -105,25 +114,12 @@ void check_complete(const Schedule& schedule) {
   }
 }
 
-// The step of `stage` that fulfils a need. check_complete() has seen it.
-std::size_t find_step(
-    const Schedule& schedule, int stage, const Need& need, int microbatch) {
-  const auto& steps = schedule.steps[static_cast<std::size_t>(stage)];
-  const auto found =
-      std::find_if(steps.begin(), steps.end(), [&](const Step& step) {
-        const bool same_pass = step.pass == need.pass ||
-            (step.pass == Pass::kBackward && need.pass == Pass::kBackwardInput);
-        return same_pass && step.microbatch == microbatch &&
-            schedule.part_of(stage, step.chunk) == need.part;
-      });
-  return static_cast<std::size_t>(found - steps.begin());
-}
-
 // "stage 0 at its step 2 (B0) waits for stage 1 at its step 1 (B0)".
 std::vector<std::string> waits_of(
     const Schedule& schedule, const Replay& played, int stage) {
-  const auto& steps = schedule.steps[static_cast<std::size_t>(stage)];
-  const auto& ran = played.spans[static_cast<std::size_t>(stage)];
+  const auto own = static_cast<std::size_t>(stage);
+  const auto& steps = schedule.steps[own];
+  const auto& ran = played.spans[own];
   std::vector<std::string> waits;
   if (ran.size() == steps.size()) {
     return waits;
@@ -135,15 +131,12 @@ std::vector<std::string> waits_of(
     if (!need) {
       continue;
     }
-    const int other = schedule.stage_of(need->part);
-    const auto o = static_cast<std::size_t>(other);
-    const std::size_t index =
-        find_step(schedule, other, *need, step.microbatch);
-    if (index >= played.spans[o].size()) {
+    const Place other = find_step(schedule, *need, step.microbatch);
+    if (other.index >= played.spans[other.stage].size()) {
       waits.push_back(
-          str(place(stage, ran.size(), step),
+          str(text_of(schedule, {own, ran.size()}),
               " waits for ",
-              place(other, index, schedule.steps[o][index])));
+              text_of(schedule, other)));
     }
   }
   return waits;

@@ -75,28 +75,29 @@ class Greedy {
     Choice input;
     for (int chunk = 0; chunk < schedule_.chunks; ++chunk) {
       const Choice backward = next(stage, Pass::kBackwardInput, chunk);
-      input = prefer(input, backward);
-      best = prefer(best, backward);
-      best = prefer(best, next(stage, Pass::kForward, chunk));
+      input = prefer(stage, input, backward);
+      best = prefer(stage, best, backward);
+      best = prefer(stage, best, next(stage, Pass::kForward, chunk));
     }
     if (weight.begin == kNever) {
       return best;
     }
-    const double slack = rule_.patience *
+    const double slack = rule_[at(stage)].patience *
         costs_.times[at(schedule_.part_of(stage, weight.step.chunk))].weight;
-    const Choice& rival = rule_.weight_first ? input : best;
+    const Choice& rival = rule_[at(stage)].weight_first ? input : best;
     return rival.begin <= state.clock + slack ? rival : weight;
   }
 
   // The earlier one, and of two at the same time the one the rule prefers.
-  Choice prefer(const Choice& a, const Choice& b) const {
-    const auto key = [this](const Choice& choice) {
+  Choice prefer(int stage, const Choice& a, const Choice& b) const {
+    const StageRule& rule = rule_[at(stage)];
+    const auto key = [&rule](const Choice& choice) {
       const bool forward = choice.step.pass == Pass::kForward;
       const int chunk = choice.step.chunk;
       return std::tuple(
           choice.begin,
-          forward != rule_.forward_first,
-          rule_.deep_first ? -chunk : chunk);
+          forward != rule.forward_first,
+          rule.deep_first ? -chunk : chunk);
     };
     return key(b) < key(a) ? b : a;
   }
@@ -141,11 +142,7 @@ class Greedy {
   // once it is done it leaves room for the next.
   bool admits(int stage, int chunk) const {
     const Stage& state = stages_[at(stage)];
-    int limit = rule_.ahead;
-    if (rule_.narrowing) {
-      limit = std::max(schedule_.chunks, limit - schedule_.chunks * stage);
-    }
-    if (state.ahead >= limit) {
+    if (state.ahead >= rule_[at(stage)].ahead) {
       return false;
     }
     const auto& forwards = state.done[at(static_cast<int>(Pass::kForward))];
@@ -211,11 +208,23 @@ class Greedy {
   Schedule schedule_;
   const Costs& costs_;
   const double cap_;
-  const GreedyRule rule_;
+  const GreedyRule& rule_;
   std::vector<Stage> stages_;
   std::vector<Choice> choices_;             // what each stage would do next
   std::array<std::vector<double>, 2> ends_; // forward, backward of inputs
 };
+
+// For all stages, or for later ones with fewer microbatches ahead, as in 1F1B.
+GreedyRule same_rule(const Schedule& shape, StageRule rule, bool narrows) {
+  GreedyRule rules;
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    rules.push_back(rule);
+    if (narrows) {
+      rule.ahead = std::max(shape.chunks, rule.ahead - shape.chunks);
+    }
+  }
+  return rules;
+}
 
 } // namespace
 
@@ -230,13 +239,14 @@ std::vector<GreedyRule> greedy_rules(const Schedule& shape) {
         continue; // there is no deeper chunk
       }
       for (const double patience : {0.0, 0.5, 1.0}) {
-        rules.push_back(
-            {.ahead = ahead,
-             .narrowing = (bits & 1) != 0,
-             .forward_first = (bits & 2) != 0,
-             .weight_first = (bits & 4) != 0,
-             .deep_first = (bits & 8) != 0,
-             .patience = patience});
+        const StageRule rule{
+            .ahead = ahead,
+            .forward_first = (bits & 2) != 0,
+            .weight_first = (bits & 4) != 0,
+            .deep_first = (bits & 8) != 0,
+            .patience = patience};
+        const bool narrows = (bits & 1) != 0;
+        rules.push_back(same_rule(shape, rule, narrows));
       }
     }
   }

@@ -6,6 +6,8 @@
 #include <random>
 #include <utility>
 
+#include "argosy/parallel/pipeline/synthesis/critical_path.h"
+
 namespace argosy::pipeline {
 namespace {
 
@@ -50,7 +52,8 @@ class Walk {
     memory_price_ = all == 0 ? 0 : kMemory / all;
     current_price_ = price_of();
     best_price_ = current_price_;
-    best_makespan_ = makespan_;
+    best_makespan_ = played_.makespan;
+    critical_ = critical_path(current_, played_);
   }
 
   Schedule walk() {
@@ -75,9 +78,8 @@ class Walk {
   static constexpr double kMemory = 1e-4;
 
   void step(double worse) {
-    const std::size_t stage = pick(current_.steps.size());
+    const auto [stage, from] = pick_step();
     Steps& steps = current_.steps[stage];
-    const std::size_t from = pick(steps.size());
     const std::size_t to = pick_target(steps, from);
     if (to == from) {
       return;
@@ -93,11 +95,21 @@ class Walk {
       return;
     }
     current_price_ = price;
+    critical_ = critical_path(current_, played_);
     if (price < best_price_) {
       best_price_ = price;
       best_ = current_;
-      best_makespan_ = makespan_;
+      best_makespan_ = played_.makespan;
     }
+  }
+
+  // Every other time a step that the makespan hangs on.
+  Place pick_step() {
+    if (pick(2) == 0) {
+      return critical_[pick(critical_.size())];
+    }
+    const std::size_t stage = pick(current_.steps.size());
+    return {stage, pick(current_.steps[stage].size())};
   }
 
   // As far to one side as chance and the step's own order allow.
@@ -119,17 +131,16 @@ class Walk {
   }
 
   double price_of() {
-    const Replay played = replay(current_, costs_.times, costs_.message);
-    if (!played.finished(current_)) {
+    played_ = replay(current_, costs_.times, costs_.message);
+    if (!played_.finished(current_)) {
       return kRefused;
     }
     double ends = 0;
-    for (const auto& spans : played.spans) {
+    for (const auto& spans : played_.spans) {
       ends += spans.empty() ? 0 : spans.back().end;
     }
-    makespan_ = played.makespan;
     const double memory = std::accumulate(peaks_.begin(), peaks_.end(), 0.0);
-    return makespan_ * (1 + memory_price_ * memory) +
+    return played_.makespan * (1 + memory_price_ * memory) +
         kEnds * ends / current_.stages;
   }
 
@@ -144,9 +155,10 @@ class Walk {
   const Costs& costs_;
   const ImproveOptions options_;
   std::mt19937_64 random_;
-  std::vector<double> peaks_; // of current_, by stage
+  std::vector<double> peaks_;   // of current_, by stage
+  Replay played_;               // of the last price_of()
+  std::vector<Place> critical_; // of current_
   double memory_price_ = 0;
-  double makespan_ = 0; // of the last price_of()
   double current_price_ = 0;
   double best_price_ = 0;
   double best_makespan_ = kRefused;
