@@ -128,7 +128,11 @@ TEST(CutModule, KeepsOnlyWhatItsPartsUse) {
       {torch::zeros({2, 8}, torch::kLong)},
       {.points = {{"blocks.0", SplitPoint::END}}});
   const auto kept = cut.states_of({1});
+  const auto memory =
+      gpt->named_parameters()["places.weight"].storage().getWeakStorageImpl();
+  EXPECT_FALSE(memory.expired());
   cut.keep_only({1});
+  EXPECT_TRUE(memory.expired());
   const auto kept_names = kept->named_parameters().keys();
   for (const auto& item : gpt->named_parameters()) {
     const bool is_used = item.key().starts_with("blocks.1") ||
@@ -264,6 +268,16 @@ TEST(CutStage, TrainsAnUnchangedGptCutEvenlyInChunks) {
       "zbv",
       text_run(),
       {.chunks = 2, .order = pipeline::PartOrder::kV, .fixed_shapes = true},
+      small_gpt());
+}
+
+TEST(CutStage, CutsByMeasuredTimesAndRunsPartsAgain) {
+  expect_pipeline<Gpt>(
+      2,
+      "1f1b",
+      text_run(),
+      {.weight = pipeline::CutRule::Weight::kTime,
+       .recompute = RecomputeOptions()},
       small_gpt());
 }
 

@@ -9,10 +9,10 @@
 namespace argosy::pipeline {
 namespace {
 
+using argosy::testing::refusal;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using argosy::testing::refusal;
 using Kind = Value::Kind;
 
 // Graphs by hand. Each value has a memory of its own unless told otherwise.

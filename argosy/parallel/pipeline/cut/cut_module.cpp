@@ -15,15 +15,36 @@ namespace argosy::pipeline {
 
 namespace {
 
-Cuts cut_by(const Graph& graph, const CutRule& rule) {
-  if (!rule.points.empty()) {
-    return cut(graph, rule.points);
+std::vector<double> weights_of(const Program& program, const CutRule& rule) {
+  if (rule.weight == CutRule::Weight::kWork) {
+    return work_weights(program.graph);
   }
-  return cut_evenly(
-      graph,
-      rule.parts,
-      rule.weight == CutRule::Weight::kWork ? work_weights(graph)
-                                            : state_weights(graph));
+  if (rule.weight == CutRule::Weight::kStates) {
+    return state_weights(program.graph);
+  }
+  std::vector<double> seconds = program.seconds;
+  if (rule.agree) {
+    rule.agree(seconds);
+  }
+  return seconds;
+}
+
+Cuts cut_by(const Program& program, const CutRule& rule) {
+  return rule.points.empty()
+      ? cut_evenly(program.graph, rule.parts, weights_of(program, rule))
+      : cut(program.graph, rule.points);
+}
+
+// Twice where times matter: the first time has memory to get.
+Program record_for(
+    const CutRule& rule,
+    torch::nn::Module& module,
+    const Forward& forward,
+    const Tensors& examples) {
+  if (rule.points.empty() && rule.weight == CutRule::Weight::kTime) {
+    record(module, forward, examples);
+  }
+  return record(module, forward, examples);
 }
 
 std::vector<std::string> names_of(const Graph& graph, const Part& part) {
@@ -55,9 +76,9 @@ CutModule::CutModule(
       forward_(std::move(forward)),
       examples_(std::move(examples)),
       program_(std::make_shared<const Program>(
-          record(*module_, forward_, examples_))),
-      cuts_(cut_by(program_->graph, rule)) {
-  Runners& runners = runners_[key_of(metas_of(examples_))];
+          record_for(rule, *module_, forward_, examples_))),
+      cuts_(cut_by(*program_, rule)) {
+  Runners& runners = runners_[key_of(inputs())];
   for (const Part& part : cuts_.parts) {
     runners.emplace_back(program_, part);
   }
@@ -133,7 +154,7 @@ Tensors CutModule::forward(int part, Tensors given, const Metas& inputs) {
 }
 
 Tensors CutModule::forward(int part, Tensors given) {
-  return forward(part, std::move(given), metas_of(examples_));
+  return forward(part, std::move(given), inputs());
 }
 
 Metas CutModule::received(int part) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,11 +19,14 @@ struct CutRule {
   enum class Weight : std::uint8_t {
     kWork,   // estimated from shapes
     kStates, // bytes of parameters and buffers
+    kTime,   // of the ops of forward, measured
   };
 
   SplitSpec points; // one fewer than parts
   int parts = 1;    // where there are no points
   Weight weight = Weight::kWork;
+  // Makes measured weights equal on all ranks.
+  std::function<void(std::vector<double>&)> agree;
 };
 
 // An unchanged module of which parts can be run by themselves. Its forward is
@@ -49,7 +53,8 @@ class CutModule {
   Tensors forward(int part, Tensors given, const Metas& inputs);
   Tensors forward(int part, Tensors given);
 
-  // Shapes and types at the borders of a part, for the examples.
+  // Shapes and types of the examples, and at the borders of a part for them.
+  Metas inputs() const { return metas_of(examples_); }
   Metas received(int part) const;
   Metas sent(int part) const;
 

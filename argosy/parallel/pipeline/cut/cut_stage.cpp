@@ -7,12 +7,22 @@
 #include "argosy/common/error.h"
 #include "argosy/mesh/hybrid_group.h"
 #include "argosy/parallel/pipeline/shared_gradients.h"
+#include "argosy/parallel/recompute/recompute.h"
 
 namespace argosy::pipeline {
 
 namespace {
 
-CutRule rule_of(const CutOptions& options, int parts) {
+// All ranks take what the first has measured.
+void agree(std::vector<double>& seconds, const GroupPtr& group) {
+  at::Tensor numbers = at::tensor(seconds, at::kDouble);
+  broadcast(numbers, group->ranks().front(), group);
+  const auto* begin = numbers.data_ptr<double>();
+  seconds.assign(begin, begin + numbers.numel());
+}
+
+CutRule rule_of(const CutOptions& options, const GroupPtr& group) {
+  const int parts = group->nranks() * options.chunks;
   ARGOSY_CHECK(
       options.split_spec.empty() ||
           static_cast<int>(options.split_spec.size()) == parts - 1,
@@ -22,7 +32,10 @@ CutRule rule_of(const CutOptions& options, int parts) {
       parts,
       " parts, expected one fewer");
   return {
-      .points = options.split_spec, .parts = parts, .weight = options.weight};
+      .points = options.split_spec,
+      .parts = parts,
+      .weight = options.weight,
+      .agree = [group](auto& seconds) { agree(seconds, group); }};
 }
 
 Metas unpack_tensor(const at::Tensor& numbers) {
@@ -45,7 +58,7 @@ CutStage::CutStage(
           built.module,
           built.forward,
           std::move(examples),
-          rule_of(options_, group_->nranks() * options_.chunks)),
+          rule_of(options_, group_)),
       states_(cut_.states_of(parts())) {
   cut_.keep_only(parts());
   find_shared();
@@ -79,10 +92,22 @@ void CutStage::find_shared() {
   }
 }
 
+Tensors CutStage::run(int part, const Tensors& given, const Metas& inputs) {
+  if (!options_.recompute) {
+    return cut_.forward(part, given, inputs);
+  }
+  return argosy::recompute(
+      *options_.recompute,
+      [this, part, inputs](const Tensors& kept) {
+        return cut_.forward(part, kept, inputs);
+      },
+      given);
+}
+
 Tensors CutStage::forward(int chunk, const Tensors& inputs) {
   const int part = layout().part_of(stage(), chunk);
   if (options_.fixed_shapes) {
-    return cut_.forward(part, inputs);
+    return run(part, inputs, cut_.inputs());
   }
   Tensors given = inputs;
   at::Tensor shapes; // of the module's inputs: goes along to the last part
@@ -92,7 +117,7 @@ Tensors CutStage::forward(int chunk, const Tensors& inputs) {
     shapes = given.back();
     given.pop_back();
   }
-  Tensors sent = cut_.forward(part, std::move(given), unpack_tensor(shapes));
+  Tensors sent = run(part, given, unpack_tensor(shapes));
   if (part + 1 < cut_.num_parts()) {
     sent.push_back(shapes);
   }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "argosy/parallel/pipeline/cut/cut_module.h"
 #include "argosy/parallel/pipeline/layer_desc.h"
 #include "argosy/parallel/pipeline/stage_model.h"
+#include "argosy/parallel/recompute/options.h"
 
 namespace argosy::pipeline {
 
@@ -21,6 +23,8 @@ struct CutOptions {
   // All microbatches have the shapes of the examples. Without, a stage tells
   // the next one in a few numbers which shapes the inputs have.
   bool fixed_shapes = false;
+  // Parts keep nothing but what they receive for backward, and run again.
+  std::optional<RecomputeOptions> recompute;
 };
 
 // What one stage of a pipeline has of a module that was written without
@@ -59,6 +63,7 @@ class CutStage final : public StageModel {
 
   Schedule layout() const; // where parts are; no steps
   std::vector<int> parts() const;
+  Tensors run(int part, const Tensors& given, const Metas& inputs);
   void find_shared();
 
   const CutOptions options_;

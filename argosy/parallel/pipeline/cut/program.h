@@ -52,6 +52,7 @@ struct Program {
   std::vector<std::vector<std::int64_t>> strides; // by value
   std::vector<Call> calls;                        // by node
   std::unordered_map<int, at::Tensor> held;       // states and constants
+  std::vector<double> seconds; // by node: what it took in the recording
 
   Metas metas_of(const std::vector<int>& values) const;
 };

@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "argosy/common/error.h"
@@ -154,6 +155,7 @@ int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
        .results = {made}});
   program_.graph.nodes.push_back(
       {.op = "aten::detach", .uses = {source}, .makes = {made}});
+  program_.seconds.push_back(0);
   return made;
 }
 
@@ -384,6 +386,22 @@ std::shared_ptr<const Modes> Recorder::modes() const {
   return std::make_shared<Modes>(std::move(modes));
 }
 
+// The ops that an op calls are a part of it.
+double Recorder::run_within(c10::function_ref<void()> run) {
+  const auto began = std::chrono::steady_clock::now();
+  is_within_op_ = true;
+  try {
+    run();
+  } catch (...) {
+    is_within_op_ = false;
+    throw;
+  }
+  is_within_op_ = false;
+  const std::chrono::duration<double> passed =
+      std::chrono::steady_clock::now() - began;
+  return passed.count();
+}
+
 void Recorder::on_op(
     const c10::OperatorHandle& op,
     torch::jit::Stack& stack,
@@ -400,15 +418,8 @@ void Recorder::on_op(
       stack.data() + (stack.size() - info.args.size());
   add_arguments(info, arguments, call, node);
   check_answer(op, info, node, arguments);
-  is_within_op_ = true;
   is_random_within_ = info.is_random;
-  try {
-    run();
-  } catch (...) {
-    is_within_op_ = false;
-    throw;
-  }
-  is_within_op_ = false;
+  const double seconds = run_within(run);
   add_results(
       info, stack.data() + (stack.size() - info.returns.size()), call, node);
   node.is_random = is_random_within_;
@@ -416,6 +427,7 @@ void Recorder::on_op(
   note_memories(info, call, node);
   program_.graph.nodes.push_back(std::move(node));
   program_.calls.push_back(std::move(call));
+  program_.seconds.push_back(seconds);
 }
 
 Program Recorder::finish(const Tensors& outputs) {

@@ -69,6 +69,7 @@ class Recorder {
   at::Tensor contents_of(int number) const;
   void bake_contents(int memory);
   std::shared_ptr<const Modes> modes() const;
+  double run_within(c10::function_ref<void()> run); // seconds
 
   Program program_;
   const parallel::Autocast autocast_; // of the forward, as all of it
