@@ -13,6 +13,7 @@
 
 #include <iostream>
 #include <memory>
+#include <numeric>
 
 #include "argosy/argosy.h"
 #include "argosy/heap/allocator.h"
@@ -98,23 +99,22 @@ class ComputeTraining final : public MoETraining {
  public:
   explicit ComputeTraining(const Size& size)
       : MoETraining(size), rows_(rows()) {
-    long sum = 0;
-    for (const long count : rows_) {
-      sum += count;
-    }
+    const long sum = std::accumulate(rows_.begin(), rows_.end(), 0L);
     input_ = uniform({sum, kWidth}, 7).requires_grad_();
+    grad_ = uniform({sum, kWidth}, 8);
   }
 
  private:
   at::Tensor run() override {
     input_.mutable_grad().reset();
-    const at::Tensor y = layer_->grouped->forward(input_, rows_);
-    return y.pow(2).sum() / x_.numel() +
-        layer_->gate->forward(x_).weights.pow(2).sum();
+    layer_->grouped->forward(input_, rows_).backward(grad_);
+    return x_.pow(2).sum() / x_.numel() +
+        layer_->gate->forward(x_).weights.sum();
   }
 
   const std::vector<std::int64_t> rows_;
   at::Tensor input_;
+  at::Tensor grad_; // of what the experts make of it
 };
 
 class ProductTraining final : public MoETraining {

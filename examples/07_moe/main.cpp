@@ -45,6 +45,14 @@ ParallelGptOptions options_of(long experts) {
   return options;
 }
 
+// Scores of words that are as small as GPT-2's at the beginning.
+void shrink_words(ParallelGpt& gpt) {
+  const torch::NoGradGuard no_grad;
+  for (const auto* name : {"tokens.weight", "places.weight"}) {
+    gpt->named_parameters()[name].mul_(0.02);
+  }
+}
+
 void train(long experts, int steps) {
   const auto world = argosy::init_parallel_env();
   torch::set_num_threads(1);
@@ -55,6 +63,7 @@ void train(long experts, int steps) {
   const auto options = options_of(experts);
 
   ParallelGpt gpt(options);
+  shrink_words(gpt);
   argosy::DataParallel model(gpt);
   argosy::optim::AdamW adam(
       gpt->parameters(), argosy::optim::AdamWOptions(2e-3));

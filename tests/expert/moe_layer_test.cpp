@@ -11,6 +11,7 @@
 #include "argosy/common/error.h"
 #include "argosy/parallel/parameter_marks.h"
 #include "argosy/parallel/tensor/layers.h"
+#include "argosy/parallel/tensor/parameters.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
@@ -382,6 +383,59 @@ TEST(MoERanks, TokensAreDividedOverTensorParallelRanks) {
   run_ranks(4, [](World& world) {
     check_mp(world, false, false);
     check_mp(world, false, true);
+  });
+}
+
+struct CutExpertImpl : torch::nn::Module {
+  explicit CutExpertImpl(const GroupPtr& mp)
+      : up(register_module(
+            "up",
+            ColumnParallelLinear(ColumnParallelLinearOptions(kWidth, 7)
+                                     .gather_output(false)
+                                     .group(mp)))),
+        down(register_module(
+            "down",
+            RowParallelLinear(RowParallelLinearOptions(7, kWidth)
+                                  .input_is_parallel(true)
+                                  .group(mp)))) {}
+
+  at::Tensor forward(const at::Tensor& x) { return down(up(x).tanh()); }
+
+  ColumnParallelLinear up;
+  RowParallelLinear down;
+};
+
+// Parts of the same experts on both ranks, those of one process.
+TEST(MoERanks, AnExpertMayHaveTensorParallelLayers) {
+  run_ranks(4, [](World& world) {
+    const Axes axes(world);
+    const auto make = [](const GroupPtr& group, const GroupPtr& mp) {
+      model_parallel_random_seed(3, {});
+      MoELayer layer(MoELayerOptions(kWidth, kExperts)
+                         .expert([mp](std::int64_t) {
+                           return std::make_shared<CutExpertImpl>(mp);
+                         })
+                         .gate(kNaive(group))
+                         .group(group)
+                         .mp_group(mp)
+                         .split_experts(true));
+      layer->to(torch::kDouble);
+      return layer;
+    };
+    MoELayer own = make(axes.expert, axes.mp);
+    MoELayer whole = make(alone(), alone());
+    const auto expected = whole->named_parameters();
+    for (const auto& item : own->named_parameters()) {
+      EXPECT_EQ(
+          marks_of(item.value()).is_expert, item.key().starts_with("experts"));
+      expect_close(
+          tensor_parallel::full_parameter(item.value(), axes.mp),
+          expected[item.key()].detach(),
+          item.key(),
+          {0, 0});
+    }
+    const at::Tensor x = tokens_of(11, axes.replica, torch::kDouble);
+    expect_close(own(x), whole(x), "y");
   });
 }
 
