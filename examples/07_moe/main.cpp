@@ -1,7 +1,7 @@
 // A GPT with experts on the King James Bible: ranks have different experts, and
 // their own texts.
 //
-//   argosy run -n 2 ./moe
+//   argosy run -n 2 ./moe --strategy strategy.json
 //
 // prints from rank 0, among others:
 //   8 experts, 4 on each of 2 ranks
@@ -9,16 +9,16 @@
 
 #include <argosy/argosy.h>
 #include <argosy/optim/adam.h>
-#include <argosy/optim/expert_clip.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "../05_hybrid/parallel_gpt.h"
+#include "../06_pipeline/pipeline_gpt.h"
 
 namespace data = argosy::data;
-using argosy::examples::ParallelGpt;
+namespace fleet = argosy::fleet;
+namespace pipeline = argosy::pipeline;
 using argosy::examples::ParallelGptOptions;
 
 auto make_loader(const data::Tokens& tokens, long context) {
@@ -28,77 +28,86 @@ auto make_loader(const data::Tokens& tokens, long context) {
       data::DistributedBatchSampler(
           texts,
           {.batch_size = 8,
-           .num_replicas = argosy::get_world_size(),
-           .rank = argosy::get_rank(),
+           .num_replicas = fleet::data_num(),
+           .rank = fleet::data_rank(),
            .shuffle = true,
            .drop_last = true}),
       data::stack_windows);
 }
 
 ParallelGptOptions options_of(long experts) {
-  const auto world = argosy::current_world();
+  const auto hybrid = fleet::get_hybrid_communicate_group();
   ParallelGptOptions options{{.vocab = 512, .width = 64, .layers = 2}};
-  options.group = argosy::shared_group(world, {world->rank()});
+  options.group = hybrid->get_model_parallel_group();
   options.experts = experts;
-  options.expert_group = argosy::get_group(); // all ranks
+  options.expert_group = hybrid->get_expert_parallel_group();
   options.balance = 0.01;
   return options;
 }
 
-// Scores of words that are as small as GPT-2's at the beginning.
-void shrink_words(ParallelGpt& gpt) {
+pipeline::PipelineLayer make_layers(const ParallelGptOptions& options) {
+  pipeline::PipelineLayer layers(
+      argosy::examples::gpt_layers(options),
+      {.loss_fns = {argosy::examples::gpt_loss(options)}});
   const torch::NoGradGuard no_grad;
-  for (const auto* name : {"tokens.weight", "places.weight"}) {
-    gpt->named_parameters()[name].mul_(0.02);
+  for (const auto& item : layers->named_parameters()) {
+    const std::string name =
+        argosy::examples::gpt_name(item.key(), options.gpt.layers);
+    if (name == "tokens.weight" || name == "places.weight") {
+      item.value().mul_(0.02); // scores as small as GPT-2's at the beginning
+    }
   }
+  return layers;
 }
 
-void train(long experts, int steps) {
-  const auto world = argosy::init_parallel_env();
+void train(
+    const fleet::DistributedStrategy& strategy, long experts, int steps) {
+  fleet::init(true, strategy);
   torch::set_num_threads(1);
-  argosy::model_parallel_random_seed(1);
   const std::string corpus = data::king_james_bible();
   const auto tokenizer = data::Tokenizer::train(corpus, 512);
   const data::Tokens tokens(tokenizer.encode(corpus));
   const auto options = options_of(experts);
 
-  ParallelGpt gpt(options);
-  shrink_words(gpt);
-  argosy::DataParallel model(gpt);
+  pipeline::PipelineLayer layers = make_layers(options);
+  auto model = fleet::distributed_model(layers);
   argosy::optim::AdamW adam(
-      gpt->parameters(), argosy::optim::AdamWOptions(2e-3));
-  if (world->rank() == 0) {
-    std::cout << experts << " experts, " << experts / world->size()
-              << " on each of " << world->size() << " ranks" << std::endl;
+      layers->parameters(), argosy::optim::AdamWOptions(2e-3));
+  auto optimizer = fleet::distributed_optimizer(adam);
+  if (fleet::is_first_worker()) {
+    const int ranks = options.expert_group->nranks();
+    std::cout << experts << " experts, " << experts / ranks << " on each of "
+              << ranks << " ranks" << std::endl;
   }
   auto loader = make_loader(tokens, options.gpt.context);
   for (int step = 1; step <= steps; ++step) {
     const auto batch = loader.next();
-    model.zero_grad();
-    const at::Tensor loss = torch::nn::functional::cross_entropy(
-        model(batch->input).flatten(0, 1), batch->target.flatten());
-    loss.backward();
-    argosy::optim::clip_grad_norm_moe(gpt->parameters(), 1.0);
-    adam.step();
-    if (step % 50 == 0) {
-      const at::Tensor mean = loss.detach().clone();
-      argosy::all_reduce(mean, argosy::ReduceOp::AVG);
-      if (world->rank() == 0) {
-        std::cout << "step " << step << ": loss " << mean.item<double>()
-                  << std::endl;
-      }
+    const at::Tensor loss =
+        model.train_batch({batch->input}, {batch->target}, optimizer);
+    const double sum = fleet::util().all_reduce(loss.item<double>());
+    if (step % 50 == 0 && fleet::is_first_worker()) {
+      std::cout << "step " << step << ": loss " << sum / fleet::worker_num()
+                << std::endl;
     }
   }
   argosy::destroy_process_group();
 }
 
 int main(int argc, char** argv) {
+  std::string file;
   long experts = 8;
   int steps = 100;
   CLI::App app("A GPT with experts that ranks divide among them.");
   app.option_defaults()->always_capture_default();
-  app.add_option("--experts", experts, "a multiple of the number of ranks");
+  app.add_option("--strategy", file, "JSON; without, all ranks have all");
+  app.add_option("--experts", experts, "a multiple of ep_degree");
   app.add_option("--steps", steps)->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
-  return argosy::record([&] { train(experts, steps); });
+  return argosy::record([&] {
+    train(
+        file.empty() ? fleet::DistributedStrategy()
+                     : fleet::DistributedStrategy::load(file),
+        experts,
+        steps);
+  });
 }

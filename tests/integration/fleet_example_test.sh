@@ -6,9 +6,9 @@
 set -euo pipefail
 # shellcheck source=installed.sh
 . "$(dirname "$0")/installed.sh" "$1" "$2"
-build_example 07_fleet
+build_example 11_fleet
 export OMP_NUM_THREADS=1
-run=("$work/prefix/bin/argosy" run -n 2 "$work/07_fleet/built/fleet")
+run=("$work/prefix/bin/argosy" run -n 2 "$work/11_fleet/built/fleet")
 
 # Four lines, from one rank, and a loss that ends below 0.6 from 2.3.
 expect_learnt() {
@@ -22,9 +22,9 @@ expect_learnt() {
   echo "${*:-no strategy}: $(tail -1 <<<"$printed")"
 }
 expect_learnt
-expect_learnt 07_fleet/strategy.json
+expect_learnt 11_fleet/strategy.json
 
-sed 's/"lamb"/"lam"/' 07_fleet/strategy.json >wrong.json
+sed 's/"lamb"/"lam"/' 11_fleet/strategy.json >wrong.json
 if timeout 60 "${run[@]}" wrong.json 2>errors; then
   echo "a wrong strategy was not refused" >&2
   exit 1

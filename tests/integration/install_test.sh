@@ -33,7 +33,7 @@ if [ -d "$work/prefix/lib/python3" ]; then
   packages=$work/prefix/lib/python3/dist-packages
   ldd "$packages/argosy_torch/_C.so" | grep "=> $work/prefix/lib/.*libargosy.so"
   PYTHONPATH=$packages "$work/prefix/bin/argosy" run -n 2 \
-    /usr/bin/python3 "$source/examples/06_python_ddp/train.py" | grep '^2 ranks'
+    /usr/bin/python3 "$source/examples/10_python_ddp/train.py" | grep '^2 ranks'
   echo "installed Python module works"
 fi
 

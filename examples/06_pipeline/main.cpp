@@ -1,0 +1,121 @@
+// A GPT on the King James Bible, cut by depth over ranks.
+//
+//   argosy run -n 2 ./pipeline --strategy strategy.json
+//
+// prints from rank 0, among others:
+//   2 stages, schedule zbh1, 4 microbatches
+//   step 100: loss 5...
+
+#include <argosy/argosy.h>
+#include <argosy/optim/adam.h>
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "pipeline_gpt.h"
+
+namespace data = argosy::data;
+namespace fleet = argosy::fleet;
+namespace pipeline = argosy::pipeline;
+using argosy::examples::ParallelGptOptions;
+
+constexpr long kRows = 8; // of a batch
+
+auto make_loader(const data::Tokens& tokens, long context) {
+  const data::TokenDataset texts(tokens, context);
+  return data::DataLoader(
+      texts,
+      data::DistributedBatchSampler(
+          texts,
+          {.batch_size = kRows,
+           .num_replicas = fleet::data_num(),
+           .rank = fleet::data_rank(),
+           .shuffle = true,
+           .drop_last = true}),
+      data::stack_windows);
+}
+
+// This rank's stage, from a list of layers.
+std::shared_ptr<pipeline::StageModel> listed(
+    const ParallelGptOptions& options) {
+  pipeline::PipelineLayer layers(
+      argosy::examples::gpt_layers(options), pipeline::PipelineLayerOptions());
+  const auto whole = Gpt(options.gpt)->named_parameters(); // begins as it would
+  for (const auto& item : layers->named_parameters()) {
+    argosy::tensor_parallel::load_parameter(
+        item.value(),
+        whole[argosy::examples::gpt_name(item.key(), options.gpt.layers)],
+        options.group);
+  }
+  return layers.ptr();
+}
+
+// The same, cut out of a model that was written without pipelines in mind.
+std::shared_ptr<pipeline::StageModel> cut(
+    const GptOptions& options, int microbatches) {
+  const at::Tensor text =
+      torch::zeros({kRows / microbatches, options.context}, torch::kLong);
+  return std::make_shared<pipeline::CutStage>(
+      pipeline::existing(Gpt(options)),
+      argosy::Tensors{text},
+      pipeline::CutOptions());
+}
+
+void train(
+    const fleet::DistributedStrategy& strategy, bool unchanged, int steps) {
+  fleet::init(true, strategy);
+  torch::set_num_threads(1);
+  torch::manual_seed(1);
+  const std::string corpus = data::king_james_bible();
+  const auto tokenizer = data::Tokenizer::train(corpus, 512);
+  const data::Tokens tokens(tokenizer.encode(corpus));
+  const ParallelGptOptions options{
+      {.vocab = 512, .width = 64, .layers = 4},
+      fleet::get_hybrid_communicate_group()->get_model_parallel_group()};
+
+  const auto stage = unchanged
+      ? cut(options.gpt, strategy.pipeline_configs.accumulate_steps)
+      : listed(options);
+  auto model =
+      fleet::distributed_model(stage, {argosy::examples::gpt_loss(options)});
+  argosy::optim::AdamW adam(
+      stage->module().parameters(), argosy::optim::AdamWOptions(2e-3));
+  auto optimizer = fleet::distributed_optimizer(adam);
+  if (fleet::is_first_worker()) {
+    std::cout << stage->stages() << " stages, schedule "
+              << model.schedule().name << ", " << model.schedule().microbatches
+              << " microbatches" << std::endl;
+  }
+  auto loader = make_loader(tokens, options.gpt.context);
+  for (int step = 1; step <= steps; ++step) {
+    const auto batch = loader.next();
+    const at::Tensor loss =
+        model.train_batch({batch->input}, {batch->target}, optimizer);
+    const double sum = fleet::util().all_reduce(loss.item<double>());
+    if (step % 50 == 0 && fleet::is_first_worker()) {
+      std::cout << "step " << step << ": loss " << sum / fleet::worker_num()
+                << std::endl;
+    }
+  }
+  argosy::destroy_process_group();
+}
+
+int main(int argc, char** argv) {
+  std::string file;
+  bool unchanged = false;
+  int steps = 100;
+  CLI::App app("A GPT cut by depth as a file says.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--strategy", file, "JSON; without, one stage");
+  app.add_flag("--unchanged", unchanged, "cut the GPT of examples/02_gpt");
+  app.add_option("--steps", steps)->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  return argosy::record([&] {
+    train(
+        file.empty() ? fleet::DistributedStrategy()
+                     : fleet::DistributedStrategy::load(file),
+        unchanged,
+        steps);
+  });
+}
