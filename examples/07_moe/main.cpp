@@ -48,7 +48,8 @@ ParallelGptOptions options_of(long experts) {
 pipeline::PipelineLayer make_layers(const ParallelGptOptions& options) {
   pipeline::PipelineLayer layers(
       argosy::examples::gpt_layers(options),
-      {.loss_fns = {argosy::examples::gpt_loss(options)}});
+      pipeline::PipelineLayerOptions{
+          .loss_fns = {argosy::examples::gpt_loss(options)}});
   const torch::NoGradGuard no_grad;
   for (const auto& item : layers->named_parameters()) {
     const std::string name =
