@@ -22,7 +22,7 @@ constexpr int kMicrobatches = 4;
 
 struct Size {
   GptOptions gpt;
-  int steps = 3;
+  int steps = 2;
 };
 
 struct Way {
@@ -181,11 +181,11 @@ void add_rows(
 void run(Flags flags) {
   Report report("axes", flags);
   Size size{
-      {.vocab = 2048, .context = 128, .width = 256, .layers = 4, .heads = 4}};
+      {.vocab = 512, .context = 64, .width = 256, .layers = 4, .heads = 4}};
   if (flags.quick) {
     size.steps = 1;
   }
-  const int rounds = flags.quick ? 1 : 3;
+  const int rounds = flags.quick ? 1 : 2;
   add_rows(report, ways(), size, rounds, "");
   add_rows(
       report,
