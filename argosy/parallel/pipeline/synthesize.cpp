@@ -8,7 +8,9 @@
 
 #include "argosy/common/error.h"
 #include "argosy/parallel/pipeline/schedules/schedules.h"
+#include "argosy/parallel/pipeline/synthesis/bounds.h"
 #include "argosy/parallel/pipeline/synthesis/greedy.h"
+#include "argosy/parallel/pipeline/synthesis/halves.h"
 #include "argosy/parallel/pipeline/synthesis/improve.h"
 #include "argosy/parallel/pipeline/synthesis/tune.h"
 #include "argosy/parallel/pipeline/verify.h"
@@ -76,83 +78,6 @@ std::vector<Schedule> shapes_of(const SynthesisInput& input) {
     }
   }
   return shapes;
-}
-
-// Room for one microbatch in all parts of a stage: with less, nothing runs.
-double least_cap(const Schedule& shape, const Costs& costs) {
-  double least = 0;
-  for (int stage = 0; stage < shape.stages; ++stage) {
-    double own = 0;
-    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-      own += costs.memory.empty()
-          ? 1
-          : costs.memory[static_cast<std::size_t>(shape.part_of(stage, chunk))];
-    }
-    least = std::max(least, own);
-  }
-  return least;
-}
-
-// No stage can end before the first microbatch reached it and its own work is
-// done. A little more, since sums of times differ with their order.
-double least_makespan(const Schedule& shape, const Costs& costs) {
-  double least = 0;
-  double reached = 0;
-  for (int part = 0; part < shape.stages; ++part) {
-    double work = 0;
-    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-      const auto& times = costs.times[static_cast<std::size_t>(
-          shape.part_of(shape.stage_of(part), chunk))];
-      work += times.forward + times.input + times.weight;
-    }
-    least = std::max(least, reached + work * shape.microbatches);
-    reached +=
-        costs.times[static_cast<std::size_t>(part)].forward + costs.message;
-  }
-  return least * (1 + 1e-9);
-}
-
-// Whole backwards as their halves, which takes no longer: what others wait for
-// comes first.
-Schedule halved(Schedule schedule) {
-  for (auto& steps : schedule.steps) {
-    std::vector<Step> halves;
-    for (Step step : steps) {
-      if (step.pass == Pass::kBackward) {
-        step.pass = Pass::kBackwardInput;
-        halves.push_back(step);
-        step.pass = Pass::kBackwardWeight;
-      }
-      halves.push_back(step);
-    }
-    steps = std::move(halves);
-  }
-  return schedule;
-}
-
-// The other way where it costs nothing: a whole backward is less to do than its
-// halves.
-Schedule joined(Schedule schedule, const Costs& costs) {
-  const double makespan = replay(schedule, costs.times, costs.message).makespan;
-  for (auto& steps : schedule.steps) {
-    for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
-      const Step input = steps[i];
-      const Step weight = steps[i + 1];
-      if (input.pass != Pass::kBackwardInput ||
-          weight !=
-              Step{Pass::kBackwardWeight, input.chunk, input.microbatch}) {
-        continue;
-      }
-      const auto place = steps.begin() + static_cast<std::ptrdiff_t>(i);
-      steps[i].pass = Pass::kBackward;
-      steps.erase(place + 1);
-      if (replay(schedule, costs.times, costs.message).makespan > makespan) {
-        steps[i].pass = Pass::kBackwardInput;
-        steps.insert(place + 1, weight);
-      }
-    }
-  }
-  return schedule;
 }
 
 std::chrono::nanoseconds nanoseconds(double seconds) {
