@@ -139,14 +139,14 @@ void add_rows(Report& report, const Size& size, int rounds) {
        {"products alone",
         [&] { return products.input() + products.weight(); }}}));
   report.add(race(
-      "its half for inputs",
+      "half for inputs, " + what,
       "ms",
       Better::Lower,
       rounds,
       {{"ours", [&] { return block.input(); }},
        {"products alone", [&] { return products.input(); }}}));
   report.add(race(
-      "its half for weights",
+      "half for weights, " + what,
       "ms",
       Better::Lower,
       rounds,
