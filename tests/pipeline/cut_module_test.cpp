@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/parallel/pipeline/cut/cut_stage.h"
 #include "argosy/parallel/pipeline/pipeline_parallel.h"
 #include "argosy/testing/ranks.h"
@@ -308,6 +310,34 @@ TEST(CutStage, TakesSeveralInputs) {
       torch::arange(8 * 6).view({8, 6}) * 7 % 11};
   run.labels = run.labels % 11;
   expect_pipeline<EncoderDecoder>(2, "1f1b", run, {});
+}
+
+// No rank ever has all of the values.
+TEST(CutStage, MakesItsPartOfAModuleThatWasDeferred) {
+  run_ranks(2, [&](World&) {
+    const auto deferred_gpt = [] {
+      dtensor_manual_seed(4);
+      const DeferredInit deferred;
+      return Gpt(small_gpt());
+    };
+    const Gpt whole = deferred_gpt();
+    for (const auto& item : whole.ptr()->named_parameters()) {
+      shard_tensor_(item.value(), ProcessMesh({2}), {Replicate()});
+    }
+    CutStage stage(
+        existing(deferred_gpt()), {torch::zeros({2, 8}, torch::kLong)}, {});
+    for (const auto& item : stage.module().named_parameters()) {
+      EXPECT_TRUE(is_same(
+          item.value(), to_local(whole.ptr()->named_parameters()[item.key()])))
+          << item.key();
+      EXPECT_TRUE(item.value().requires_grad());
+    }
+    if (stage.stage() == 0) {
+      const Tensors sent =
+          stage.forward(0, {torch::arange(16).view({2, 8}) % 13});
+      EXPECT_TRUE(sent[0].requires_grad());
+    }
+  });
 }
 
 TEST(CutStage, RefusesAnotherNumberOfPoints) {

@@ -261,6 +261,26 @@ TEST(Record, KeepsStreamsOfRandomNumbers) {
   expect_same(runner.run({x}), whole);
 }
 
+TEST(PartRunner, GivesWhatArrivesItsStrides) {
+  const Recorded recorded = record_fn([](AnyImpl& self, const at::Tensor& x) {
+    const at::Tensor turned = self.layer(x).t(); // [4, 3]
+    return turned.as_strided({4, 3}, {1, 4}) * 2;
+  });
+  const pipeline::Graph& graph = recorded.program->graph;
+  std::vector<double> weights(graph.nodes.size(), 0);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (graph.nodes[i].op == "aten::as_strided") { // cut right before it
+      weights[i - 1] = weights[i] = 1;
+    }
+  }
+  const auto runners =
+      runners_of(recorded.program, pipeline::cut_evenly(graph, 2, weights));
+  const Tensors inputs = {torch::randn({3, 4}, torch::requires_grad())};
+  expect_same(
+      train_parts(*recorded.module, runners, inputs),
+      train_whole(*recorded.module, recorded.forward, inputs));
+}
+
 TEST(PartRunner, ReleasesValuesAfterTheirLastUse) {
   const Recorded recorded =
       record_fn([](AnyImpl& /*self*/, const at::Tensor& x) {

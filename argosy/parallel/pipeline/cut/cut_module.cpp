@@ -1,6 +1,5 @@
 #include "argosy/parallel/pipeline/cut/cut_module.h"
 
-#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 
@@ -10,6 +9,7 @@
 #include "argosy/common/error.h"
 #include "argosy/parallel/autocast.h"
 #include "argosy/parallel/pipeline/cut/kept_states.h"
+#include "argosy/parallel/pipeline/cut/state_values.h"
 
 namespace argosy::pipeline {
 
@@ -53,16 +53,6 @@ std::vector<std::string> names_of(const Graph& graph, const Part& part) {
     names.push_back(graph.value(state).names[0]);
   }
   return names;
-}
-
-// The tensor itself stays, for those who hold it.
-void drop_values(const at::Tensor& tensor) {
-  const at::Tensor empty = at::empty_strided(
-      tensor.sizes(),
-      tensor.strides(),
-      at::TensorOptions(tensor.scalar_type()).device(at::kMeta));
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(empty.getIntrusivePtr());
-  tensor.mutable_grad().reset();
 }
 
 } // namespace
@@ -183,7 +173,12 @@ bool CutModule::uses(
 void CutModule::keep_only(const std::vector<int>& parts) {
   for (const auto& [value, tensor] : program_->held) {
     const auto& names = program_->graph.value(value).names;
-    if (!names.empty() && !uses(parts, names[0])) {
+    if (names.empty()) {
+      continue;
+    }
+    if (uses(parts, names[0])) {
+      make_values(tensor);
+    } else {
       drop_values(tensor);
     }
   }

@@ -66,7 +66,8 @@ class CutModule {
   }
 
   // Releases the memory of all parameters and buffers that none of the parts
-  // uses: they become meta tensors. Only these parts can be run then.
+  // uses: they become meta tensors. Only these parts can be run then. Those
+  // that they use get their values if the module was made under DeferredInit.
   void keep_only(const std::vector<int>& parts);
 
   // A module with just the parameters and buffers of those parts, under their

@@ -37,7 +37,8 @@ struct CutOptions {
 // `examples` are the inputs of one microbatch; their values do not matter. The
 // module must have the same values on all stages, but for weights that several
 // stages use, which the first gives to the others. Afterwards the parameters
-// and buffers of other stages have no values, and no memory.
+// and buffers of other stages have no values, and no memory. A module that no
+// rank could hold is made under DeferredInit; each stage then makes its own.
 class CutStage final : public StageModel {
  public:
   // All ranks call it alike. Throws InvalidArgument as record() and cut() do,

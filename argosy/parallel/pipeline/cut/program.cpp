@@ -1,19 +1,16 @@
 #include "argosy/parallel/pipeline/cut/program.h"
 
-#include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <sys/mman.h>
 #include <torch/nn/module.h>
 
-#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "argosy/comm/call_listener.h"
 #include "argosy/common/error.h"
 #include "argosy/parallel/intercept.h"
 #include "argosy/parallel/pipeline/cut/recorder.h"
+#include "argosy/parallel/pipeline/cut/state_values.h"
 #include "argosy/parallel/recompute/replayed_state.h"
 
 namespace argosy::pipeline {
@@ -54,52 +51,6 @@ class Heard : public comm::CallListener {
 
  private:
   std::optional<comm::OpKind> kind_;
-};
-
-// Zeros that take no memory while they are only read.
-at::Tensor lazy_zeros(const at::Tensor& like) {
-  const std::size_t bytes = std::max<std::size_t>(like.nbytes(), 1);
-  void* data = ::mmap(
-      nullptr,
-      bytes,
-      PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-      -1,
-      0);
-  if (data == MAP_FAILED) {
-    throw SystemError(with_errno(str("[pipeline.record] mmap of ", bytes)));
-  }
-  return at::from_blob(
-      data,
-      like.sizes(),
-      [bytes](void* begin) { ::munmap(begin, bytes); },
-      like.options().device(at::kCPU).requires_grad(false));
-}
-
-// States without values have zeros while it lives.
-class StandIns {
- public:
-  void add(const at::Tensor& tensor) {
-    if (tensor.is_meta()) {
-      away_.emplace_back(
-          tensor,
-          tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(0, true));
-      tensor.unsafeGetTensorImpl()->shallow_copy_from(
-          lazy_zeros(tensor).getIntrusivePtr());
-    }
-  }
-
-  StandIns() = default;
-  ~StandIns() {
-    for (const auto& [tensor, impl] : away_) {
-      tensor.unsafeGetTensorImpl()->shallow_copy_from(impl);
-    }
-  }
-  StandIns(const StandIns&) = delete;
-  StandIns& operator=(const StandIns&) = delete;
-
- private:
-  std::vector<std::pair<at::Tensor, c10::intrusive_ptr<c10::TensorImpl>>> away_;
 };
 
 } // namespace

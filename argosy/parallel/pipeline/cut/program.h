@@ -59,8 +59,8 @@ struct Program {
 
 // Runs `forward` once and writes down what it does, with gradients on. What it
 // changes is set back: buffers, inputs, random numbers. States that have no
-// values (on the meta device, as keep_only() leaves them) are zeros meanwhile,
-// without taking memory.
+// values (on the meta device, as keep_only() leaves them, or made under
+// DeferredInit) are zeros meanwhile, without taking memory.
 //
 // Throws InvalidArgument where the result would not be what `forward` does:
 // it asks for a value (item()), for a shape that depends on values (nonzero()),
