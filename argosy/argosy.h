@@ -35,6 +35,7 @@
 #include "argosy/observe/span.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/parallel/data/data_parallel.h"
+#include "argosy/parallel/expert/clip.h"
 #include "argosy/parallel/expert/global_exchange.h"
 #include "argosy/parallel/expert/moe_layer.h"
 #include "argosy/parallel/expert/routing.h"

@@ -7,9 +7,9 @@
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
 #include "argosy/optim/adam.h"
-#include "argosy/optim/expert_clip.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/parallel/data/data_parallel.h"
+#include "argosy/parallel/expert/clip.h"
 #include "argosy/parallel/parameter_marks.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
@@ -118,8 +118,7 @@ void train(World& world, const GroupPtr& expert, const GroupPtr& replicas) {
   for (long step = 0; step < 4; ++step) {
     model.zero_grad();
     loss_of(model, net, step, world.rank()).backward();
-    const double norm =
-        optim::clip_grad_norm_moe(net->parameters(), kMaxNorm, expert);
+    const double norm = clip_grad_norm_moe(net->parameters(), kMaxNorm, expert);
     EXPECT_GT(norm, kMaxNorm);
     adam.step();
     EXPECT_NEAR(norm, whole.step(step, world.size()), 1e-9);

@@ -2,14 +2,13 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/full.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "argosy/common/error.h"
 #include "argosy/parallel/expert/global_exchange.h"
 #include "argosy/parallel/expert/routing.h"
 #include "argosy/parallel/expert/row_kernels.h"
+#include "argosy/parallel/kept_value.h"
 
 namespace argosy::parallel {
 
@@ -25,23 +24,11 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// For AutogradContext, which keeps what LibTorch knows.
-struct KeptPlan : torch::CustomClassHolder {
-  explicit KeptPlan(DispatchPtr its_plan) : plan(std::move(its_plan)) {}
-  const DispatchPtr plan;
-};
-
-void keep(AutogradContext& context, const DispatchPtr& plan) {
-  context.saved_data["plan"] =
-      c10::IValue::make_capsule(c10::make_intrusive<KeptPlan>(plan));
-}
-
 DispatchPtr kept_plan(AutogradContext& context) {
   ARGOSY_CHECK(
       !at::GradMode::is_enabled(),
       "[parallel.expert] has no second derivative; global_scatter() has");
-  const auto kept = context.saved_data["plan"].toCapsule();
-  return static_cast<KeptPlan&>(*kept).plan;
+  return kept_value<DispatchPtr>(context, "plan");
 }
 
 struct DispatchRows : Function<DispatchRows> {
@@ -49,7 +36,7 @@ struct DispatchRows : Function<DispatchRows> {
       AutogradContext* context,
       const at::Tensor& tokens,
       const DispatchPtr& plan) {
-    keep(*context, plan);
+    keep_value(*context, "plan", plan);
     const at::Tensor sent = spread_rows(
         tokens.contiguous(), plan->slots, plan->exchange.num_sent());
     return send_to_experts(sent, plan->exchange, plan->group);
@@ -69,7 +56,7 @@ struct CombineRows : Function<CombineRows> {
       const at::Tensor& rows,
       const at::Tensor& weights,
       const DispatchPtr& plan) {
-    keep(*context, plan);
+    keep_value(*context, "plan", plan);
     const at::Tensor back =
         return_from_experts(rows, plan->exchange, plan->group);
     context->save_for_backward({back, weights});

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
@@ -13,9 +12,9 @@
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/threshold_backward.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "argosy/common/error.h"
+#include "argosy/parallel/kept_value.h"
 #include "argosy/parallel/tensor/linear.h"
 
 namespace argosy::parallel {
@@ -25,12 +24,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
-
-// For AutogradContext, which keeps what LibTorch knows.
-struct KeptOptions : torch::CustomClassHolder {
-  explicit KeptOptions(GroupedFfn its_value) : value(std::move(its_value)) {}
-  const GroupedFfn value;
-};
 
 at::Tensor activate(const at::Tensor& x, ExpertActivation kind) {
   switch (kind) {
@@ -144,8 +137,7 @@ struct Ffn : Function<Ffn> {
     const at::Tensor hidden = products(x, weight1, bias1, options.rows);
     const at::Tensor active = activate(hidden, options.activation);
     context->save_for_backward({x, weight1, hidden, active, weight2});
-    context->saved_data["options"] =
-        c10::IValue::make_capsule(c10::make_intrusive<KeptOptions>(options));
+    keep_value(*context, "options", options);
     const at::Tensor share =
         options.bias_share == 1 ? bias2 : bias2 * options.bias_share;
     return products(active, weight2, share, options.rows);
@@ -156,8 +148,7 @@ struct Ffn : Function<Ffn> {
         !at::GradMode::is_enabled(),
         "[parallel.grouped_experts] has no second derivative");
     const auto saved = context->get_saved_variables();
-    const auto kept = context->saved_data["options"].toCapsule();
-    const GroupedFfn& options = static_cast<KeptOptions&>(*kept).value;
+    const auto options = kept_value<GroupedFfn>(*context, "options");
     const auto& rows = options.rows;
     const auto needs = [&](std::size_t i) {
       return context->needs_input_grad(i);

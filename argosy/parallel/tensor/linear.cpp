@@ -2,14 +2,13 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/linear.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "argosy/comm/functional.h"
 #include "argosy/comm/graph_node.h"
 #include "argosy/comm/parts.h"
 #include "argosy/common/error.h"
+#include "argosy/parallel/kept_value.h"
 
 namespace argosy::parallel {
 
@@ -21,12 +20,6 @@ using torch::autograd::variable_list;
 
 // Below, handing an operation to another thread takes longer than it does.
 constexpr std::size_t kOverlapBytes = 64 << 10;
-
-// For AutogradContext, which keeps what LibTorch knows.
-struct KeptInput : torch::CustomClassHolder {
-  explicit KeptInput(const LinearInput& its_value) : value(its_value) {}
-  const LinearInput value;
-};
 
 at::Tensor rows_of(const at::Tensor& tensor) {
   return tensor.reshape({-1, tensor.size(-1)});
@@ -67,8 +60,7 @@ struct ColumnLinear : Function<ColumnLinear> {
       const LinearInput& input) {
     const at::Tensor whole = gather(x, input, true)();
     context->save_for_backward({input.gather_again ? x : whole, weight});
-    context->saved_data["input"] =
-        c10::IValue::make_capsule(c10::make_intrusive<KeptInput>(input));
+    keep_value(*context, "input", input);
     context->saved_data["has_bias"] = bias.has_value();
     return at::linear(whole, weight, bias);
   }
@@ -79,8 +71,7 @@ struct ColumnLinear : Function<ColumnLinear> {
         "[parallel.linear] has no second derivative; copy_to() and "
         "torch::linear have");
     const auto saved = context->get_saved_variables();
-    const auto kept = context->saved_data["input"].toCapsule();
-    const LinearInput& input = static_cast<KeptInput&>(*kept).value;
+    const auto input = kept_value<LinearInput>(*context, "input");
     const bool needs_grad_weight = context->needs_input_grad(1);
     const comm::Arrival whole = input.gather_again && needs_grad_weight
         ? gather(saved[0], input, !overlaps(saved[0]))

@@ -1,4 +1,4 @@
-#include "argosy/optim/expert_clip.h"
+#include "argosy/parallel/expert/clip.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
@@ -9,7 +9,7 @@
 #include "argosy/optim/gradients.h"
 #include "argosy/parallel/parameter_marks.h"
 
-namespace argosy::optim {
+namespace argosy {
 
 double clip_grad_norm_moe(
     const std::vector<at::Tensor>& parameters,
@@ -26,15 +26,15 @@ double clip_grad_norm_moe(
     }
   }
   const at::Tensor squares =
-      at::full({1}, squared_grad_norm(experts), at::kDouble);
+      at::full({1}, optim::squared_grad_norm(experts), at::kDouble);
   all_reduce(squares, ReduceOp::SUM, group_or_axis(expert_group, "expert"));
   const double norm =
-      std::sqrt(squares.item<double>() + squared_grad_norm(others));
-  const double factor = clip_factor(norm, max_norm);
+      std::sqrt(squares.item<double>() + optim::squared_grad_norm(others));
+  const double factor = optim::clip_factor(norm, max_norm);
   if (factor != 1) {
-    scale_grads(clipped, factor);
+    optim::scale_grads(clipped, factor);
   }
   return norm;
 }
 
-} // namespace argosy::optim
+} // namespace argosy
