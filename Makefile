@@ -18,7 +18,7 @@ demo: build ## Install what is needed, build, run a real job on two ranks
 test: build ## Install what is needed, build, run all tests
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
-bench: build ## Run all benches and renew the tables of docs/performance.md
+bench: build ## Run all benches and renew the tables of docs/
 	tools/bench $(BUILD)
 
 lint: setup ## Check format, layers, headers and forbidden calls (2 minutes)

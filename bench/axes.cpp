@@ -172,8 +172,8 @@ void add_rows(
     Row row{way.name + note, "tokens/s", Better::Higher};
     row.ours = tokens / it.seconds;
     row.peers["one rank"] = tokens / best.at("").seconds;
-    row.extra["MB a rank"] = std::round(it.peak_megabytes);
-    row.extra["MB sent a step"] = std::round(it.sent_megabytes * 10) / 10;
+    row.extra["also MB of tensors"] = std::round(it.peak_megabytes);
+    row.extra["also MB sent a step"] = std::round(it.sent_megabytes * 10) / 10;
     report.add(row);
   }
 }

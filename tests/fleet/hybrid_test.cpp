@@ -301,8 +301,6 @@ TEST(HybridConfigs, RefuseWhatCannotBeCombined) {
     refused(
         R"({"hybrid_configs": {"mp_degree": 2}, "lars": true})",
         "lars and hybrid_configs.mp_degree 2 exclude each other");
-    refused(
-        R"({"hybrid_configs": {"pp_degree": 2}})", "pipelines are not there");
   });
 }
 

@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "argosy/common/file.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
+#include "argosy/parallel/pipeline/cut/cut_stage.h"
+#include "argosy/parallel/pipeline/schedule_json.h"
+#include "argosy/parallel/pipeline/schedules/schedules.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
@@ -247,6 +251,114 @@ TEST_P(PipelineHybrid, TrainsAsOneProcess) {
   static const Trained alone = train_alone();
   const Combination of = combinations()[GetParam()];
   testing::run_ranks(of.ranks, [&](World&) { expect_close(train(of), alone); });
+}
+
+// The GPT as it was written for one process.
+void train_unchanged(const Combination& of, const Trained& alone) {
+  auto strategy = DistributedStrategy::from_json(of.strategy);
+  strategy.grad_clip = true;
+  strategy.grad_clip_configs.limit = kLimit;
+  init(true, strategy);
+  const long rows =
+      kRows / data_num() / strategy.pipeline_configs.accumulate_steps.get();
+  auto stage = std::make_shared<pipeline::CutStage>(
+      pipeline::existing(make_gpt()),
+      Tensors{tokens_of(0).narrow(0, 0, rows)},
+      pipeline::CutOptions{
+          .split_spec = {{"blocks.2", SplitPoint::BEGINNING}}});
+  optim::AdamW adam(stage->module().parameters(), optim::AdamWOptions(1e-2));
+  auto model = distributed_model(
+      stage, {[](const Tensors& outputs, const Tensors& labels) {
+        return testing::loss_of(outputs[0], labels[0]);
+      }});
+  auto optimizer = distributed_optimizer(adam);
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    const auto part = [&](long number) {
+      return tokens_of(number).chunk(data_num())[data_rank()];
+    };
+    at::Tensor loss = model.train_batch(
+        {part(static_cast<long>(step))},
+        {part(static_cast<long>(step) + 40)},
+        optimizer);
+    all_reduce(loss, ReduceOp::AVG);
+    EXPECT_NEAR(loss.item<double>(), alone.losses[step], 1e-6);
+  }
+  const auto whole = model.whole();
+  int compared = 0;
+  for (const auto& item : stage->module().named_parameters()) {
+    EXPECT_TRUE(torch::allclose(
+        item.value(), alone.parameters.at(item.key()), 1e-6, 1e-8))
+        << item.key();
+    ++compared;
+  }
+  EXPECT_GT(compared, 12); // some blocks
+}
+
+TEST(PipelineOfUnchangedModule, TrainsAsOneProcess) {
+  const Trained alone = train_alone();
+  for (const Combination& of :
+       {Combination{"dp2_pp2", 4, json({.dp = 2})},
+        Combination{
+            "pp2_sharding2_2_zbh1",
+            4,
+            json({.sharding = 2, .stage = 2, .schedule = "ZBH1"})},
+        Combination{"pp2_sharding2_3", 4, json({.sharding = 2, .stage = 3})}}) {
+    SCOPED_TRACE(of.name);
+    testing::run_ranks(of.ranks, [&](World&) { train_unchanged(of, alone); });
+  }
+}
+
+TEST(PipelineConfigs, RefuseWhatDoesNotFit) {
+  testing::run_ranks(2, [](World&) {
+    const auto refused = [](const std::string& more, const auto& action) {
+      return testing::refusal([&] {
+        auto strategy = DistributedStrategy::from_json(json({}));
+        strategy.merge_json(more);
+        init(true, strategy);
+        action();
+      });
+    };
+    const auto nothing = [] {};
+    EXPECT_THAT(
+        refused(R"({"pipeline_configs": {"schedule_mode": "2F2B"}})", nothing),
+        ::testing::HasSubstr("2F2B"));
+    EXPECT_THAT(
+        refused("{}", [] { distributed_model(make_gpt()); }),
+        ::testing::HasSubstr("expected a PipelineLayer"));
+    EXPECT_THAT(
+        refused(
+            R"({"pipeline_configs": {"micro_batch_size": 3}})",
+            [] {
+              auto layers = make_layers({}, options_on(false));
+              optim::AdamW adam(layers->parameters(), optim::AdamWOptions());
+              auto model = distributed_model(layers);
+              auto optimizer = distributed_optimizer(adam);
+              model.train_batch({tokens_of(1)}, {tokens_of(2)}, optimizer);
+            }),
+        ::testing::HasSubstr(
+            "a batch of 16, expected pipeline_configs.micro_batch_size 3 x "
+            "accumulate_steps 2"));
+    EXPECT_THAT(
+        refused(
+            R"({"pipeline_configs": {"schedule_file": "/nowhere.json"}})",
+            [] { distributed_model(make_layers({}, options_on(false))); }),
+        ::testing::HasSubstr("/nowhere.json: there is no such file"));
+  });
+}
+
+// A schedule of one's own, from a file.
+TEST(PipelineConfigs, TakeSchedulesFromFiles) {
+  const TempDir folder;
+  const auto path = folder.path() / "schedule.json";
+  pipeline::Schedule schedule = pipeline::make_schedule("zbh1", 2, 2);
+  schedule.name = "mine";
+  write_file(path, pipeline::to_json(schedule));
+  const Trained alone = train_alone();
+  testing::run_ranks(2, [&](World&) {
+    auto strategy = DistributedStrategy::from_json(json({}));
+    strategy.pipeline_configs.schedule_file = path.string();
+    expect_close(train({"file", 2, strategy.to_json()}), alone);
+  });
 }
 
 TEST(PipelineProcesses, TrainAsOneProcess) {
