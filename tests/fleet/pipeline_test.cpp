@@ -114,12 +114,13 @@ at::Tensor part_of(const at::Tensor& whole, const ParallelGptOptions& options) {
 }
 
 // Of this rank's stage.
-Trained train(const Combination& of) {
+Trained train(const Combination& of, const std::string& more_json = "{}") {
   auto strategy = DistributedStrategy::from_json(of.strategy);
   strategy.grad_clip = true;
   strategy.grad_clip_configs.limit = kLimit;
   strategy.sharding_configs.comm_buffer_size_MB = 0.005;
   strategy.sharding_configs.segment_size_KB = 1;
+  strategy.merge_json(more_json);
   init(true, strategy);
   const ParallelGptOptions options = options_on(of.sequence_parallel);
   pipeline::PipelineLayer layers = make_layers(of, options);
@@ -251,6 +252,51 @@ TEST_P(PipelineHybrid, TrainsAsOneProcess) {
   static const Trained alone = train_alone();
   const Combination of = combinations()[GetParam()];
   testing::run_ranks(of.ranks, [&](World&) { expect_close(train(of), alone); });
+}
+
+struct Switch {
+  std::string name;
+  std::string json;
+};
+
+class PipelineSwitches : public ::testing::TestWithParam<Switch> {};
+INSTANTIATE_TEST_SUITE_P(
+    Fleet,
+    PipelineSwitches,
+    ::testing::Values(
+        Switch{
+            "gradient_merge",
+            R"({"gradient_merge": true,
+                "gradient_merge_configs": {"k_steps": 2}})"},
+        Switch{"ema", R"({"ema": true})"},
+        Switch{"amp", R"({"amp": true})"},
+        Switch{"clip_by_value", R"({"grad_clip_configs": {"by": "value"}})"},
+        Switch{"unused", R"({"find_unused_parameters": true})"},
+        Switch{"delay", R"({"pipeline_configs": {"delay_scale_loss": true}})"},
+        Switch{
+            "sum_of_losses",
+            R"({"pipeline_configs": {"loss_reduction": "sum"}})"}),
+    [](const auto& of) { return of.param.name; });
+
+// A switch does to stages what it does to a model of one stage.
+TEST_P(PipelineSwitches, DoTheSameOnStages) {
+  Trained whole;
+  testing::run_ranks(1, [&](World&) {
+    whole = train(
+        {"whole", 1, json({.pp = 1, .microbatches = 4})}, GetParam().json);
+  });
+  Trained alone{whole.losses, {}};
+  for (const auto& [name, value] : whole.parameters) {
+    alone.parameters[gpt_name(name, gpt_options().layers)] = value;
+  }
+  for (const Degrees& of :
+       {Degrees{.pp = 4, .microbatches = 4, .schedule = "ZBH1"},
+        Degrees{.sharding = 2, .stage = 1, .microbatches = 4},
+        Degrees{.sharding = 2, .stage = 3, .microbatches = 4}}) {
+    testing::run_ranks(4, [&](World&) {
+      expect_close(train({"stages", 4, json(of)}, GetParam().json), alone);
+    });
+  }
 }
 
 // The GPT as it was written for one process.
