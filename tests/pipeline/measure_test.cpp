@@ -39,6 +39,9 @@ TEST(Measure, CostsOfLayers) {
   EXPECT_EQ(costs[0].activation_bytes, 64 * rows);  // its input
   EXPECT_EQ(costs[1].activation_bytes, 256 * rows); // its result
   EXPECT_EQ(costs[2].activation_bytes, 256 * rows);
+  EXPECT_EQ(costs[0].bytes_between_halves, (64 + 256) * rows);
+  EXPECT_EQ(costs[1].bytes_between_halves, 0);
+  EXPECT_EQ(costs[2].bytes_between_halves, (256 + 64) * rows);
   EXPECT_TRUE(down->weight.grad().is_same(gradient));
   EXPECT_TRUE(torch::equal(gradient, torch::ones({64, 256})));
   EXPECT_FALSE(up->weight.grad().defined());

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <utility>
 
 #include "argosy/common/error.h"
 #include "argosy/observe/tensor_memory.h"
@@ -75,33 +76,50 @@ Tensors parameters_of(const Layer& layer, const Tensors& inputs) {
   return leaves;
 }
 
-// What stays when results and inputs go, which the neighbours of a layer keep
-// if they need them.
-std::int64_t saved_bytes(const Layer& layer, const Tensors& inputs) {
-  const TensorMemory memory;
-  const std::int64_t before = memory.current();
-  torch::autograd::edge_list graph;
-  {
-    Tensors own;
-    for (const at::Tensor& input : inputs) {
-      own.push_back(input.clone());
-    }
-    for (const at::Tensor& output : layer(own)) {
-      if (output.requires_grad()) {
-        graph.push_back(torch::autograd::impl::gradient_edge(output));
-      }
-    }
-  }
-  return memory.current() - before;
-}
-
-Tensors run_once(const Layer& layer, const Tensors& inputs, LayerCost& best) {
-  const Tensors outputs = timed(best.forward, [&] { return layer(inputs); });
+Tensors gradients_for(const Tensors& outputs) {
   Tensors gradients;
   for (const at::Tensor& output : outputs) {
     gradients.push_back(
         output.requires_grad() ? at::ones_like(output) : at::Tensor());
   }
+  return gradients;
+}
+
+// Bytes that stay in what `keep` makes of the results, when these and their
+// inputs go, which the neighbours of a layer keep if they need them.
+template <typename Keep>
+std::int64_t kept_bytes(
+    const Layer& layer, const Tensors& inputs, const Keep& keep) {
+  const TensorMemory memory;
+  const std::int64_t before = memory.current();
+  Tensors own;
+  for (const at::Tensor& input : inputs) {
+    own.push_back(input.clone());
+  }
+  const auto kept = keep(layer(std::exchange(own, {})));
+  return memory.current() - before;
+}
+
+void measure_memory(
+    const Layer& layer, const Tensors& inputs, LayerCost& cost) {
+  cost.activation_bytes = kept_bytes(layer, inputs, [](const Tensors& outputs) {
+    torch::autograd::edge_list graph;
+    for (const at::Tensor& output : outputs) {
+      graph.push_back(torch::autograd::impl::gradient_edge(output));
+    }
+    return graph;
+  });
+  cost.bytes_between_halves =
+      kept_bytes(layer, inputs, [&](const Tensors& outputs) {
+        SplitBackward backward;
+        backward.input(outputs, gradients_for(outputs), inputs);
+        return backward;
+      });
+}
+
+Tensors run_once(const Layer& layer, const Tensors& inputs, LayerCost& best) {
+  const Tensors outputs = timed(best.forward, [&] { return layer(inputs); });
+  const Tensors gradients = gradients_for(outputs);
   SplitBackward backward;
   timed(best.backward_input, [&] {
     return backward.input(outputs, gradients, inputs);
@@ -145,7 +163,7 @@ std::vector<LayerCost> measure_layers(
     for (int i = 0; i < rounds; ++i) {
       outputs = run_once(layer, own, cost);
     }
-    cost.activation_bytes = saved_bytes(layer, own);
+    measure_memory(layer, own, cost);
     for (const at::Tensor& each : parameters) {
       cost.parameter_bytes += static_cast<std::int64_t>(each.nbytes());
     }

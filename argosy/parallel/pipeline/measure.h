@@ -18,6 +18,8 @@ struct LayerCost {
   double backward_weight = 0;
   // What autograd saves of its input and of what it computes.
   std::int64_t activation_bytes = 0;
+  // What of it, and of gradients, stays between the halves of backward.
+  std::int64_t bytes_between_halves = 0;
   std::int64_t parameter_bytes = 0;
 
   double seconds() const { return forward + backward_input + backward_weight; }
