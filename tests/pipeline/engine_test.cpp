@@ -331,6 +331,28 @@ TEST(Pipeline, ShapesMayChange) {
   });
 }
 
+TEST(Pipeline, ModelMayChange) {
+  testing::run_ranks(2, [&](World&) {
+    Case it{blocks(4)};
+    PipelineLayer layers = make_layers(it, get_group(0));
+    PipelineParallel pipeline(layers.ptr(), {.microbatches = 4});
+    pipeline.forward_backward(it.inputs, it.labels);
+    layers->zero_grad();
+    if (get_rank() == 0) {
+      for (const at::Tensor& each : layers->parameters()) {
+        each.requires_grad_(false);
+      }
+    }
+    pipeline.forget_shapes();
+    const auto before = get_group(0)->traffic().of(comm::OpKind::Send);
+    pipeline.forward_backward(it.inputs, it.labels);
+    const auto after = get_group(0)->traffic().of(comm::OpKind::Send);
+    if (get_rank() == 1) { // no gradients: only the loss
+      EXPECT_EQ(after.calls - before.calls, 1);
+    }
+  });
+}
+
 TEST(Pipeline, ShapesThatDependOnValuesNeedAnOption) {
   const auto positive = function(
       [](const at::Tensor& x) { return x.index({x.select(1, 0) > 0}); });

@@ -89,6 +89,10 @@ class PipelineParallel {
       bool compute_loss = true,
       const BatchOptions& batch = {});
 
+  // After a change of the model, as parameters that train no more: what passes
+  // between stages may be something else. All stages call it.
+  void forget_shapes() { engine_.transport().forget_shapes(); }
+
   const Schedule& schedule() const { return schedule_; }
   StageModel& model() { return *model_; }
   const PipelineOptions& options() const { return options_; }

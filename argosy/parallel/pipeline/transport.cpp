@@ -95,7 +95,8 @@ void Transport::tell(const Message& message, const Metas& metas, int rank) {
         " where it returned ",
         to_string(*before),
         " for a microbatch of the same shapes before: when shapes depend on "
-        "values, set dynamic_shapes");
+        "values, set dynamic_shapes; when the model has changed, call "
+        "forget_shapes() on all stages");
     return;
   }
   const std::vector<std::int64_t> numbers = pack(metas);

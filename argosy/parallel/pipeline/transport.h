@@ -38,6 +38,9 @@ class Transport {
   // It ended with an error.
   void drop();
 
+  // Shapes are told anew. All stages call it.
+  void forget_shapes() { metas_.clear(); }
+
   // Gives all stages a number that one has.
   double share(double number, int source);
 
