@@ -13,6 +13,7 @@
 #include "argosy/parallel/pipeline/draw.h"
 #include "argosy/parallel/pipeline/schedule_json.h"
 #include "argosy/parallel/pipeline/schedules/schedules.h"
+#include "argosy/parallel/pipeline/shape.h"
 #include "argosy/parallel/pipeline/synthesize.h"
 
 namespace argosy::cli {
@@ -138,6 +139,11 @@ pipeline::Schedule make(PipelineOptions& options) {
       "--stages 4 --microbatches 8, or --load FILE");
   input.effort = input.seconds;
   input.chunks = chunks_of(options);
+  pipeline::check_shape(
+      {.name = options.schedule,
+       .stages = input.stages,
+       .microbatches = input.microbatches,
+       .chunks = input.chunks});
   input.costs = costs_of(options, input.stages * input.chunks);
   if (is_synthesised(options.schedule)) {
     return pipeline::synthesize(input);

@@ -68,6 +68,11 @@ TEST(Verify, SeesStepsOutOfRange) {
   Schedule odd = of_texts(1, 1, {"F0 B0"});
   odd.stages = 2;
   EXPECT_THAT(refusal(odd), HasSubstr("steps of 1 stages, expected 2"));
+  odd.stages = 1;
+  odd.steps[0][0].pass = static_cast<Pass>(7);
+  EXPECT_THAT(refusal(odd), HasSubstr("pass 7, expected 0 to 3"));
+  odd.chunks = odd.microbatches = 1 << 20;
+  EXPECT_THAT(refusal(odd), HasSubstr("a product of at most 1e+07"));
   odd.microbatches = 0;
   EXPECT_THAT(refusal(odd), HasSubstr("0 microbatches"));
 }

@@ -41,7 +41,8 @@ Step parse_step(const std::string& word) {
 } // namespace
 
 char letter_of(Pass pass) {
-  return kLetters[static_cast<std::size_t>(pass)];
+  const auto index = static_cast<std::size_t>(pass);
+  return index < kLetters.size() ? kLetters[index] : '?';
 }
 
 std::ostream& operator<<(std::ostream& out, const Step& step) {

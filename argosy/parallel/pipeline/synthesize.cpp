@@ -8,6 +8,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/parallel/pipeline/schedules/schedules.h"
+#include "argosy/parallel/pipeline/shape.h"
 #include "argosy/parallel/pipeline/synthesis/bounds.h"
 #include "argosy/parallel/pipeline/synthesis/greedy.h"
 #include "argosy/parallel/pipeline/synthesis/halves.h"
@@ -38,15 +39,11 @@ constexpr double kMostSeconds = 86'400;
 constexpr double kMostEffort = 1e6;
 
 void check_input(const SynthesisInput& input) {
-  ARGOSY_CHECK(
-      input.stages >= 1 && input.microbatches >= 1 && input.chunks >= 1,
-      "[pipeline.synthesize] ",
-      input.stages,
-      " stages, ",
-      input.microbatches,
-      " microbatches, ",
-      input.chunks,
-      " chunks, expected 1 or more of each");
+  check_shape(
+      {.name = "synthesised",
+       .stages = input.stages,
+       .microbatches = input.microbatches,
+       .chunks = input.chunks});
   ARGOSY_CHECK(
       input.effort >= 0 && input.effort <= kMostEffort,
       "[pipeline.synthesize] effort ",

@@ -5,22 +5,11 @@
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 #include "argosy/parallel/pipeline/replay.h"
+#include "argosy/parallel/pipeline/shape.h"
 #include "argosy/parallel/pipeline/step_text.h"
 
 namespace argosy::pipeline {
 namespace {
-
-void check_range(
-    const std::string& where, const char* what, int value, int count) {
-  ARGOSY_CHECK(
-      value >= 0 && value < count,
-      where,
-      what,
-      " ",
-      value,
-      ", expected 0 to ",
-      count - 1);
-}
 
 std::string where_of(const Schedule& schedule) {
   return str("[pipeline.verify] \"", schedule.name, "\": ");
@@ -38,24 +27,30 @@ std::string text_of(const Schedule& schedule, const Place& place) {
       ")");
 }
 
-void check_shape(const Schedule& schedule) {
+void check_range(
+    const Schedule& schedule,
+    const Place& place,
+    const char* what,
+    int value,
+    int count) {
   ARGOSY_CHECK(
-      schedule.stages >= 1 && schedule.microbatches >= 1 &&
-          schedule.chunks >= 1,
+      value >= 0 && value < count,
       where_of(schedule),
-      schedule.stages,
-      " stages, ",
-      schedule.microbatches,
-      " microbatches, ",
-      schedule.chunks,
-      " chunks, expected 1 or more of each");
-  ARGOSY_CHECK(
-      schedule.steps.size() == static_cast<std::size_t>(schedule.stages),
-      where_of(schedule),
-      "steps of ",
-      schedule.steps.size(),
-      " stages, expected ",
-      schedule.stages);
+      text_of(schedule, place),
+      " has ",
+      what,
+      " ",
+      value,
+      ", expected 0 to ",
+      count - 1);
+}
+
+void check_ranges(const Schedule& schedule, const Place& place) {
+  const Step& step = schedule.steps[place.stage][place.index];
+  check_range(schedule, place, "pass", static_cast<int>(step.pass), 4);
+  check_range(schedule, place, "chunk", step.chunk, schedule.chunks);
+  check_range(
+      schedule, place, "microbatch", step.microbatch, schedule.microbatches);
 }
 
 // How often each pass of a part is there for a microbatch.
@@ -67,14 +62,8 @@ std::vector<Counts> count_passes(const Schedule& schedule) {
   for (int stage = 0; stage < schedule.stages; ++stage) {
     const auto& steps = schedule.steps[static_cast<std::size_t>(stage)];
     for (std::size_t i = 0; i < steps.size(); ++i) {
+      check_ranges(schedule, {static_cast<std::size_t>(stage), i});
       const Step& step = steps[i];
-      const std::string where =
-          str(where_of(schedule),
-              text_of(schedule, {static_cast<std::size_t>(stage), i}),
-              " has ");
-      check_range(where, "pass", static_cast<int>(step.pass), 4);
-      check_range(where, "chunk", step.chunk, schedule.chunks);
-      check_range(where, "microbatch", step.microbatch, schedule.microbatches);
       const int part = schedule.part_of(stage, step.chunk);
       ++counts[static_cast<std::size_t>(
           part * schedule.microbatches + step.microbatch)]
@@ -155,6 +144,13 @@ std::string where_it_stands(const Schedule& schedule, const Replay& played) {
 
 void verify(const Schedule& schedule) {
   check_shape(schedule);
+  ARGOSY_CHECK(
+      schedule.steps.size() == static_cast<std::size_t>(schedule.stages),
+      where_of(schedule),
+      "steps of ",
+      schedule.steps.size(),
+      " stages, expected ",
+      schedule.stages);
   check_complete(schedule);
   const std::vector<PartTimes> times(
       static_cast<std::size_t>(schedule.parts()));

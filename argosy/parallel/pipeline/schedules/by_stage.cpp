@@ -3,30 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "argosy/common/error.h"
+#include "argosy/parallel/pipeline/shape.h"
 
 namespace argosy::pipeline {
-namespace {
-
-void check_count(const Schedule& shape, const char* what, int count) {
-  ARGOSY_CHECK(
-      count >= 1,
-      "[pipeline.schedule] ",
-      shape.name,
-      " with ",
-      count,
-      " ",
-      what,
-      ", expected 1 or more");
-}
-
-} // namespace
 
 Schedule by_stage(
     Schedule shape, const std::function<Steps(int stage)>& steps_of) {
-  check_count(shape, "stages", shape.stages);
-  check_count(shape, "microbatches", shape.microbatches);
-  check_count(shape, "chunks", shape.chunks);
+  check_shape(shape);
   for (int stage = 0; stage < shape.stages; ++stage) {
     shape.steps.push_back(steps_of(stage));
   }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <tuple>
 #include <utility>
 
 #include "argosy/parallel/pipeline/synthesis/critical_path.h"
@@ -96,7 +97,9 @@ class Walk {
     }
     current_price_ = price;
     critical_ = critical_path(current_, played_);
-    if (price < best_price_) {
+    // A shorter makespan counts first: the rest must not cost any of it.
+    if (std::tie(played_.makespan, price) <
+        std::tie(best_makespan_, best_price_)) {
       best_price_ = price;
       best_ = current_;
       best_makespan_ = played_.makespan;
