@@ -157,6 +157,15 @@ TEST(Record, TakesDataForWhatDetachReturns) {
   });
 }
 
+TEST(Record, FollowsShapesThatChangeInPlace) {
+  expect_replayed([](AnyImpl& self, const at::Tensor& x) {
+    at::Tensor y = self.layer(x).unsqueeze_(0);
+    const at::Tensor wide = y.expand({2, 3, 4}).sum({0});
+    y.squeeze_(0).t_();
+    return torch::mm(wide, y);
+  });
+}
+
 TEST(Record, WritesToViewsAndNewMemory) {
   expect_replayed([](AnyImpl& self, const at::Tensor& x) {
     at::Tensor y = torch::empty({3, 4});
