@@ -46,6 +46,9 @@ bool has_shape_of_values(
     const auto indices = arguments[1].toListRef();
     return std::any_of(indices.begin(), indices.end(), is_mask);
   }
+  if (op.operator_name().name == "aten::one_hot") {
+    return arguments[1].toInt() < 0; // else it is told how many classes
+  }
   return op.hasTag(at::Tag::dynamic_output_shape);
 }
 
