@@ -157,6 +157,15 @@ TEST(Record, TakesDataForWhatDetachReturns) {
   });
 }
 
+TEST(Record, FollowsShapesThatChangeInPlace) {
+  expect_replayed([](AnyImpl& self, const at::Tensor& x) {
+    at::Tensor y = self.layer(x).unsqueeze_(0);
+    const at::Tensor wide = y.expand({2, 3, 4}).sum({0});
+    y.squeeze_(0).t_();
+    return torch::mm(wide, y);
+  });
+}
+
 TEST(Record, WritesToViewsAndNewMemory) {
   expect_replayed([](AnyImpl& self, const at::Tensor& x) {
     at::Tensor y = torch::empty({3, 4});
@@ -173,6 +182,7 @@ TEST(Record, TakesIndicesAndOptionalTensors) {
     const at::Tensor picked = x.index({torch::tensor({2, 0, 1}), Slice()});
     at::Tensor y = self.layer(picked.index({Slice(), None}).squeeze(1));
     y.index_put_({x > 0}, 7);
+    y = y + torch::one_hot((x.sum(1) > 0).to(torch::kLong), 4);
     return torch::layer_norm(y, {4}, self.layer->bias, {});
   });
 }
@@ -279,6 +289,21 @@ TEST(PartRunner, GivesWhatArrivesItsStrides) {
   expect_same(
       train_parts(*recorded.module, runners, inputs),
       train_whole(*recorded.module, recorded.forward, inputs));
+}
+
+// At the latest when it is another one.
+TEST(PartRunner, RefusesShapesThatDependOnValues) {
+  EXPECT_THAT(
+      refusal([] {
+        const Recorded recorded =
+            record_fn([](AnyImpl& /*self*/, const at::Tensor& x) {
+              return x.repeat_interleave(x.select(1, 0).to(torch::kLong), 0);
+            });
+        const auto runners = runners_of(
+            recorded.program, pipeline::cut(recorded.program->graph, {}));
+        runners[0].run({torch::full({3, 4}, 2.0F)});
+      }),
+      HasSubstr("depends on values"));
 }
 
 TEST(PartRunner, ReleasesValuesAfterTheirLastUse) {

@@ -156,10 +156,10 @@ class PartRunner::Run {
     for (const c10::IValue& returned : stack) {
       if (returned.isTensorList()) {
         for (const c10::IValue& each : returned.toListRef()) {
-          take(*result++, each);
+          take(*result++, each, call);
         }
       } else {
-        take(*result++, returned);
+        take(*result++, returned, call);
       }
     }
   }
@@ -188,10 +188,21 @@ class PartRunner::Run {
     return list;
   }
 
-  void take(int value, const c10::IValue& result) {
-    if (value >= 0) {
-      values_[at(value)] = result.toTensor();
+  void take(int value, const c10::IValue& result, const pipeline::Call& call) {
+    if (value < 0) {
+      return;
     }
+    values_[at(value)] = result.toTensor();
+    const TensorMeta& meta = program_.metas[at(value)];
+    ARGOSY_CHECK(
+        values_[at(value)].sizes() == at::IntArrayRef(meta.sizes),
+        "[pipeline.run] ",
+        call.op.operator_name().name,
+        " made a tensor of the shape ",
+        values_[at(value)].sizes(),
+        ", in the recording ",
+        to_string({meta}),
+        ": it depends on values, which a program cannot follow");
   }
 
   const Program& program_;

@@ -46,6 +46,9 @@ bool has_shape_of_values(
     const auto indices = arguments[1].toListRef();
     return std::any_of(indices.begin(), indices.end(), is_mask);
   }
+  if (op.operator_name().name == "aten::one_hot") {
+    return arguments[1].toInt() < 0; // else it is told how many classes
+  }
   return op.hasTag(at::Tag::dynamic_output_shape);
 }
 
@@ -63,6 +66,11 @@ bool reads_no_values(const std::string& name) {
 bool is_written(const dtensor::OpInfo::Arg& argument) {
   return argument.is_written || argument.name == "running_mean" ||
       argument.name == "running_var";
+}
+
+std::vector<std::int64_t> strides_of(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided ? tensor.strides().vec()
+                                         : std::vector<std::int64_t>();
 }
 
 void add_once(std::vector<int>& values, int value) {
@@ -100,9 +108,7 @@ int Recorder::memory_of(const at::Tensor& tensor) {
 int Recorder::add_value(Kind kind, const at::Tensor& tensor) {
   const int number = static_cast<int>(program_.graph.values.size());
   program_.metas.push_back(metas_of({tensor})[0]);
-  program_.strides.push_back(
-      tensor.layout() == at::kStrided ? tensor.strides().vec()
-                                      : std::vector<std::int64_t>());
+  program_.strides.push_back(strides_of(tensor));
   program_.graph.values.push_back(
       {.kind = kind,
        .bytes = static_cast<std::int64_t>(tensor.numel() * tensor.itemsize()),
@@ -287,7 +293,11 @@ void Recorder::add_result(const c10::IValue& value, Call& call, Node& node) {
   }
   const at::Tensor& tensor = value.toTensor();
   const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
-  if (known == numbers_.end()) {
+  const bool is_new = known == numbers_.end() ||
+      tensor.sizes() != at::IntArrayRef(meta(known->second).sizes) ||
+      strides_of(tensor) !=
+          program_.strides[static_cast<std::size_t>(known->second)];
+  if (is_new) { // also what squeeze_() returns: the same tensor in a new shape
     call.results.push_back(add_value(Kind::kResult, tensor));
     node.makes.push_back(call.results.back());
     return;

@@ -10,15 +10,14 @@
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/tensor.h"
 #include "argosy/world/world.h"
 
 namespace argosy::pipeline {
 
 namespace {
 
-void become(const at::Tensor& tensor, const at::Tensor& other) {
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(other.getIntrusivePtr());
-}
+using dtensor::become;
 
 at::Tensor lazy_zeros(const at::Tensor& like) {
   const std::size_t bytes =
