@@ -3,17 +3,18 @@
 //
 //   load layer 8 2048 2   makes a layer of 8 experts with 2048 hidden features,
 //                         of which a token uses 2, and takes three steps; the
-//                         answer is their losses. Others than layer: compute
-//                         has the gate and this rank's experts with the rows
-//                         that they get there, and sends nothing; products has
-//                         the matrix products of those alone
-//   run 5                 takes five steps; the answer is the seconds they took
+//                         answer is their losses. With products in place of
+//                         layer: the matrix products of the rows that this
+//                         rank's experts get, and nothing else
+//   run 5                 takes five steps; the answer is the seconds they
+//   took,
+//                         and those of dispatch and combine among them
 
 #include <torch/torch.h>
 
 #include <iostream>
 #include <memory>
-#include <numeric>
+#include <utility>
 
 #include "argosy/argosy.h"
 #include "argosy/heap/allocator.h"
@@ -53,6 +54,27 @@ void set_layer(MoELayer& layer, const Size& size) {
   experts.bias2.zero_();
 }
 
+// Adds up the time of what has to do with experts.
+class TravelTime final : public observe::Sink {
+ public:
+  bool wants(observe::Interest interest) const override {
+    return interest == observe::Interest::Stretches;
+  }
+
+  void on_stretch(const observe::Stretch& stretch) override {
+    if (stretch.name.find("experts") != std::string_view::npos) {
+      total_ns_ += stretch.end_ns - stretch.begin_ns;
+    }
+  }
+
+  double take_seconds() {
+    return static_cast<double>(std::exchange(total_ns_, 0)) * 1e-9;
+  }
+
+ private:
+  std::int64_t total_ns_ = 0;
+};
+
 class MoETraining : public Training {
  public:
   explicit MoETraining(const Size& size)
@@ -64,21 +86,26 @@ class MoETraining : public Training {
                           .ptr())),
         x_(uniform({kTokens, kWidth}, 1000 + get_rank()).requires_grad_()) {
     set_layer(layer_, size);
+    observe::current_observer()->add(travel_);
   }
+
+  ~MoETraining() override { observe::current_observer()->remove(*travel_); }
 
   double step() override {
     x_.mutable_grad().reset();
     for (const at::Tensor& each : layer_->parameters()) {
       each.mutable_grad().reset();
     }
-    const at::Tensor loss = run();
+    const at::Tensor loss = layer_(x_).pow(2).sum() / x_.numel();
     loss.backward();
     return loss.item<double>();
   }
 
- protected:
-  virtual at::Tensor run() { return layer_(x_).pow(2).sum() / x_.numel(); }
+  void print_more(std::ostream& out) override {
+    out << " " << travel_->take_seconds();
+  }
 
+ protected:
   // How many rows each local expert gets.
   std::vector<std::int64_t> rows() {
     const at::NoGradGuard no_grad;
@@ -93,28 +120,9 @@ class MoETraining : public Training {
 
   MoELayer layer_;
   const at::Tensor x_;
-};
-
-class ComputeTraining final : public MoETraining {
- public:
-  explicit ComputeTraining(const Size& size)
-      : MoETraining(size), rows_(rows()) {
-    const long sum = std::accumulate(rows_.begin(), rows_.end(), 0L);
-    input_ = uniform({sum, kWidth}, 7).requires_grad_();
-    grad_ = uniform({sum, kWidth}, 8);
-  }
 
  private:
-  at::Tensor run() override {
-    input_.mutable_grad().reset();
-    layer_->grouped->forward(input_, rows_).backward(grad_);
-    return x_.pow(2).sum() / x_.numel() +
-        layer_->gate->forward(x_).weights.sum();
-  }
-
-  const std::vector<std::int64_t> rows_;
-  at::Tensor input_;
-  at::Tensor grad_; // of what the experts make of it
+  const std::shared_ptr<TravelTime> travel_ = std::make_shared<TravelTime>();
 };
 
 class ProductTraining final : public MoETraining {
@@ -148,9 +156,6 @@ std::unique_ptr<Training> load() {
   std::cin >> kind >> size.experts >> size.hidden >> size.top_k;
   if (kind == "layer") {
     return std::make_unique<MoETraining>(size);
-  }
-  if (kind == "compute") {
-    return std::make_unique<ComputeTraining>(size);
   }
   return std::make_unique<ProductTraining>(size);
 }

@@ -18,6 +18,8 @@ class Training {
  public:
   virtual ~Training() = default;
   virtual double step() = 0; // gives the loss
+  // Behind the seconds of a run.
+  virtual void print_more(std::ostream&) {}
 };
 
 inline double seconds_of(
@@ -50,6 +52,7 @@ inline void serve_trainings(
       long steps = 0;
       std::cin >> steps;
       std::cout << seconds_of(*training, steps, group);
+      training->print_more(std::cout);
     }
     std::cout << std::endl;
   }

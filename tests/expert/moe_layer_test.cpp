@@ -9,6 +9,8 @@
 #include "argosy/comm/parts.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
+#include "argosy/optim/amx.h"
+#include "argosy/optim/autocast.h"
 #include "argosy/parallel/parameter_marks.h"
 #include "argosy/parallel/tensor/layers.h"
 #include "argosy/parallel/tensor/parameters.h"
@@ -172,6 +174,13 @@ const GateMaker kSwitch = [](const GroupPtr& group) {
   return SwitchGate(gate_options(group).capacity({0.6, 0.6})).ptr();
 };
 
+// Before the first product: later it cannot be done.
+class BfloatProducts : public ::testing::Environment {
+  void SetUp() override { optim::avoid_broken_amx(); }
+};
+const auto* const kBfloatProducts =
+    ::testing::AddGlobalTestEnvironment(new BfloatProducts);
+
 class MoE : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, MoE, ::testing::Values(1, 2, 3, 4));
 
@@ -242,6 +251,25 @@ TEST(MoERanks, SixteenBits) {
         .limits = {.relative = 0.05, .absolute = 0.05}};
     check_pair(
         make_pair(layer_options(), kDropless, torch::kBFloat16), world, check);
+  });
+}
+
+// Experts compute in bfloat16, the gate does not.
+TEST(MoERanks, Autocast) {
+  run_ranks(2, [](World&) {
+    MoELayer layer = make_pair(layer_options(), kDropless, torch::kFloat).own;
+    const at::Tensor x = tokens_of(20, 0, torch::kFloat);
+    const at::Tensor exact = layer(x);
+    const at::Tensor weights = layer->gate->forward(x).weights;
+    const auto cast = std::make_unique<optim::AutoCast>();
+    const at::Tensor y = layer(x);
+    EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
+    EXPECT_TRUE(torch::equal(layer->gate->forward(x).weights, weights));
+    EXPECT_TRUE(torch::allclose(y.to(torch::kFloat), exact, 0.05, 0.02));
+    EXPECT_FALSE(torch::equal(y.to(torch::kFloat), exact));
+    y.sum().backward();
+    EXPECT_EQ(layer->grouped->weight1.grad().scalar_type(), torch::kFloat);
+    EXPECT_GT(layer->gate->weight.grad().abs().sum().item<double>(), 0);
   });
 }
 

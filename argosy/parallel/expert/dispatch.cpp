@@ -5,6 +5,7 @@
 #include <ATen/ops/full.h>
 
 #include "argosy/common/error.h"
+#include "argosy/observe/span.h"
 #include "argosy/parallel/expert/global_exchange.h"
 #include "argosy/parallel/expert/routing.h"
 #include "argosy/parallel/expert/row_kernels.h"
@@ -24,6 +25,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
+// What traces call them, forward and backward.
+constexpr const char* kDispatch = "dispatch to experts";
+constexpr const char* kCombine = "combine of experts";
+
 DispatchPtr kept_plan(AutogradContext& context) {
   ARGOSY_CHECK(
       !at::GradMode::is_enabled(),
@@ -36,6 +41,7 @@ struct DispatchRows : Function<DispatchRows> {
       AutogradContext* context,
       const at::Tensor& tokens,
       const DispatchPtr& plan) {
+    const observe::Span span(kDispatch);
     keep_value(*context, "plan", plan);
     const at::Tensor sent = spread_rows(
         tokens.contiguous(), plan->slots, plan->exchange.num_sent());
@@ -43,6 +49,7 @@ struct DispatchRows : Function<DispatchRows> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
+    const observe::Span span(kDispatch);
     const DispatchPtr plan = kept_plan(*context);
     const at::Tensor back =
         return_from_experts(grads[0], plan->exchange, plan->group);
@@ -56,6 +63,7 @@ struct CombineRows : Function<CombineRows> {
       const at::Tensor& rows,
       const at::Tensor& weights,
       const DispatchPtr& plan) {
+    const observe::Span span(kCombine);
     keep_value(*context, "plan", plan);
     const at::Tensor back =
         return_from_experts(rows, plan->exchange, plan->group);
@@ -64,6 +72,7 @@ struct CombineRows : Function<CombineRows> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
+    const observe::Span span(kCombine);
     const DispatchPtr plan = kept_plan(*context);
     const auto saved = context->get_saved_variables();
     const auto [grad_back, grad_weights] = collect_rows_backward(
@@ -97,6 +106,7 @@ DispatchPtr plan_dispatch(
     const at::Tensor& experts,
     std::int64_t num_experts,
     const GroupPtr& group) {
+  const observe::Span span(kDispatch);
   const at::Tensor counts = expert::number_count(experts, num_experts);
   const at::Tensor arriving = expert::exchange_counts(counts, group);
   return std::make_shared<Dispatch>(Dispatch{

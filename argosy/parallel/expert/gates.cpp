@@ -12,6 +12,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/mesh/hybrid_group.h"
+#include "argosy/optim/autocast.h"
 #include "argosy/parallel/expert/expert_seed.h"
 #include "argosy/parallel/expert/routing.h"
 #include "argosy/parallel/tensor/initial_values.h"
@@ -115,6 +116,7 @@ at::Tensor GateImpl::logits_of(const at::Tensor& tokens) const {
       "]");
   const auto type =
       tokens.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const optim::AutoCast off(false); // choices are to be exact
   return at::linear(
       tokens.to(type), weight.to(type), bias.defined() ? bias.to(type) : bias);
 }
