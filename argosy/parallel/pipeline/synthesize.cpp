@@ -160,6 +160,7 @@ class Search {
   }
 
   Schedule best() {
+    ARGOSY_ASSERT(!candidates_.empty(), "greedy rules lead nowhere");
     keep_best();
     const std::int64_t count = num_tries();
     auto starts = std::exchange(candidates_, {});
