@@ -140,7 +140,8 @@ class Search {
         break;
       }
     }
-    if (searches() && least > least_makespan(shape, input_.costs)) {
+    if (searches() && !best.empty() &&
+        least > least_makespan(shape, input_.costs)) {
       add_tuned(shape, best, share);
     }
   }
@@ -174,6 +175,7 @@ class Search {
               deadline_.earlier(deadline_.remaining() / (starts.size() - i))};
       add(improve(starts[i].schedule, input_.costs, options));
     }
+    ARGOSY_ASSERT(!candidates_.empty(), "the search left the cap");
     sort();
     return candidates_[0].schedule;
   }
