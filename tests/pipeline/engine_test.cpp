@@ -266,6 +266,22 @@ TEST(Pipeline, StagesPassSeveralTensors) {
   expect_equal(5, it);
 }
 
+// What a stage sends, an op of it may have kept for backward.
+TEST(Pipeline, StagesPassWhatTheyKeep) {
+  Case it;
+  it.layers = {
+      layer<Block>(kWidth),
+      function([](const at::Tensor& x) {
+        return std::make_tuple(x, x * x, x.view_as(x), torch::relu(x));
+      }),
+      function(
+          [](const Tensors& all) { return all[0] + all[1] * all[2] + all[3]; }),
+      layer<Block>(kWidth)};
+  expect_equal(2, it);
+  it.schedule = "zbh1";
+  expect_equal(2, it);
+}
+
 TEST(Pipeline, BFloat16ActivationsTravelAsTheyAre) {
   Case it{blocks(2)};
   it.layers.insert(

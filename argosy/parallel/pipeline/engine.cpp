@@ -4,6 +4,7 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -40,14 +41,17 @@ Tensors with_grad(const Tensors& tensors) {
   return some;
 }
 
-// Autograd needs where an output came from, not its values, which the next
-// stage has. What a part passes on as it came in stays.
-void forget_values(const Tensors& outputs) {
-  for (const at::Tensor& each : outputs) {
-    if (each.grad_fn() && !each.is_view()) {
-      each.set_data(at::empty({0}, each.options()));
-    }
+// Where outputs that require grad came from, which is all that backward needs
+// of them: their values go when they are sent, unless an op has saved them.
+Tensors origins_of(const Tensors& outputs) {
+  Tensors origins;
+  for (const at::Tensor& each : with_grad(outputs)) {
+    at::Tensor origin = at::empty({0}, each.options());
+    torch::autograd::impl::set_gradient_edge(
+        origin, torch::autograd::impl::gradient_edge(each));
+    origins.push_back(std::move(origin));
   }
+  return origins;
 }
 
 Schedule forwards_of(const Schedule& schedule) {
@@ -151,9 +155,6 @@ void Engine::do_step(const Step& step) {
     listener_(step, false);
   }
   give(step, made);
-  if (step.pass == Pass::kForward && trains_ && !is_last(step.chunk)) {
-    forget_values(made);
-  }
 }
 
 Tensors Engine::compute(const Step& step, const Tensors& needed) {
@@ -221,7 +222,10 @@ Tensors Engine::forward(const Step& step, const Tensors& needed) {
   if (trains_) {
     Passage& passage = passages_[{step.chunk, step.microbatch}];
     passage.inputs = is_first ? Tensors() : with_grad(inputs);
-    passage.outputs = with_grad(outputs);
+    passage.outputs = origins_of(outputs);
+    if (is_last(step.chunk)) {
+      passage.gradients = {at::ones_like(outputs.front())};
+    }
   }
   return outputs;
 }
@@ -258,10 +262,8 @@ Tensors Engine::backward(const Step& step, const Tensors& needed) {
   }
   const Tensors outputs = std::move(passage.outputs);
   const Tensors inputs = std::move(passage.inputs);
-  Tensors gradients = needed;
-  if (is_last(step.chunk) && !outputs.empty()) {
-    gradients = {at::ones_like(outputs.front())};
-  }
+  const Tensors gradients =
+      is_last(step.chunk) ? std::move(passage.gradients) : needed;
   Tensors results(inputs.size());
   if (step.pass == Pass::kBackward) {
     passages_.erase(found);

@@ -62,8 +62,9 @@ class Engine {
  private:
   // A microbatch in a part, between forward and the end of backward.
   struct Passage {
-    Tensors inputs;
-    Tensors outputs;
+    Tensors inputs;                     // that require grad
+    Tensors outputs;                    // likewise, without their values
+    Tensors gradients;                  // of those, of the last part
     std::optional<SplitBackward> split; // between its halves
   };
   using Key = std::pair<int, int>; // chunk, microbatch
