@@ -16,29 +16,40 @@ inline std::vector<std::vector<double>> gathered(
   return all;
 }
 
-// The mean times of a part. A whole backward counts as one of inputs.
-inline pipeline::PartTimes mean_times(
-    const std::vector<pipeline::StepTime>& steps, int chunk, int microbatches) {
-  pipeline::PartTimes sums{0, 0, 0};
+// Of the steps of one kind, or 0.
+inline double mean_time(
+    const std::vector<pipeline::StepTime>& steps,
+    pipeline::Pass pass,
+    int chunk) {
+  double sum = 0;
+  int count = 0;
   for (const auto& [step, begin, end] : steps) {
-    if (step.chunk != chunk) {
-      continue;
+    if (step.pass == pass && step.chunk == chunk) {
+      sum += end - begin;
+      ++count;
     }
-    double& sum = step.pass == pipeline::Pass::kForward ? sums.forward
-        : step.pass == pipeline::Pass::kBackwardWeight  ? sums.weight
-                                                        : sums.input;
-    sum += (end - begin) / microbatches;
   }
-  return sums;
+  return count == 0 ? 0 : sum / count;
 }
 
+// Of a part. Where no backward is in halves, it is all for inputs.
+inline pipeline::PartTimes mean_times(
+    const std::vector<pipeline::StepTime>& steps, int chunk) {
+  using pipeline::Pass;
+  const double input = mean_time(steps, Pass::kBackwardInput, chunk);
+  return {
+      mean_time(steps, Pass::kForward, chunk),
+      input > 0 ? input : mean_time(steps, Pass::kBackward, chunk),
+      mean_time(steps, Pass::kBackwardWeight, chunk)};
+}
+
+// Of all parts.
 inline std::vector<pipeline::PartTimes> mean_times(
     pipeline::PipelineParallel& pipeline) {
   const pipeline::Schedule& schedule = pipeline.schedule();
   std::vector<double> own;
   for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
-    const auto times =
-        mean_times(pipeline.engine().times(), chunk, schedule.microbatches);
+    const auto times = mean_times(pipeline.engine().times(), chunk);
     own.insert(own.end(), {times.forward, times.input, times.weight});
   }
   const auto all = gathered(own);
@@ -75,21 +86,30 @@ inline double measured_bubble(pipeline::Engine& engine) {
   return 1 - sum / static_cast<double>(all.size()) / (end - begin);
 }
 
+inline pipeline::PartTimes mean_of(
+    const std::vector<pipeline::PartTimes>& times) {
+  pipeline::PartTimes mean{0, 0, 0};
+  const auto count = static_cast<double>(times.size());
+  for (const auto& each : times) {
+    mean.forward += each.forward / count;
+    mean.input += each.input / count;
+    mean.weight += each.weight / count;
+  }
+  return mean;
+}
+
 // Measured; simulated with the times that steps took; and that of the formula
-// for stages of their mean times, or -1. All ranks call it.
-inline std::vector<double> bubbles(pipeline::PipelineParallel& pipeline) {
+// for `equal` parts, by default of their mean times, or -1. All ranks call it.
+inline std::vector<double> bubbles(
+    pipeline::PipelineParallel& pipeline,
+    std::optional<pipeline::PartTimes> equal = {}) {
   const pipeline::Schedule& schedule = pipeline.schedule();
   const auto times = mean_times(pipeline);
-  pipeline::PartTimes mean{0, 0, 0};
-  for (const auto& each : times) {
-    mean.forward += each.forward / schedule.parts();
-    mean.input += each.input / schedule.parts();
-    mean.weight += each.weight / schedule.parts();
-  }
+  const auto formula = bubble_formula(schedule, equal.value_or(mean_of(times)));
   return {
       measured_bubble(pipeline.engine()),
       simulate(schedule, times).bubble_rate,
-      bubble_formula(schedule, mean).value_or(-1)};
+      formula.value_or(-1)};
 }
 
 } // namespace argosy::bench

@@ -271,7 +271,7 @@ class SleepingTraining final : public Training {
   }
 
   void print_more(std::ostream& out) override {
-    print(bubbles(pipeline_), out);
+    print(bubbles(pipeline_, pipeline::PartTimes()), out);
   }
 
  private:
