@@ -3,27 +3,15 @@
 PyTorch: all_to_all_single over Gloo and index ops. The same weights, tokens and
 losses, two processes with one thread each; and what part of the time dispatch and
 combine are, with the wait for the other rank. --quick, --json as all benches."""
-import importlib.machinery
-import importlib.util
 import json
-import pathlib
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
+from import_bench import HERE, import_bench
+
 OURS = HERE / "moe_rank"
 TOKENS, WIDTH = 1024, 512  # of a rank
 SIZES = ((8, 2048, 2), (32, 512, 4))  # experts, their hidden features, choices
-
-
-def load_shared():
-    """bench/data_parallel, which has the processes and the race."""
-    loader = importlib.machinery.SourceFileLoader("data_parallel", str(HERE / "data_parallel"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("data_parallel", loader))
-    loader.exec_module(module)
-    return module
-
-
-shared = load_shared()
+shared = import_bench("data_parallel")  # the processes and the race
 
 
 # What moe_rank.cpp has, in PyTorch.

@@ -3,24 +3,13 @@
 ZeroRedundancyOptimizer over Gloo: the models, weights and batches of
 data_parallel.py, Adam, two processes with one thread each, which train in turn.
 --quick, --json as all benches."""
-import importlib.machinery
-import importlib.util
 import json
-import pathlib
 import sys
 
-SCRIPT = pathlib.Path(__file__).resolve().parent / "data_parallel"
+from import_bench import HERE, import_bench
 
-
-def load_data_parallel():
-    """The bench beside this one, whose name has no ending here."""
-    loader = importlib.machinery.SourceFileLoader("data_parallel", str(SCRIPT))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
-
-
-dp = load_data_parallel()
+SCRIPT = HERE / "data_parallel"
+dp = import_bench("data_parallel")
 LEVELS = {"os": 1, "os_g": 2, "p_g_os": 3}
 
 

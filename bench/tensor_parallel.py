@@ -3,31 +3,19 @@
 by hand on PyTorch over Gloo, as Megatron has them: the same weights and batches,
 two processes with one thread each. Then two parts of the batch that take turns,
 on a link that is slowed down. --quick, --json as all benches."""
-import importlib.machinery
-import importlib.util
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
+from import_bench import HERE, import_bench
+
 OURS = HERE / "tensor_parallel_rank"
 LAYERS = 4
 BATCH, LENGTH, WIDTH, HEADS = 4, 128, 512, 8
 TOKENS = BATCH * LENGTH
 RATES = (200, 400, 800)  # Mbit/s of the slowed link
-
-
-def load_shared():
-    """bench/data_parallel, which has the processes and the race."""
-    loader = importlib.machinery.SourceFileLoader("data_parallel", str(HERE / "data_parallel"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("data_parallel", loader))
-    loader.exec_module(module)
-    return module
-
-
-shared = load_shared()
+shared = import_bench("data_parallel")  # the processes and the race
 
 
 # What tensor_parallel_rank.cpp has, in PyTorch.

@@ -58,6 +58,7 @@ class Engine {
 
   // Of the last batch.
   const std::vector<StepTime>& times() const { return times_; }
+  std::chrono::steady_clock::time_point start() const { return start_; }
 
  private:
   // A microbatch in a part, between forward and the end of backward.

@@ -1,0 +1,115 @@
+#pragma once
+
+#include "argosy/comm/objects.h"
+#include "argosy/parallel/pipeline/formulas.h"
+#include "argosy/parallel/pipeline/pipeline_parallel.h"
+#include "argosy/parallel/pipeline/simulate.h"
+
+// What stages of a pipeline waited for each other in their last batch.
+namespace argosy::bench {
+
+// What all ranks have, in rank order.
+inline std::vector<std::vector<double>> gathered(
+    const std::vector<double>& own) {
+  std::vector<std::vector<double>> all;
+  all_gather_object(all, own);
+  return all;
+}
+
+// Of the steps of one kind, or 0.
+inline double mean_time(
+    const std::vector<pipeline::StepTime>& steps,
+    pipeline::Pass pass,
+    int chunk) {
+  double sum = 0;
+  int count = 0;
+  for (const auto& [step, begin, end] : steps) {
+    if (step.pass == pass && step.chunk == chunk) {
+      sum += end - begin;
+      ++count;
+    }
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
+// Of a part. Where no backward is in halves, it is all for inputs.
+inline pipeline::PartTimes mean_times(
+    const std::vector<pipeline::StepTime>& steps, int chunk) {
+  using pipeline::Pass;
+  const double input = mean_time(steps, Pass::kBackwardInput, chunk);
+  return {
+      mean_time(steps, Pass::kForward, chunk),
+      input > 0 ? input : mean_time(steps, Pass::kBackward, chunk),
+      mean_time(steps, Pass::kBackwardWeight, chunk)};
+}
+
+// Of all parts.
+inline std::vector<pipeline::PartTimes> mean_times(
+    pipeline::PipelineParallel& pipeline) {
+  const pipeline::Schedule& schedule = pipeline.schedule();
+  std::vector<double> own;
+  for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
+    const auto times = mean_times(pipeline.engine().times(), chunk);
+    own.insert(own.end(), {times.forward, times.input, times.weight});
+  }
+  const auto all = gathered(own);
+  std::vector<pipeline::PartTimes> times;
+  for (int part = 0; part < schedule.parts(); ++part) {
+    const double* its =
+        &all[static_cast<std::size_t>(schedule.stage_of(part))]
+            [static_cast<std::size_t>(3 * schedule.chunk_of(part))];
+    times.push_back({its[0], its[1], its[2]});
+  }
+  return times;
+}
+
+// The share of the time, from the first step of all stages to the last, in
+// which they did none. Processes of one machine have the same clock.
+inline double measured_bubble(pipeline::Engine& engine) {
+  const std::chrono::duration<double> start = engine.start().time_since_epoch();
+  double busy = 0;
+  for (const auto& [step, begin, end] : engine.times()) {
+    busy += end - begin;
+  }
+  const auto all = gathered(
+      {start.count() + engine.times().front().begin,
+       start.count() + engine.times().back().end,
+       busy});
+  double begin = all[0][0];
+  double end = all[0][1];
+  double sum = 0;
+  for (const auto& each : all) {
+    begin = std::min(begin, each[0]);
+    end = std::max(end, each[1]);
+    sum += each[2];
+  }
+  return 1 - sum / static_cast<double>(all.size()) / (end - begin);
+}
+
+inline pipeline::PartTimes mean_of(
+    const std::vector<pipeline::PartTimes>& times) {
+  pipeline::PartTimes mean{0, 0, 0};
+  const auto count = static_cast<double>(times.size());
+  for (const auto& each : times) {
+    mean.forward += each.forward / count;
+    mean.input += each.input / count;
+    mean.weight += each.weight / count;
+  }
+  return mean;
+}
+
+// Measured; simulated with the times that steps took; and that of the formula
+// for `equal` parts, by default of their mean times, or -1. All ranks call it.
+inline std::vector<double> bubbles(
+    pipeline::PipelineParallel& pipeline,
+    std::optional<pipeline::PartTimes> equal = {}) {
+  const pipeline::Schedule& schedule = pipeline.schedule();
+  const auto times = mean_times(pipeline);
+  const auto formula = bubble_formula(schedule, equal.value_or(mean_of(times)));
+  return {
+      measured_bubble(pipeline.engine()),
+      simulate(schedule, times).bubble_rate,
+      formula.value_or(-1)};
+}
+
+} // namespace argosy::bench
