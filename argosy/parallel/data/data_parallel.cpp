@@ -59,6 +59,8 @@ struct DataParallelCore::Impl {
   std::optional<Reducer> of_experts;   // nor where there are none
   std::optional<MainGrads> main_grads; // there
 
+  bool sync = true;
+
   bool joining = false;
   std::int64_t steps = 0; // since join began
 
@@ -175,11 +177,12 @@ void DataParallelCore::after_forward(const Tensors& outputs) {
 }
 
 void DataParallelCore::set_sync(bool sync) {
+  impl_->sync = sync;
   impl_->for_each_reducer([&](Reducer& each) { each.set_sync(sync); });
 }
 
 bool DataParallelCore::sync() const {
-  return !impl_->reducer || impl_->reducer->sync();
+  return impl_->sync;
 }
 
 void DataParallelCore::zero_grad() {
