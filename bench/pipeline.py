@@ -89,9 +89,9 @@ def main():
     quick = "--quick" in sys.argv
     rows = []
     if "sleeping" not in sys.argv:
-        rows += gpt_rows(3 if quick else 8)
+        rows += gpt_rows(3 if quick else 6)
     if "gpt" not in sys.argv:
-        rows += sleeping_rows(1 if quick else 3)
+        rows += sleeping_rows(1 if quick else 2)
     if "--json" in sys.argv:
         print(json.dumps({"subject": "pipeline", "rows": rows}, indent=2))
 
