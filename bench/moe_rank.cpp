@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "argosy/argosy.h"
-#include "argosy/heap/allocator.h"
 #include "argosy/parallel/expert/moe_layer.h"
 #include "argosy/parallel/expert/routing.h"
 #include "bench/hashed.h"
@@ -160,17 +159,9 @@ std::unique_ptr<Training> load() {
   return std::make_unique<ProductTraining>(size);
 }
 
-void serve() {
-  const auto world = init_parallel_env();
-  torch::set_num_threads(1);
-  keep_tensor_memory();
-  serve_trainings(load);
-  destroy_process_group();
-}
-
 } // namespace
 } // namespace argosy::bench
 
 int main() {
-  return argosy::record([] { argosy::bench::serve(); });
+  return argosy::bench::serve_as_rank(argosy::bench::load);
 }

@@ -19,7 +19,6 @@
 #include <numeric>
 
 #include "argosy/argosy.h"
-#include "argosy/heap/allocator.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/parallel/pipeline/measure.h"
 #include "argosy/parallel/pipeline/schedule_json.h"
@@ -320,17 +319,9 @@ std::unique_ptr<Training> load() {
   return std::make_unique<GptTraining>(name);
 }
 
-void serve() {
-  const auto world = init_parallel_env();
-  torch::set_num_threads(1);
-  keep_tensor_memory();
-  serve_trainings(load);
-  destroy_process_group();
-}
-
 } // namespace
 } // namespace argosy::bench
 
 int main() {
-  return argosy::record([] { argosy::bench::serve(); });
+  return argosy::bench::serve_as_rank(argosy::bench::load);
 }

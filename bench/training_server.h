@@ -1,5 +1,7 @@
 #pragma once
 
+#include <torch/torch.h>
+
 #include <chrono>
 #include <functional>
 #include <iomanip>
@@ -7,7 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "argosy/comm/ops.h"
+#include "argosy/argosy.h"
+#include "argosy/heap/allocator.h"
 
 // What ranks of benches do that a Python program starts: "load ..." on standard
 // input makes a training and takes three steps, whose losses are the answer;
@@ -56,6 +59,18 @@ inline void serve_trainings(
     }
     std::cout << std::endl;
   }
+}
+
+// main() of a rank with one thread.
+inline int serve_as_rank(
+    const std::function<std::unique_ptr<Training>()>& load) {
+  return record([&] {
+    const auto world = init_parallel_env();
+    torch::set_num_threads(1);
+    keep_tensor_memory();
+    serve_trainings(load);
+    destroy_process_group();
+  });
 }
 
 } // namespace argosy::bench
