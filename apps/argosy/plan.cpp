@@ -97,9 +97,21 @@ void add_outputs(CLI::App& app, PipelineOptions& options) {
       "--save", options.save, "Write the schedule into this file, as JSON");
 }
 
+void check_name(const std::string& schedule) {
+  try {
+    pipeline::make_schedule(schedule, 1, 1);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(str(error.what(), ", or synthesised"));
+  }
+}
+
 int chunks_of(const PipelineOptions& options) {
-  if (options.chunks != 0 || is_synthesised(options.schedule)) {
+  if (is_synthesised(options.schedule)) {
     return std::max(options.chunks, 1);
+  }
+  check_name(options.schedule);
+  if (options.chunks != 0) {
+    return options.chunks;
   }
   const auto one = pipeline::make_schedule(options.schedule, 1, 1);
   return one.name == "interleaved" ? 2 : one.chunks;
