@@ -26,7 +26,6 @@ using Json = nlohmann::json;
 
 constexpr int kStages = 4;
 constexpr int kMicrobatches = 8;
-constexpr double kUnit = 0.020;
 
 at::Tensor mean_of(const Tensors& outputs, const Tensors& /*labels*/) {
   return outputs[0].mean();
@@ -70,14 +69,15 @@ Measured read_trace(const std::filesystem::path& path) {
   return {end - begin, 1 - busy / kStages / (end - begin)};
 }
 
-Measured measure(const Schedule& schedule) {
+// With so many seconds for a pass of a stage.
+Measured measure(const Schedule& schedule, double unit) {
   const TempDir folder;
   const auto path = folder.path() / "trace.json";
   testing::run_ranks(kStages, [&](World&) {
     torch::set_num_threads(1);
     std::vector<LayerDesc> layers;
     for (int i = 0; i < schedule.parts(); ++i) {
-      const double time = kUnit / schedule.chunks;
+      const double time = unit / schedule.chunks;
       layers.push_back(layer<testing::SleepingLayerImpl>(time, time, time));
     }
     PipelineLayer stage = make_layers(schedule, layers);
@@ -106,28 +106,25 @@ INSTANTIATE_TEST_SUITE_P(
         make_schedule("zbv", kStages, kMicrobatches)),
     [](const auto& of) { return "s" + of.param.name; });
 
-// The best of some tries: what else the machine does only adds.
+bool is_close(double measured, double expected) {
+  return std::abs(measured - expected) <= 0.1 * expected;
+}
+
+// What else the machine does only adds, the less to longer passes.
 TEST_P(Bubble, IsThatOfTheFormula) {
   const Schedule& schedule = GetParam();
-  const double part = kUnit / schedule.chunks;
-  const std::vector<PartTimes> times(
-      static_cast<std::size_t>(schedule.parts()), {part, part, part});
-  const double makespan = simulate(schedule, times).makespan;
-  const auto formula = bubble_formula(schedule, times.front());
-  ASSERT_TRUE(formula.has_value());
-  Measured best;
-  for (int i = 0; i < 5; ++i) {
-    const Measured now = measure(schedule);
-    if (i == 0 || now.makespan < best.makespan) {
-      best = now;
-    }
-    if (best.makespan < makespan * 1.05) {
+  const double makespan = simulate(schedule, equal_costs(schedule)).makespan;
+  const double formula = bubble_formula(schedule).value();
+  Measured measured;
+  for (double unit = 0.02; unit < 0.4; unit *= 2) {
+    measured = measure(schedule, unit);
+    measured.makespan *= schedule.chunks / unit;
+    if (is_close(measured.bubble_rate, formula)) {
       break;
     }
   }
-  EXPECT_GE(best.makespan, makespan * 0.999);
-  EXPECT_LT(best.makespan, makespan * 1.1);
-  EXPECT_NEAR(best.bubble_rate, *formula, 0.1 * *formula + 0.01);
+  EXPECT_PRED2(is_close, measured.makespan, makespan);
+  EXPECT_PRED2(is_close, measured.bubble_rate, formula);
 }
 
 // A layer that keeps just its input, of a known size.
@@ -149,8 +146,10 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& of) { return "s" + of.param.name; });
 
 // Each part keeps so many tensors of one size for every microbatch that is
-// under way, and nothing of it for the backward of weights. Some more are on
-// their way in and out, and what the last op computes.
+// under way, and nothing of it for the backward of weights. Besides, outputs
+// wait for a stage that is behind, one for each microbatch at most; and there
+// is what has come ahead, and what the last op computes. All that is less than
+// what one microbatch more would be.
 TEST_P(PeakMemory, IsThatOfTheFormula) {
   constexpr long kBytes = 1 << 16;
   constexpr int kKept = 24;
@@ -172,7 +171,7 @@ TEST_P(PeakMemory, IsThatOfTheFormula) {
     const auto peak = static_cast<double>(memory.peak() - before) / kBytes;
     const double kept = kKept * stage_peak(schedule, world.rank(), {}, 0);
     EXPECT_GE(peak, kept - 2);
-    EXPECT_LE(peak, kept + 14);
+    EXPECT_LE(peak, kept + kMicrobatches + 8);
     if (schedule.name.rfind("zb", 0) != 0) {
       EXPECT_EQ(kept, kKept * *peak_formula(schedule, world.rank()));
     }
