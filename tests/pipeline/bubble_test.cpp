@@ -148,8 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
 // Each part keeps so many tensors of one size for every microbatch that is
 // under way, and nothing of it for the backward of weights. Besides, outputs
 // wait for a stage that is behind, one for each microbatch at most; and there
-// is what has come ahead, and what the last op computes. All that is less than
-// what one microbatch more would be.
+// is what has come ahead, and what the last op computes. The first input is the
+// caller's. All that is less than what one microbatch more or less would be.
 TEST_P(PeakMemory, IsThatOfTheFormula) {
   constexpr long kBytes = 1 << 16;
   constexpr int kKept = 24;
@@ -170,7 +170,7 @@ TEST_P(PeakMemory, IsThatOfTheFormula) {
     pipeline.forward_backward({rows}, {});
     const auto peak = static_cast<double>(memory.peak() - before) / kBytes;
     const double kept = kKept * stage_peak(schedule, world.rank(), {}, 0);
-    EXPECT_GE(peak, kept - 2);
+    EXPECT_GE(peak, kept - kMicrobatches);
     EXPECT_LE(peak, kept + kMicrobatches + 8);
     if (schedule.name.rfind("zb", 0) != 0) {
       EXPECT_EQ(kept, kKept * *peak_formula(schedule, world.rank()));
