@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -44,6 +45,15 @@ Row race(
     Better better,
     int rounds,
     const std::vector<Contestant>& contestants);
+
+template <typename F>
+double milliseconds_of(const F& f) {
+  const auto began = std::chrono::steady_clock::now();
+  f();
+  const std::chrono::duration<double, std::milli> passed =
+      std::chrono::steady_clock::now() - began;
+  return passed.count();
+}
 
 class Report {
  public:

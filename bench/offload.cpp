@@ -26,14 +26,6 @@ using parallel::OffloadIo;
 
 constexpr std::int64_t kBucketBytes = 16 << 20;
 
-double milliseconds_of(const std::function<void()>& f) {
-  const auto began = std::chrono::steady_clock::now();
-  f();
-  const std::chrono::duration<double, std::milli> passed =
-      std::chrono::steady_clock::now() - began;
-  return passed.count();
-}
-
 // A flat shard with its optimizer.
 class Shard {
  public:

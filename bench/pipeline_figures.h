@@ -2,7 +2,7 @@
 
 #include "argosy/comm/objects.h"
 #include "argosy/parallel/pipeline/formulas.h"
-#include "argosy/parallel/pipeline/pipeline_parallel.h"
+#include "argosy/parallel/pipeline/measured_schedule.h"
 #include "argosy/parallel/pipeline/simulate.h"
 
 // What stages of a pipeline waited for each other in their last batch.
@@ -14,53 +14,6 @@ inline std::vector<std::vector<double>> gathered(
   std::vector<std::vector<double>> all;
   all_gather_object(all, own);
   return all;
-}
-
-// Of the steps of one kind, or 0.
-inline double mean_time(
-    const std::vector<pipeline::StepTime>& steps,
-    pipeline::Pass pass,
-    int chunk) {
-  double sum = 0;
-  int count = 0;
-  for (const auto& [step, begin, end] : steps) {
-    if (step.pass == pass && step.chunk == chunk) {
-      sum += end - begin;
-      ++count;
-    }
-  }
-  return count == 0 ? 0 : sum / count;
-}
-
-// Of a part. Where no backward is in halves, it is all for inputs.
-inline pipeline::PartTimes mean_times(
-    const std::vector<pipeline::StepTime>& steps, int chunk) {
-  using pipeline::Pass;
-  const double input = mean_time(steps, Pass::kBackwardInput, chunk);
-  return {
-      mean_time(steps, Pass::kForward, chunk),
-      input > 0 ? input : mean_time(steps, Pass::kBackward, chunk),
-      mean_time(steps, Pass::kBackwardWeight, chunk)};
-}
-
-// Of all parts.
-inline std::vector<pipeline::PartTimes> mean_times(
-    pipeline::PipelineParallel& pipeline) {
-  const pipeline::Schedule& schedule = pipeline.schedule();
-  std::vector<double> own;
-  for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
-    const auto times = mean_times(pipeline.engine().times(), chunk);
-    own.insert(own.end(), {times.forward, times.input, times.weight});
-  }
-  const auto all = gathered(own);
-  std::vector<pipeline::PartTimes> times;
-  for (int part = 0; part < schedule.parts(); ++part) {
-    const double* its =
-        &all[static_cast<std::size_t>(schedule.stage_of(part))]
-            [static_cast<std::size_t>(3 * schedule.chunk_of(part))];
-    times.push_back({its[0], its[1], its[2]});
-  }
-  return times;
 }
 
 // The share of the time, from the first step of all stages to the last, in
@@ -104,7 +57,7 @@ inline std::vector<double> bubbles(
     pipeline::PipelineParallel& pipeline,
     std::optional<pipeline::PartTimes> equal = {}) {
   const pipeline::Schedule& schedule = pipeline.schedule();
-  const auto times = mean_times(pipeline);
+  const auto times = measured_costs(pipeline).times;
   const auto formula = bubble_formula(schedule, equal.value_or(mean_of(times)));
   return {
       measured_bubble(pipeline.engine()),

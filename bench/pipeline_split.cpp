@@ -25,15 +25,6 @@ struct Size {
   long heads = 0;
 };
 
-template <typename F>
-double milliseconds_of(const F& f) {
-  const auto began = std::chrono::steady_clock::now();
-  f();
-  const std::chrono::duration<double, std::milli> passed =
-      std::chrono::steady_clock::now() - began;
-  return passed.count();
-}
-
 class BlockBackward {
  public:
   explicit BlockBackward(const Size& size)

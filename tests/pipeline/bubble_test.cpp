@@ -93,18 +93,21 @@ Measured measure(const Schedule& schedule, double unit) {
   return read_trace(path);
 }
 
+std::vector<Schedule> schedules() {
+  return {
+      make_schedule("gpipe", kStages, kMicrobatches),
+      make_schedule("1f1b", kStages, kMicrobatches),
+      make_schedule("eager", kStages, kMicrobatches),
+      make_schedule("interleaved", kStages, kMicrobatches, 2),
+      make_schedule("zbh1", kStages, kMicrobatches),
+      make_schedule("zbv", kStages, kMicrobatches)};
+}
+
 class Bubble : public ::testing::TestWithParam<Schedule> {};
 INSTANTIATE_TEST_SUITE_P(
-    Pipeline,
-    Bubble,
-    ::testing::Values(
-        make_schedule("gpipe", kStages, kMicrobatches),
-        make_schedule("1f1b", kStages, kMicrobatches),
-        make_schedule("eager", kStages, kMicrobatches),
-        make_schedule("interleaved", kStages, kMicrobatches, 2),
-        make_schedule("zbh1", kStages, kMicrobatches),
-        make_schedule("zbv", kStages, kMicrobatches)),
-    [](const auto& of) { return "s" + of.param.name; });
+    Pipeline, Bubble, ::testing::ValuesIn(schedules()), [](const auto& of) {
+      return "s" + of.param.name;
+    });
 
 bool is_close(double measured, double expected) {
   return std::abs(measured - expected) <= 0.1 * expected;
@@ -134,16 +137,9 @@ struct SquareImpl : torch::nn::Module {
 
 class PeakMemory : public ::testing::TestWithParam<Schedule> {};
 INSTANTIATE_TEST_SUITE_P(
-    Pipeline,
-    PeakMemory,
-    ::testing::Values(
-        make_schedule("gpipe", kStages, kMicrobatches),
-        make_schedule("1f1b", kStages, kMicrobatches),
-        make_schedule("eager", kStages, kMicrobatches),
-        make_schedule("interleaved", kStages, kMicrobatches, 2),
-        make_schedule("zbh1", kStages, kMicrobatches),
-        make_schedule("zbv", kStages, kMicrobatches)),
-    [](const auto& of) { return "s" + of.param.name; });
+    Pipeline, PeakMemory, ::testing::ValuesIn(schedules()), [](const auto& of) {
+      return "s" + of.param.name;
+    });
 
 // Each part keeps so many tensors of one size for every microbatch that is
 // under way, and nothing of it for the backward of weights. Besides, outputs

@@ -7,11 +7,16 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "argosy/comm/objects.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/file.h"
+#include "argosy/parallel/pipeline/measured_schedule.h"
+#include "argosy/parallel/pipeline/schedule_json.h"
 #include "argosy/parallel/pipeline/schedules/schedules.h"
+#include "argosy/parallel/pipeline/simulate.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
+#include "tests/pipeline/sleeping_layer.h"
 #include "tests/support/refusal.h"
 
 namespace argosy::pipeline {
@@ -518,6 +523,65 @@ TEST(Pipeline, IsCutByParametersCostsClassesAndStarts) {
     EXPECT_THAT(
         testing::refusal([&] { borders({.method = "evenly"}); }),
         ::testing::HasSubstr("uniform, layer:REGEX, parameters"));
+  });
+}
+
+// Layers that take 1, 1, 1 and 6 times as long.
+std::vector<LayerDesc> sleeping(double unit) {
+  std::vector<LayerDesc> layers;
+  for (const double factor : {1, 1, 1, 6}) {
+    const double time = factor * unit;
+    layers.push_back(layer<testing::SleepingLayerImpl>(time, time, time));
+  }
+  return layers;
+}
+
+TEST(Pipeline, IsCutByWhatIsMeasured) {
+  testing::run_ranks(2, [&](World&) {
+    PipelineLayerOptions options;
+    options.segmentation = Segmentation::measured({torch::ones({1, 1})});
+    EXPECT_THAT(
+        PipelineLayer(sleeping(0.001), options)->borders(),
+        ::testing::ElementsAre(0, 3, 4));
+    options.segmentation.examples.clear();
+    EXPECT_THAT(
+        testing::refusal([&] { PipelineLayer(sleeping(0), options); }),
+        ::testing::HasSubstr("the inputs of a microbatch"));
+  });
+}
+
+// Unequal stages by a schedule for their measured times: the same gradients,
+// and, as simulated, no longer than by the one before.
+TEST(Pipeline, TakesAScheduleForWhatIsMeasured) {
+  testing::run_ranks(4, [&](World& world) {
+    Case it{sleeping(0.002)};
+    it.inputs = it.labels = {torch::ones({8, 1})};
+    PipelineLayer layers = make_layers(it, get_group(0));
+    PipelineParallel pipeline(
+        layers.ptr(), {.microbatches = 8, .schedule = "zbh1"});
+    EXPECT_THAT(
+        testing::refusal([&] { measured_costs(pipeline); }),
+        ::testing::HasSubstr("nothing is measured yet"));
+    pipeline.forward_backward(it.inputs, it.labels);
+    const Trained before = result_of(torch::zeros({}), *layers);
+    const Costs costs = measured_costs(pipeline);
+    ASSERT_EQ(costs.times.size(), 4);
+    EXPECT_GT(costs.times[3].forward, 2 * costs.times[2].forward);
+    EXPECT_GT(costs.times[3].weight, 2 * costs.times[2].weight);
+    const Schedule found = synthesize_measured(pipeline, 4);
+    std::vector<std::string> all;
+    all_gather_object(all, to_json(found));
+    EXPECT_THAT(all, ::testing::Each(all.front()));
+    EXPECT_LE(
+        simulate(found, costs).makespan,
+        simulate(pipeline.schedule(), costs).makespan);
+    EXPECT_LE(peak_memory(found)[static_cast<std::size_t>(world.rank())], 4);
+    layers->zero_grad();
+    pipeline.set_schedule(found);
+    pipeline.forward_backward(it.inputs, it.labels);
+    for (const auto& [name, gradient] : before.gradients) {
+      EXPECT_TRUE(layers->named_parameters()[name].grad().equal(gradient));
+    }
   });
 }
 

@@ -12,10 +12,8 @@
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
 #include "argosy/dtensor/deferred/deferred_init.h"
-#include "argosy/mesh/hybrid_group.h"
-#include "argosy/parallel/data/same_modules.h"
+#include "argosy/parallel/pipeline/measure.h"
 #include "argosy/parallel/pipeline/segment.h"
-#include "argosy/parallel/pipeline/shared_gradients.h"
 #include "argosy/parallel/recompute/recompute.h"
 #include "argosy/parallel/tensor/rng.h"
 
@@ -52,30 +50,52 @@ std::vector<std::string> types_of(const std::vector<LayerDesc>& layers) {
   return types;
 }
 
+// With random numbers that depend on the layer alone.
+LayerDesc::Built build_layer(
+    const LayerDesc& desc,
+    std::uint64_t seed,
+    const std::shared_ptr<torch::nn::Module>& existing) {
+  const RngStatesTracker::Scope scope(at::detail::createCPUGenerator(seed));
+  return desc.build(existing);
+}
+
+// Of forward and backward of each layer, of which one is there at a time.
+std::vector<double> measured_seconds(
+    const std::vector<LayerDesc>& layers, const PipelineLayerOptions& options) {
+  const RngStatesTracker::Scope scope(
+      at::detail::createCPUGenerator(options.seed));
+  std::size_t which = layers.size();
+  LayerDesc::Built built;
+  std::vector<Forward> forwards;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    forwards.emplace_back([&, i](const Tensors& inputs) {
+      if (which != i) {
+        built = {};
+        built = build_layer(layers[i], options.seed + i, nullptr);
+        which = i;
+      }
+      return built.forward(inputs);
+    });
+  }
+  std::vector<double> seconds;
+  for (const LayerCost& each :
+       measure_layers(forwards, options.segmentation.examples)) {
+    seconds.push_back(each.seconds());
+  }
+  agree(seconds, options.group);
+  return seconds;
+}
+
 } // namespace
 
 PipelineLayerImpl::PipelineLayerImpl(
     std::vector<LayerDesc> layers, PipelineLayerOptions options)
     : torch::nn::Module("PipelineLayer"),
-      options_(std::move(options)),
-      group_(group_or_axis(options_.group, "pipe")) {
-  ARGOSY_CHECK(
-      options_.chunks >= 1,
-      "[pipeline] chunks is ",
-      options_.chunks,
-      ", expected at least 1");
+      StageModel(options.group, options.chunks, options.order),
+      options_(std::move(options)) {
   borders_ = cut(layers);
   build(layers);
-  find_shared(layers);
-  share_weights(shared_, group_);
-}
-
-Schedule PipelineLayerImpl::layout() const {
-  Schedule layout;
-  layout.stages = stages();
-  layout.chunks = options_.chunks;
-  layout.order = options_.order;
-  return layout;
+  share(find_shared(layers));
 }
 
 std::vector<int> PipelineLayerImpl::cut(
@@ -93,6 +113,13 @@ std::vector<int> PipelineLayerImpl::cut(
   if (how.method == "parameters") {
     return balance(parameter_counts(layers), parts);
   }
+  if (how.method == "measured") {
+    ARGOSY_CHECK(
+        !how.examples.empty(),
+        "[pipeline] the segmentation \"measured\" without examples, expected "
+        "the inputs of a microbatch");
+    return balance(measured_seconds(layers, options_), parts);
+  }
   if (how.method == "cost") {
     ARGOSY_CHECK(
         how.costs.size() == layers.size(),
@@ -109,7 +136,8 @@ std::vector<int> PipelineLayerImpl::cut(
   throw InvalidArgument(
       str("[pipeline] there is no segmentation \"",
           how.method,
-          "\", expected uniform, layer:REGEX, parameters, cost or starts"));
+          "\", expected uniform, layer:REGEX, parameters, measured, cost or "
+          "starts"));
 }
 
 int PipelineLayerImpl::part_from_index(int layer) const {
@@ -138,26 +166,27 @@ void PipelineLayerImpl::build(const std::vector<LayerDesc>& layers) {
   }
 }
 
-// With random numbers that depend on the layer alone.
 void PipelineLayerImpl::add(const LayerDesc& desc, int index, int chunk) {
   const auto known = by_key_.find(desc.key);
   const bool is_known = !desc.key.empty() && known != by_key_.end();
-  const RngStatesTracker::Scope scope(at::detail::createCPUGenerator(
-      options_.seed + static_cast<std::uint64_t>(index)));
-  LayerDesc::Built built =
-      desc.build(is_known ? known->second.second : nullptr);
+  LayerDesc::Built built = build_layer(
+      desc,
+      options_.seed + static_cast<std::uint64_t>(index),
+      is_known ? known->second : nullptr);
   if (built.module && !is_known) {
     register_module(std::to_string(index), built.module);
   }
   if (!desc.key.empty() && !is_known) {
-    by_key_[desc.key] = {index, built.module};
+    by_key_[desc.key] = built.module;
   }
   chunks_[static_cast<std::size_t>(chunk)].push_back(
       {index, std::move(built.module), std::move(built.forward)});
 }
 
 // Those of keys that several stages have.
-void PipelineLayerImpl::find_shared(const std::vector<LayerDesc>& layers) {
+std::vector<SharedWeight> PipelineLayerImpl::find_shared(
+    const std::vector<LayerDesc>& layers) const {
+  std::vector<SharedWeight> shared;
   std::map<std::string, std::set<int>> stages_of;
   std::map<std::string, std::size_t> first;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -172,7 +201,7 @@ void PipelineLayerImpl::find_shared(const std::vector<LayerDesc>& layers) {
     if (stages.size() == 1 || own == by_key_.end()) {
       continue;
     }
-    const auto parameters = own->second.second->named_parameters(true);
+    const auto parameters = own->second->named_parameters(true);
     for (const std::string& name : layers[first[key]].shared_weights) {
       const at::Tensor* parameter = parameters.find(name);
       ARGOSY_CHECK(
@@ -184,10 +213,11 @@ void PipelineLayerImpl::find_shared(const std::vector<LayerDesc>& layers) {
           ", which a ",
           layers[first[key]].type,
           " has not");
-      shared_.push_back(
+      shared.push_back(
           {key + "." + name, *parameter, {stages.begin(), stages.end()}});
     }
   }
+  return shared;
 }
 
 Tensors PipelineLayerImpl::run(

@@ -24,13 +24,20 @@ using LossFn =
 struct Segmentation {
   // "uniform": as many layers each, the last ones one more. "layer:Block":
   // after equal numbers of layers whose class matches the regular expression.
-  // "parameters": by their number. "cost": see `costs`. "starts": see `starts`.
+  // "parameters": by their number. "measured": see `examples`. "cost": see
+  // `costs`. "starts": see `starts`.
   std::string method = "uniform";
-  // Of each layer, as measure_layers() tells; the largest part is the smallest
-  // that can be.
+  // Inputs of one microbatch. Layers are built and timed with them, one at a
+  // time, forward and backward, by all ranks; the first one's times count (all
+  // take the same cut).
+  Tensors examples;
+  // Of each layer; the largest part is the smallest that can be.
   std::vector<double> costs;
   std::vector<int> starts; // the first layer of each part
 
+  static Segmentation measured(Tensors examples) {
+    return {.method = "measured", .examples = std::move(examples)};
+  }
   static Segmentation by_cost(std::vector<double> costs) {
     return {.method = "cost", .costs = std::move(costs)};
   }
@@ -66,15 +73,7 @@ class PipelineLayerImpl final : public torch::nn::Module, public StageModel {
   PipelineLayerImpl(
       std::vector<LayerDesc> layers, PipelineLayerOptions options);
 
-  int stages() const override { return group_->nranks(); }
-  int stage() const override { return group_->rank(); }
-  int chunks() const override { return options_.chunks; }
-  PartOrder order() const override { return options_.order; }
-  const GroupPtr& group() const override { return group_; }
   Tensors forward(int chunk, const Tensors& inputs) override;
-  const std::vector<SharedWeight>& shared_weights() const override {
-    return shared_;
-  }
   torch::nn::Module& module() override { return *this; }
 
   // Of all chunks at once, where there is one stage.
@@ -104,22 +103,19 @@ class PipelineLayerImpl final : public torch::nn::Module, public StageModel {
     Forward forward;
   };
 
-  Schedule layout() const; // where parts are; no steps
   std::vector<int> cut(const std::vector<LayerDesc>& layers) const;
   void build(const std::vector<LayerDesc>& layers);
   void add(const LayerDesc& desc, int index, int chunk);
-  void find_shared(const std::vector<LayerDesc>& layers);
+  std::vector<SharedWeight> find_shared(
+      const std::vector<LayerDesc>& layers) const;
   Tensors run(const Local* begin, const Local* end, Tensors values) const;
   std::string path_of(
       const std::string& directory, int layer, int tensor_rank) const;
 
   const PipelineLayerOptions options_;
-  const GroupPtr group_;
   std::vector<int> borders_;
   std::vector<std::vector<Local>> chunks_;
-  std::map<std::string, std::pair<int, std::shared_ptr<torch::nn::Module>>>
-      by_key_; // of this stage, with the index of the first
-  std::vector<SharedWeight> shared_;
+  std::map<std::string, std::shared_ptr<torch::nn::Module>> by_key_;
 };
 TORCH_MODULE(PipelineLayer);
 

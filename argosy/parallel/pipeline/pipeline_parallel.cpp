@@ -17,18 +17,8 @@ const char* to_string(PartOrder order) {
   return order == PartOrder::kV ? "in a V" : "in turn";
 }
 
-Schedule schedule_for(const StageModel& model, const PipelineOptions& options) {
-  ARGOSY_CHECK(
-      options.microbatches >= 1,
-      "[pipeline] microbatches is ",
-      options.microbatches,
-      ", expected at least 1");
-  Schedule schedule = options.plan ? *options.plan
-                                   : make_schedule(
-                                         options.schedule,
-                                         model.stages(),
-                                         options.microbatches,
-                                         model.chunks());
+// Returns it when it is sound, and made for the model's parts.
+Schedule checked(Schedule schedule, const StageModel& model, int microbatches) {
   ARGOSY_CHECK(
       schedule.stages == model.stages() && schedule.chunks == model.chunks() &&
           (schedule.chunks == 1 || schedule.order == model.order()),
@@ -48,13 +38,30 @@ Schedule schedule_for(const StageModel& model, const PipelineOptions& options) {
       to_string(model.order()),
       ": see chunks and order of PipelineLayerOptions");
   ARGOSY_CHECK(
-      schedule.microbatches == options.microbatches,
+      schedule.microbatches == microbatches,
       "[pipeline] the schedule is for ",
       schedule.microbatches,
       " microbatches, and there are ",
-      options.microbatches);
+      microbatches);
   verify(schedule);
   return schedule;
+}
+
+Schedule schedule_for(const StageModel& model, const PipelineOptions& options) {
+  ARGOSY_CHECK(
+      options.microbatches >= 1,
+      "[pipeline] microbatches is ",
+      options.microbatches,
+      ", expected at least 1");
+  return checked(
+      options.plan ? *options.plan
+                   : make_schedule(
+                         options.schedule,
+                         model.stages(),
+                         options.microbatches,
+                         model.chunks()),
+      model,
+      options.microbatches);
 }
 
 } // namespace
@@ -80,6 +87,10 @@ PipelineParallel::PipelineParallel(
           layers->options().loss_fns,
           std::move(options),
           std::move(core)) {}
+
+void PipelineParallel::set_schedule(Schedule schedule) {
+  schedule_ = checked(std::move(schedule), *model_, options_.microbatches);
+}
 
 Engine::Batch PipelineParallel::batch_of(
     std::vector<Microbatch> microbatches, const BatchOptions& batch) const {

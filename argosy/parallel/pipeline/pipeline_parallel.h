@@ -94,6 +94,9 @@ class PipelineParallel {
   void forget_shapes() { engine_.transport().forget_shapes(); }
 
   const Schedule& schedule() const { return schedule_; }
+  // For the next batches. All ranks call it, with the same one. Throws as the
+  // constructor does.
+  void set_schedule(Schedule schedule);
   StageModel& model() { return *model_; }
   const PipelineOptions& options() const { return options_; }
   const std::shared_ptr<parallel::ModelCore>& core() const { return core_; }
@@ -112,7 +115,7 @@ class PipelineParallel {
   const std::vector<LossFn> loss_fns_;
   const PipelineOptions options_;
   const std::shared_ptr<parallel::ModelCore> core_;
-  const Schedule schedule_;
+  Schedule schedule_;
   Engine engine_;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "argosy/comm/group.h"
 #include "argosy/comm/ops.h"
 #include "argosy/parallel/pipeline/schedule.h"
 
@@ -25,20 +26,42 @@ struct SharedWeight {
 class StageModel {
  public:
   virtual ~StageModel() = default;
+  StageModel(const StageModel&) = delete;
+  StageModel& operator=(const StageModel&) = delete;
 
-  virtual int stages() const = 0;
-  virtual int stage() const = 0;
-  virtual int chunks() const = 0;
-  virtual PartOrder order() const = 0;
-  virtual const GroupPtr& group() const = 0; // of the stages
+  int stages() const { return group_->nranks(); }
+  int stage() const { return group_->rank(); }
+  int chunks() const { return chunks_; }
+  PartOrder order() const { return order_; }
+  const GroupPtr& group() const { return group_; } // of the stages
+  Schedule layout() const;                         // where parts are; no steps
 
   virtual Tensors forward(int chunk, const Tensors& inputs) = 0;
 
   // In the same order on all stages.
-  virtual const std::vector<SharedWeight>& shared_weights() const = 0;
+  const std::vector<SharedWeight>& shared_weights() const { return shared_; }
 
   // Has the parameters of the chunks.
   virtual torch::nn::Module& module() = 0;
+
+ protected:
+  // A null group is the pipe axis of the current HybridCommunicateGroup, or all
+  // ranks when there is none. Throws InvalidArgument for less than one chunk.
+  StageModel(const GroupPtr& group, int chunks, PartOrder order);
+
+  // Gives stages the same values of weights that they share. All of them call
+  // it.
+  void share(std::vector<SharedWeight> weights);
+
+ private:
+  const GroupPtr group_;
+  const int chunks_;
+  const PartOrder order_;
+  std::vector<SharedWeight> shared_;
 };
+
+// All ranks take the numbers that the first one has: of `group`, or of all when
+// it is null, so that pipelines side by side are cut alike.
+void agree(std::vector<double>& numbers, const GroupPtr& group);
 
 } // namespace argosy::pipeline

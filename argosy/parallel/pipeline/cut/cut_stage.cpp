@@ -5,24 +5,14 @@
 #include <set>
 
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
-#include "argosy/parallel/pipeline/shared_gradients.h"
 #include "argosy/parallel/recompute/recompute.h"
 
 namespace argosy::pipeline {
 
 namespace {
 
-// All ranks take what the first has measured.
-void agree(std::vector<double>& seconds, const GroupPtr& group) {
-  at::Tensor numbers = at::tensor(seconds, at::kDouble);
-  broadcast(numbers, group->ranks().front(), group);
-  const auto* begin = numbers.data_ptr<double>();
-  seconds.assign(begin, begin + numbers.numel());
-}
-
-CutRule rule_of(const CutOptions& options, const GroupPtr& group) {
-  const int parts = group->nranks() * options.chunks;
+CutRule rule_of(const CutOptions& options, int stages) {
+  const int parts = stages * options.chunks;
   ARGOSY_CHECK(
       options.split_spec.empty() ||
           static_cast<int>(options.split_spec.size()) == parts - 1,
@@ -35,7 +25,9 @@ CutRule rule_of(const CutOptions& options, const GroupPtr& group) {
       .points = options.split_spec,
       .parts = parts,
       .weight = options.weight,
-      .agree = [group](auto& seconds) { agree(seconds, group); }};
+      .agree = [group = options.group](auto& seconds) {
+        agree(seconds, group);
+      }};
 }
 
 Metas unpack_tensor(const at::Tensor& numbers) {
@@ -52,22 +44,16 @@ CutStage::CutStage(
 
 CutStage::CutStage(
     const LayerDesc::Built& built, Tensors examples, CutOptions options)
-    : options_(std::move(options)),
-      group_(group_or_axis(options_.group, "pipe")),
+    : StageModel(options.group, options.chunks, options.order),
+      options_(std::move(options)),
       cut_(
           built.module,
           built.forward,
           std::move(examples),
-          rule_of(options_, group_)),
+          rule_of(options_, stages())),
       states_(cut_.states_of(parts())) {
   cut_.keep_only(parts());
-  find_shared();
-  share_weights(shared_, group_);
-}
-
-Schedule CutStage::layout() const {
-  return {
-      .stages = stages(), .chunks = options_.chunks, .order = options_.order};
+  share(find_shared());
 }
 
 std::vector<int> CutStage::parts() const {
@@ -78,7 +64,8 @@ std::vector<int> CutStage::parts() const {
   return own;
 }
 
-void CutStage::find_shared() {
+std::vector<SharedWeight> CutStage::find_shared() const {
+  std::vector<SharedWeight> shared;
   const auto parameters = states_->named_parameters();
   for (const auto& [name, parts] : cut_.shared()) {
     std::set<int> holders;
@@ -87,9 +74,10 @@ void CutStage::find_shared() {
     }
     const at::Tensor* parameter = parameters.find(name);
     if (holders.size() > 1 && parameter != nullptr) {
-      shared_.push_back({name, *parameter, {holders.begin(), holders.end()}});
+      shared.push_back({name, *parameter, {holders.begin(), holders.end()}});
     }
   }
+  return shared;
 }
 
 Tensors CutStage::run(int part, const Tensors& given, const Metas& inputs) {

@@ -45,15 +45,7 @@ class CutStage final : public StageModel {
   // and when there are not as many parts as stages times chunks.
   CutStage(const LayerDesc& module, Tensors examples, CutOptions options);
 
-  int stages() const override { return group_->nranks(); }
-  int stage() const override { return group_->rank(); }
-  int chunks() const override { return options_.chunks; }
-  PartOrder order() const override { return options_.order; }
-  const GroupPtr& group() const override { return group_; }
   Tensors forward(int chunk, const Tensors& inputs) override;
-  const std::vector<SharedWeight>& shared_weights() const override {
-    return shared_;
-  }
   // With the parameters and buffers of this stage, under their names.
   torch::nn::Module& module() override { return *states_; }
 
@@ -62,16 +54,13 @@ class CutStage final : public StageModel {
  private:
   CutStage(const LayerDesc::Built& built, Tensors examples, CutOptions options);
 
-  Schedule layout() const; // where parts are; no steps
   std::vector<int> parts() const;
   Tensors run(int part, const Tensors& given, const Metas& inputs);
-  void find_shared();
+  std::vector<SharedWeight> find_shared() const;
 
   const CutOptions options_;
-  const GroupPtr group_;
   CutModule cut_;
   std::shared_ptr<torch::nn::Module> states_;
-  std::vector<SharedWeight> shared_;
 };
 
 } // namespace argosy::pipeline
