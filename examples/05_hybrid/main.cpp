@@ -14,9 +14,9 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "bible.h"
 #include "parallel_gpt.h"
 
-namespace data = argosy::data;
 namespace fleet = argosy::fleet;
 using argosy::examples::ParallelGpt;
 using argosy::examples::ParallelGptOptions;
@@ -34,20 +34,6 @@ ParallelGptOptions options_of(const GptOptions& gpt) {
   return options;
 }
 
-auto make_loader(const data::Tokens& tokens, long context) {
-  const data::TokenDataset texts(tokens, context);
-  return data::DataLoader(
-      texts,
-      data::DistributedBatchSampler(
-          texts,
-          {.batch_size = 4,
-           .num_replicas = fleet::data_num(),
-           .rank = fleet::data_rank(),
-           .shuffle = true,
-           .drop_last = true}),
-      data::stack_windows);
-}
-
 void show_axes() {
   const auto hybrid = fleet::get_hybrid_communicate_group();
   if (fleet::is_first_worker()) {
@@ -63,9 +49,7 @@ void train(const fleet::DistributedStrategy& strategy, int steps) {
   show_axes();
   torch::set_num_threads(1);
   torch::manual_seed(1);
-  const std::string corpus = data::king_james_bible();
-  const auto tokenizer = data::Tokenizer::train(corpus, 512);
-  const data::Tokens tokens(tokenizer.encode(corpus));
+  const argosy::examples::Bible bible(512);
   const auto options = options_of({.vocab = 512, .width = 64, .layers = 2});
 
   ParallelGpt gpt(options);
@@ -77,7 +61,7 @@ void train(const fleet::DistributedStrategy& strategy, int steps) {
       gpt->parameters(), argosy::optim::AdamWOptions(2e-3));
   auto model = fleet::distributed_model(gpt);
   auto optimizer = fleet::distributed_optimizer(adam);
-  auto loader = make_loader(tokens, options.gpt.context);
+  auto loader = bible.loader(options.gpt.context, 4);
   const auto part = [&](const at::Tensor& texts) {
     return options.segments ? options.segments->part(texts) : texts;
   };
@@ -89,11 +73,7 @@ void train(const fleet::DistributedStrategy& strategy, int steps) {
             model(part(batch->input)), part(batch->target), options.group)
             .mean();
     optimizer.minimize(loss);
-    const double sum = fleet::util().all_reduce(loss.item<double>());
-    if (step % 50 == 0 && fleet::is_first_worker()) {
-      std::cout << "step " << step << ": loss " << sum / fleet::worker_num()
-                << std::endl;
-    }
+    argosy::examples::tell(step, loss);
   }
   argosy::destroy_process_group();
 }

@@ -13,28 +13,14 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "../05_hybrid/bible.h"
 #include "pipeline_gpt.h"
 
-namespace data = argosy::data;
 namespace fleet = argosy::fleet;
 namespace pipeline = argosy::pipeline;
 using argosy::examples::ParallelGptOptions;
 
 constexpr long kRows = 8; // of a batch
-
-auto make_loader(const data::Tokens& tokens, long context) {
-  const data::TokenDataset texts(tokens, context);
-  return data::DataLoader(
-      texts,
-      data::DistributedBatchSampler(
-          texts,
-          {.batch_size = kRows,
-           .num_replicas = fleet::data_num(),
-           .rank = fleet::data_rank(),
-           .shuffle = true,
-           .drop_last = true}),
-      data::stack_windows);
-}
 
 // This rank's stage, from a list of layers.
 std::shared_ptr<pipeline::StageModel> listed(
@@ -67,9 +53,7 @@ void train(
   fleet::init(true, strategy);
   torch::set_num_threads(1);
   torch::manual_seed(1);
-  const std::string corpus = data::king_james_bible();
-  const auto tokenizer = data::Tokenizer::train(corpus, 512);
-  const data::Tokens tokens(tokenizer.encode(corpus));
+  const argosy::examples::Bible bible(512);
   const ParallelGptOptions options{
       {.vocab = 512, .width = 64, .layers = 4},
       fleet::get_hybrid_communicate_group()->get_model_parallel_group()};
@@ -87,16 +71,12 @@ void train(
               << model.schedule().name << ", " << model.schedule().microbatches
               << " microbatches" << std::endl;
   }
-  auto loader = make_loader(tokens, options.gpt.context);
+  auto loader = bible.loader(options.gpt.context, kRows);
   for (int step = 1; step <= steps; ++step) {
     const auto batch = loader.next();
     const at::Tensor loss =
         model.train_batch({batch->input}, {batch->target}, optimizer);
-    const double sum = fleet::util().all_reduce(loss.item<double>());
-    if (step % 50 == 0 && fleet::is_first_worker()) {
-      std::cout << "step " << step << ": loss " << sum / fleet::worker_num()
-                << std::endl;
-    }
+    argosy::examples::tell(step, loss);
   }
   argosy::destroy_process_group();
 }

@@ -14,26 +14,12 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "../05_hybrid/bible.h"
 #include "../06_pipeline/pipeline_gpt.h"
 
-namespace data = argosy::data;
 namespace fleet = argosy::fleet;
 namespace pipeline = argosy::pipeline;
 using argosy::examples::ParallelGptOptions;
-
-auto make_loader(const data::Tokens& tokens, long context) {
-  const data::TokenDataset texts(tokens, context);
-  return data::DataLoader(
-      texts,
-      data::DistributedBatchSampler(
-          texts,
-          {.batch_size = 8,
-           .num_replicas = fleet::data_num(),
-           .rank = fleet::data_rank(),
-           .shuffle = true,
-           .drop_last = true}),
-      data::stack_windows);
-}
 
 ParallelGptOptions options_of(long experts) {
   const auto hybrid = fleet::get_hybrid_communicate_group();
@@ -65,9 +51,7 @@ void train(
     const fleet::DistributedStrategy& strategy, long experts, int steps) {
   fleet::init(true, strategy);
   torch::set_num_threads(1);
-  const std::string corpus = data::king_james_bible();
-  const auto tokenizer = data::Tokenizer::train(corpus, 512);
-  const data::Tokens tokens(tokenizer.encode(corpus));
+  const argosy::examples::Bible bible(512);
   const auto options = options_of(experts);
 
   pipeline::PipelineLayer layers = make_layers(options);
@@ -80,16 +64,12 @@ void train(
     std::cout << experts << " experts, " << experts / ranks << " on each of "
               << ranks << " ranks" << std::endl;
   }
-  auto loader = make_loader(tokens, options.gpt.context);
+  auto loader = bible.loader(options.gpt.context, 8);
   for (int step = 1; step <= steps; ++step) {
     const auto batch = loader.next();
     const at::Tensor loss =
         model.train_batch({batch->input}, {batch->target}, optimizer);
-    const double sum = fleet::util().all_reduce(loss.item<double>());
-    if (step % 50 == 0 && fleet::is_first_worker()) {
-      std::cout << "step " << step << ": loss " << sum / fleet::worker_num()
-                << std::endl;
-    }
+    argosy::examples::tell(step, loss);
   }
   argosy::destroy_process_group();
 }

@@ -11,29 +11,24 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "examples/06_pipeline/pipeline_gpt.h"
-#include "tests/parallel/numbers.h"
+#include "tests/fleet/gpt_training.h"
 
 namespace argosy::fleet {
 namespace {
 
 using examples::gpt_layers;
 using examples::ParallelGptOptions;
-using testing::numbers;
+using testing::Trained;
 
-constexpr int kSteps = 4;
-constexpr long kRows = 16;
 constexpr long kExperts = 4;
-constexpr double kLimit = 0.3; // of the norm, which is above it at first
-
-at::Tensor tokens_of(long step) {
-  return ((numbers({kRows, 8}, step) + 1) * 5000)
-      .to(torch::kLong)
-      .remainder(13);
-}
+const testing::GptTask kTask{
+    .gpt = {.vocab = 13, .context = 8, .width = 16, .layers = 3, .heads = 4},
+    .rows = 16,
+    .steps = 4,
+    .limit = 0.3};
 
 ParallelGptOptions gpt_options(GroupPtr model, GroupPtr expert) {
-  ParallelGptOptions options{
-      {.vocab = 13, .context = 8, .width = 16, .layers = 3, .heads = 4}};
+  ParallelGptOptions options{kTask.gpt};
   options.group = std::move(model);
   options.experts = kExperts;
   options.expert_group = std::move(expert);
@@ -56,11 +51,6 @@ pipeline::PipelineLayer make_layers(
   return layers;
 }
 
-struct Trained {
-  std::vector<double> losses;
-  std::map<std::string, at::Tensor> parameters;
-};
-
 // Microbatches of the size that a rank of `slices` has: gates go by those.
 Trained train_alone(int slices) {
   Trained trained;
@@ -70,19 +60,19 @@ Trained train_alone(int slices) {
     pipeline::PipelineLayer layers = make_layers(options, self);
     torch::optim::AdamW adam(
         layers->parameters(), torch::optim::AdamWOptions(1e-2));
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kTask.steps; ++step) {
       adam.zero_grad();
       double sum = 0;
       const parallel::LossScale scale(1.0 / slices);
       for (const auto& part : pipeline::split_batch(
-               {tokens_of(step)}, {tokens_of(step + 40)}, slices)) {
+               {kTask.tokens(step)}, {kTask.targets(step)}, slices)) {
         const at::Tensor loss = examples::gpt_loss(options)(
                                     layers->forward(part.inputs), part.labels) /
             slices;
         loss.backward();
         sum += loss.item<double>();
       }
-      optim::clip_grad_norm_(layers->parameters(), kLimit);
+      optim::clip_grad_norm_(layers->parameters(), kTask.limit);
       adam.step();
       trained.losses.push_back(sum);
     }
@@ -121,7 +111,7 @@ DistributedStrategy strategy_of(const Degrees& of) {
   strategy.sharding_configs.comm_buffer_size_MB = 0.005;
   strategy.sharding_configs.segment_size_KB = 1;
   strategy.grad_clip = true;
-  strategy.grad_clip_configs.limit = kLimit;
+  strategy.grad_clip_configs.limit = kTask.limit;
   return strategy;
 }
 
@@ -148,16 +138,17 @@ void train_and_compare(const Degrees& of, const Trained& alone) {
   optim::AdamW adam(layers->parameters(), optim::AdamWOptions(1e-2));
   auto model = distributed_model(layers);
   auto optimizer = distributed_optimizer(adam);
-  for (std::size_t step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kTask.steps; ++step) {
     const auto part = [](const at::Tensor& whole) {
       return whole.chunk(data_num())[data_rank()];
     };
     at::Tensor loss = model.train_batch(
-        {part(tokens_of(static_cast<long>(step)))},
-        {part(tokens_of(static_cast<long>(step) + 40))},
-        optimizer);
+        {part(kTask.tokens(step))}, {part(kTask.targets(step))}, optimizer);
     all_reduce(loss, ReduceOp::AVG);
-    EXPECT_NEAR(loss.item<double>(), alone.losses[step], 2e-6);
+    EXPECT_NEAR(
+        loss.item<double>(),
+        alone.losses.at(static_cast<std::size_t>(step)),
+        2e-6);
   }
   const auto whole = model.whole();
   int experts = 0;

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <argosy/argosy.h>
+
+#include <iostream>
+#include <string>
+
+// What the examples of hybrid parallelism share: the text that they learn, and
+// how they tell about it.
+namespace argosy::examples {
+
+// The King James Bible in words of a vocabulary that is learnt from it.
+class Bible {
+ public:
+  explicit Bible(long vocab) : Bible(data::king_james_bible(), vocab) {}
+
+  // Of this rank's part of the texts, after fleet::init().
+  auto loader(long context, long batch_size) const {
+    const data::TokenDataset texts(tokens_, context);
+    return data::DataLoader(
+        texts,
+        data::DistributedBatchSampler(
+            texts,
+            {.batch_size = batch_size,
+             .num_replicas = fleet::data_num(),
+             .rank = fleet::data_rank(),
+             .shuffle = true,
+             .drop_last = true}),
+        data::stack_windows);
+  }
+
+ private:
+  Bible(const std::string& text, long vocab)
+      : tokens_(data::Tokenizer::train(text, vocab).encode(text)) {}
+
+  const data::Tokens tokens_;
+};
+
+// Rank 0 prints every 50th step's loss, the mean over all ranks.
+inline void tell(int step, const at::Tensor& loss) {
+  const double sum = fleet::util().all_reduce(loss.item<double>());
+  if (step % 50 == 0 && fleet::is_first_worker()) {
+    std::cout << "step " << step << ": loss " << sum / fleet::worker_num()
+              << std::endl;
+  }
+}
+
+} // namespace argosy::examples
