@@ -6,12 +6,14 @@
 
 #include <utility>
 
-#include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred/tape.h"
+#include "argosy/dtensor/dispatch/register.h"
 #include "argosy/dtensor/random_fill.h"
 #include "argosy/dtensor/reshard_run.h"
 #include "argosy/dtensor/tensor.h"
+#include "argosy/torch_hooks/graph_node.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy {
 
@@ -90,7 +92,7 @@ at::Tensor wrap_local(
     const MeshPtr& mesh,
     const Placements& placements,
     const Shape& global) {
-  return comm::apply(
+  return torch_hooks::apply(
       local,
       [&](const at::Tensor& in) {
         return make_dtensor(
@@ -124,6 +126,7 @@ at::Tensor random_tensor(
     const ProcessMesh& mesh,
     const Placements& placements,
     const dtensor::Distribution& distribution) {
+  dtensor::install_dispatch();
   const MeshPtr state = mesh_state(mesh);
   const Placements placed = checked(placements, shape.size(), state);
   const auto draw = state->random().draw();
@@ -172,6 +175,7 @@ at::Tensor shard_tensor(
   if (is_dtensor(data)) {
     return reshard(data, mesh, placements);
   }
+  dtensor::install_dispatch();
   const MeshPtr state = mesh_state(mesh);
   const Placements placed =
       checked(placements, static_cast<std::size_t>(data.dim()), state);
@@ -179,7 +183,7 @@ at::Tensor shard_tensor(
     return shard_plain(data, state, placed)
         .requires_grad_(data.requires_grad());
   }
-  return comm::apply(
+  return torch_hooks::apply(
       data,
       [&](const at::Tensor& in) { return shard_plain(in, state, placed); },
       [](const at::Tensor& grad) { return full_tensor(grad); });
@@ -195,10 +199,10 @@ void shard_tensor_(
   const at::NoGradGuard no_grad;
   if (const auto* deferred = dtensor::deferred_of(tensor)) {
     const at::Tensor made = replay(*deferred, mesh, placements);
-    dtensor::become(tensor, reshard(made, mesh, placements));
+    torch_hooks::become(tensor, reshard(made, mesh, placements));
     return;
   }
-  dtensor::become(tensor, shard_tensor(tensor.detach(), mesh, placements));
+  torch_hooks::become(tensor, shard_tensor(tensor.detach(), mesh, placements));
   if (tensor.grad().defined()) {
     tensor.mutable_grad() =
         shard_tensor(tensor.grad(), mesh, gradient_placements(placements));
@@ -220,6 +224,7 @@ at::Tensor from_local(
   ARGOSY_CHECK(
       !is_dtensor(local), "[dtensor.from_local] the part is a DTensor itself");
   check_is_strided(local, "from_local");
+  dtensor::install_dispatch();
   const MeshPtr state = mesh_state(mesh);
   const Placements placed = checked(
       placements,
@@ -246,7 +251,7 @@ at::Tensor to_local(const at::Tensor& dtensor) {
   const Shape global = dtensor.sizes().vec();
   const auto mesh = parts.mesh;
   const Placements placements = gradient_placements(parts.placements);
-  return comm::apply(
+  return torch_hooks::apply(
       dtensor,
       // An alias: one result may be asked for, and detached, many times.
       [&](const at::Tensor&) { return parts.local.detach(); },
@@ -268,7 +273,7 @@ at::Tensor reshard(
     return dtensor;
   }
   const Placements back = gradient_placements(parts.placements);
-  return comm::apply(
+  return torch_hooks::apply(
       dtensor,
       [&](const at::Tensor& in) { return move(in, to, placed); },
       [from, to, back](const at::Tensor& grad) {

@@ -1,10 +1,10 @@
 #include "argosy/dtensor/layer_hooks.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
+#include <utility>
 
 #include "argosy/dtensor/tensor.h"
+#include "argosy/torch_hooks/op_hook.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
@@ -91,31 +91,46 @@ void change_input(
   }
 }
 
-void run_layer(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const c10::impl::ExcludeDispatchKeyGuard below(kLayerKey);
-  const c10::FunctionSchema& schema = op.schema();
-  c10::IValue* const begin =
-      stack->data() + (stack->size() - schema.arguments().size());
+void replace_hooks(
+    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks) {
+  Parts parts = require_parts(dtensor, "set_hooks");
+  parts.hooks = std::move(hooks);
+  torch_hooks::become(
+      dtensor,
+      make_dtensor(
+          std::move(parts),
+          dtensor.sizes(),
+          dtensor.strides(),
+          dtensor.storage_offset()));
+}
+
+void run_layer(torch_hooks::CaughtOp& caught) {
+  const torch_hooks::UncaughtOps below(torch_hooks::OpHook::kLayer);
+  const c10::FunctionSchema& schema = caught.schema();
+  c10::IValue* const begin = caught.arguments();
   if (const auto kept = transposed_hooks(schema, *begin)) {
-    op.callBoxed(*stack);
-    set_hooks(stack->back().toTensor(), kept);
+    caught.op().callBoxed(caught.stack());
+    replace_hooks(caught.results()->toTensor(), kept);
     return;
   }
   const LayerHooks* hooks = layer_hooks(schema, begin);
   if (hooks == nullptr) {
-    op.callBoxed(*stack);
+    caught.op().callBoxed(caught.stack());
     return;
   }
   const LayerHooks kept = *hooks; // the weight may change in them
-  change_input(begin, stack->data() + stack->size(), kept);
-  op.callBoxed(*stack);
-  change((*stack)[stack->size() - schema.returns().size()], kept.outputs);
+  change_input(begin, begin + schema.arguments().size(), kept);
+  caught.op().callBoxed(caught.stack());
+  change(*caught.results(), kept.outputs);
 }
 
 } // namespace
 
-TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericWrapper, fallback) {
-  fallback.fallback(torch::CppFunction::makeFromBoxedFunction<&run_layer>());
+void set_hooks(
+    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks) {
+  torch_hooks::install_op_hook(
+      torch_hooks::OpHook::kLayer, "a layer with hooks", &run_layer);
+  replace_hooks(dtensor, std::move(hooks));
 }
 
 } // namespace argosy::dtensor

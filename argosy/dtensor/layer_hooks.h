@@ -1,8 +1,7 @@
 #pragma once
 
-#include <c10/core/DispatchKey.h>
-
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace at {
@@ -14,9 +13,9 @@ namespace argosy::dtensor {
 // What is done to the input and to the output of a layer.
 //
 // LibTorch's modules have no hooks, so the layer's weight carries them: the op
-// that takes it as its weight is the layer. The dispatcher brings the ops of
-// such weights, and no others, to us above autograd, so that a change may be
-// any differentiable function.
+// that takes it as its weight is the layer. LibTorch brings the ops of such
+// weights, and no others, to us above autograd, so that a change may be any
+// differentiable function.
 struct LayerHooks {
   using Change = std::function<at::Tensor(const at::Tensor&)>;
 
@@ -27,8 +26,10 @@ struct LayerHooks {
   bool is_linear = false;
 };
 
-// Tensors with hooks have it. LibTorch keeps it free for extensions' tests;
-// nothing else is above autograd.
-inline constexpr auto kLayerKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
+// Gives a DTensor other hooks, for all who hold it; null for none. Throws
+// InvalidArgument for a plain tensor, and when the hook `layer_hooks` is
+// switched off.
+void set_hooks(
+    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks);
 
 } // namespace argosy::dtensor

@@ -5,7 +5,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dispatch/decision_cache.h"
-#include "argosy/dtensor/dispatch/op_info.h"
+#include "argosy/torch_hooks/op_info.h"
 
 namespace argosy::dtensor {
 

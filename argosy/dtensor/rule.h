@@ -16,10 +16,14 @@ namespace c10 {
 class OperatorHandle;
 }
 
+namespace argosy::torch_hooks {
+struct OpInfo;
+}
+
 namespace argosy::dtensor {
 
+using torch_hooks::OpInfo;
 struct Decision;
-struct OpInfo;
 class MeshState;
 
 // One call of an op, as rules see it: with the global shapes, but for what the

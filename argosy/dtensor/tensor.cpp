@@ -3,45 +3,23 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/register.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
-
-namespace {
-
-void delete_parts(void* parts) {
-  delete static_cast<Parts*>(parts);
-}
-
-} // namespace
 
 at::Tensor make_dtensor(
     Parts parts,
     at::IntArrayRef global,
     at::IntArrayRef strides,
     std::int64_t offset) {
-  register_dispatch();
-  const auto dtype = parts.local.dtype();
-  const auto device = parts.local.device();
-  c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
-  if (parts.hooks != nullptr) {
-    keys = keys.add(kLayerKey);
-  }
-  auto* context = new Parts(std::move(parts));
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(),
-      0,
-      at::DataPtr(nullptr, context, &delete_parts, device),
-      nullptr,
-      false);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(std::move(storage)), keys, dtype);
-  if (strides.size() == global.size()) {
-    impl->set_sizes_and_strides(global, strides, offset);
-  } else {
-    impl->set_sizes_contiguous(global);
-  }
-  return at::Tensor(std::move(impl));
+  const torch_hooks::WrapperMeta meta{
+      .sizes = global,
+      .strides = strides,
+      .offset = offset,
+      .dtype = parts.local.dtype(),
+      .device = parts.local.device(),
+      .is_layer = parts.hooks != nullptr};
+  return torch_hooks::make_wrapper(std::move(parts), meta);
 }
 
 void check_is_strided(const at::Tensor& tensor, const std::string& op) {
@@ -60,35 +38,9 @@ at::Tensor without_lazy_bits(const at::Tensor& tensor) {
       : tensor;
 }
 
-void become(const at::Tensor& tensor, const at::Tensor& dtensor) {
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(dtensor.getIntrusivePtr());
-}
-
-void set_hooks(
-    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks) {
-  Parts parts = require_parts(dtensor, "set_hooks");
-  parts.hooks = std::move(hooks);
-  become(
-      dtensor,
-      make_dtensor(
-          std::move(parts),
-          dtensor.sizes(),
-          dtensor.strides(),
-          dtensor.storage_offset()));
-}
-
 Parts* parts_of(const at::Tensor& tensor) {
-  if (!tensor.defined()) {
-    return nullptr;
-  }
-  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (!impl->key_set().has_backend(c10::BackendComponent::PrivateUse1Bit) ||
-      !impl->has_storage()) {
-    return nullptr;
-  }
-  const at::DataPtr& data = impl->unsafe_storage().data_ptr();
-  return data.get_deleter() == &delete_parts
-      ? static_cast<Parts*>(data.get_context())
+  return torch_hooks::is_wrapper(tensor)
+      ? torch_hooks::find_owned<Parts>(tensor)
       : nullptr;
 }
 

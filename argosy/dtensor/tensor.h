@@ -8,15 +8,10 @@
 #include "argosy/dtensor/layer_hooks.h"
 #include "argosy/dtensor/mesh_state.h"
 
-// What a DTensor is made of.
-//
-// To LibTorch it is a plain TensorImpl of the global shape whose key set is
-// that of PrivateUse1, so that the dispatcher brings all its ops to us, below
-// autograd. Its device is that of its parts: the autograd engine then runs
+// What a DTensor is made of. To LibTorch it is a wrapper (torch_hooks) of the
+// global shape. Its device is that of its parts: the autograd engine then runs
 // backward where it would without us, and tensors that a model makes with
-// x.options() are plain ones beside it. Its storage has no bytes; the storage's
-// context owns the parts below. As the class is the plain one, any existing
-// tensor can become a DTensor for all who hold it (shallow_copy_from).
+// x.options() are plain ones beside it.
 namespace argosy::dtensor {
 
 struct Parts {
@@ -32,7 +27,8 @@ struct Parts {
   std::shared_ptr<const LayerHooks> hooks = nullptr;
 };
 
-// Makes a DTensor of this rank's part. Trusts that `local` has the right shape.
+// Makes a DTensor of this rank's part. Trusts that `local` has the right shape,
+// and that install_dispatch() was called.
 //
 // Strides must be the same on all ranks, since LibTorch does one thing or
 // another by them; so they are never taken from the part, whose own may differ
@@ -50,13 +46,6 @@ void check_is_strided(const at::Tensor& tensor, const std::string& op);
 // The same tensor with conjugation and negation that LibTorch puts off done:
 // the whole does not show that its parts wait for them.
 at::Tensor without_lazy_bits(const at::Tensor& tensor);
-
-// Makes `tensor`, plain or not, what `dtensor` is, for all who hold it.
-void become(const at::Tensor& tensor, const at::Tensor& dtensor);
-
-// The same DTensor with other hooks, for all who hold it.
-void set_hooks(
-    const at::Tensor& dtensor, std::shared_ptr<const LayerHooks> hooks);
 
 // The parts of a DTensor; null of any other tensor.
 Parts* parts_of(const at::Tensor& tensor);

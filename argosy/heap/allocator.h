@@ -2,15 +2,16 @@
 
 namespace argosy {
 
-// Both are of the whole process and for good; tensors that exist are not
-// touched, and neither does anything where the program has set an allocator of
-// its own. Thread-safe.
+// Both change the whole process for good (the hooks `allocator` and `malloc` of
+// docs/torch-hooks.md). Tensors that exist stay where they are. Neither does
+// anything where the program has set an allocator of its own, or where the hook
+// is switched off. Thread-safe.
 
-// From now on, the memory of CPU tensors that are not small is kept when they
-// die, and given to the next. Without, a step of training makes its large
-// tensors of fresh pages every time, each of which costs a fault.
+// Keeps the memory of CPU tensors of 32 KB and more when they die, and gives it
+// to the next. Otherwise each training step makes its large tensors of fresh
+// pages, and each page costs a fault.
 //
-// DataParallel calls it (DataParallelOptions::keep_memory); call it before the
+// DataParallel calls it (DataParallelOptions::keep_memory). Call it before the
 // module is made to have huge pages for the parameters, too.
 void keep_tensor_memory();
 

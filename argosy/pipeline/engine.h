@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "argosy/pipeline/microbatches.h"
-#include "argosy/pipeline/split_backward.h"
 #include "argosy/pipeline/stage_model.h"
 #include "argosy/pipeline/transport.h"
+#include "argosy/torch_hooks/split_backward.h"
 
 namespace argosy::pipeline {
 
@@ -63,10 +63,10 @@ class Engine {
  private:
   // A microbatch in a part, between forward and the end of backward.
   struct Passage {
-    Tensors inputs;                     // that require grad
-    Tensors outputs;                    // likewise, without their values
-    Tensors gradients;                  // of those, of the last part
-    std::optional<SplitBackward> split; // between its halves
+    Tensors inputs;    // that require grad
+    Tensors outputs;   // likewise, without their values
+    Tensors gradients; // of those, of the last part
+    std::optional<torch_hooks::SplitBackward> split; // between its halves
   };
   using Key = std::pair<int, int>; // chunk, microbatch
 

@@ -1,16 +1,13 @@
 #include "argosy/dtensor/deferred/deferred_init.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
-
 #include <set>
 #include <string>
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred/tape.h"
-#include "argosy/dtensor/dispatch/op_info.h"
 #include "argosy/dtensor/dispatch/register.h"
+#include "argosy/torch_hooks/op_hook.h"
+#include "argosy/torch_hooks/op_info.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -18,9 +15,8 @@ namespace argosy {
 namespace dtensor {
 namespace {
 
-// LibTorch keeps it free for extensions' tests; it is above autograd, and where
-// factories, which have no tensor to tell whose they are, can be caught.
-constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+// Factories, which have no tensor to tell whose they are, can be caught here.
+constexpr auto kHook = torch_hooks::OpHook::kFactory;
 
 thread_local Tape* current_tape = nullptr;
 
@@ -84,20 +80,14 @@ void begin_tensor(const OpInfo& info, torch::jit::Stack& stack) {
   stack.emplace_back(current_tape->begin(shape, type));
 }
 
-void run_under_mode(
-    const c10::OperatorHandle& op,
-    c10::DispatchKeySet keys,
-    torch::jit::Stack* stack) {
-  const OpInfo& info = op_info(op);
+void run_under_mode(torch_hooks::CaughtOp& caught) {
+  const OpInfo& info = torch_hooks::op_info(caught.op());
   if (is_filled_factory(info.name)) { // the at::empty() in it comes here again
-    op.redispatchBoxed(
-        keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey),
-        stack);
+    caught.run();
   } else if (is_empty_factory(info.name)) {
-    begin_tensor(info, *stack);
+    begin_tensor(info, caught.stack());
   } else {
-    const c10::impl::ExcludeDispatchKeyGuard plain(kKey);
-    op.callBoxed(*stack);
+    caught.run_uncaught();
   }
 }
 
@@ -106,16 +96,12 @@ void run_under_mode(
 
 bool dtensor::record_deferred(
     const c10::OperatorHandle& op, torch::jit::Stack& stack) {
-  if (current_tape == nullptr || !has_deferred(op_info(op), stack)) {
+  if (current_tape == nullptr ||
+      !has_deferred(torch_hooks::op_info(op), stack)) {
     return false;
   }
   current_tape->record(op, stack);
   return true;
-}
-
-TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, fallback) {
-  fallback.fallback(
-      torch::CppFunction::makeFromBoxedFunction<&dtensor::run_under_mode>());
 }
 
 DeferredInit::DeferredInit() : tape_(std::make_shared<dtensor::Tape>()) {
@@ -123,13 +109,15 @@ DeferredInit::DeferredInit() : tape_(std::make_shared<dtensor::Tape>()) {
   ARGOSY_CHECK(
       dtensor::current_tape == nullptr,
       "[dtensor.deferred] DeferredInit within another");
-  dtensor::register_dispatch();
+  dtensor::install_dispatch();
+  torch_hooks::install_op_hook(
+      dtensor::kHook, "DeferredInit", &dtensor::run_under_mode);
   dtensor::current_tape = tape_.get();
-  c10::impl::tls_set_dispatch_key_included(dtensor::kKey, true);
+  torch_hooks::catch_ops_of_thread(dtensor::kHook, true);
 }
 
 DeferredInit::~DeferredInit() {
-  c10::impl::tls_set_dispatch_key_included(dtensor::kKey, false);
+  torch_hooks::catch_ops_of_thread(dtensor::kHook, false);
   dtensor::current_tape = nullptr;
 }
 

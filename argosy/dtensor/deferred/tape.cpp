@@ -4,37 +4,13 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dispatch/expected.h"
-#include "argosy/dtensor/dispatch/op_info.h"
 #include "argosy/dtensor/mesh_state.h"
+#include "argosy/torch_hooks/op_info.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
 namespace {
-
-void delete_deferred(void* parts) {
-  delete static_cast<DeferredParts*>(parts);
-}
-
-// To LibTorch, a tensor of PrivateUse1 without bytes, as DTensors are.
-at::Tensor make_deferred(
-    DeferredParts parts, const Shape& shape, at::ScalarType dtype) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(),
-      0,
-      at::DataPtr(
-          nullptr,
-          new DeferredParts(std::move(parts)),
-          &delete_deferred,
-          c10::Device(c10::kCPU)),
-      nullptr,
-      false);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(std::move(storage)),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      c10::scalarTypeToTypeMeta(dtype));
-  impl->set_sizes_contiguous(shape);
-  return at::Tensor(std::move(impl));
-}
 
 int slot_of(const c10::IValue& value) {
   if (!value.isTensor()) {
@@ -47,14 +23,7 @@ int slot_of(const c10::IValue& value) {
 } // namespace
 
 const DeferredParts* deferred_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.has_storage()) {
-    return nullptr;
-  }
-  const at::DataPtr& data =
-      tensor.unsafeGetTensorImpl()->unsafe_storage().data_ptr();
-  return data.get_deleter() == &delete_deferred
-      ? static_cast<const DeferredParts*>(data.get_context())
-      : nullptr;
+  return torch_hooks::find_owned<DeferredParts>(tensor);
 }
 
 int Tape::add_slot(const Shape& shape, at::ScalarType dtype, int base) {
@@ -64,7 +33,9 @@ int Tape::add_slot(const Shape& shape, at::ScalarType dtype, int base) {
 
 at::Tensor Tape::tensor(int slot) {
   const Slot& known = slots_[static_cast<std::size_t>(slot)];
-  return make_deferred({shared_from_this(), slot}, known.shape, known.dtype);
+  return torch_hooks::make_wrapper(
+      DeferredParts{shared_from_this(), slot},
+      {.sizes = known.shape, .dtype = c10::scalarTypeToTypeMeta(known.dtype)});
 }
 
 at::Tensor Tape::begin(const Shape& shape, at::ScalarType dtype) {
@@ -140,7 +111,7 @@ void Tape::add_outputs(
 }
 
 void Tape::record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
-  const OpInfo& info = op_info(op);
+  const OpInfo& info = torch_hooks::op_info(op);
   Step step{.op = op};
   for (auto each = stack.end() - static_cast<std::ptrdiff_t>(info.args.size());
        each != stack.end();

@@ -11,9 +11,13 @@
 #include "argosy/dtensor/layout.h"
 #include "argosy/dtensor/random_state.h"
 
+namespace argosy::torch_hooks {
+struct OpInfo;
+}
+
 namespace argosy::dtensor {
 
-struct OpInfo;
+using torch_hooks::OpInfo;
 
 // What happened to tensors that have no memory yet, in order, and how to do it
 // again for those that somebody wants. Each has a slot.

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "argosy/dtensor/dispatch/interpreter.h"
-#include "argosy/dtensor/dispatch/op_info.h"
+#include "argosy/torch_hooks/op_info.h"
 
 namespace argosy::dtensor {
 

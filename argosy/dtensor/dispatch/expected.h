@@ -10,9 +10,13 @@ namespace c10 {
 class OperatorHandle;
 }
 
+namespace argosy::torch_hooks {
+struct OpInfo;
+}
+
 namespace argosy::dtensor {
 
-struct OpInfo;
+using torch_hooks::OpInfo;
 
 // What an op returns for these (global) arguments, found by running it on meta
 // tensors, which have shapes only: for each value that it returns the tensors

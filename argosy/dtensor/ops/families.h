@@ -7,6 +7,10 @@
 
 #include "argosy/dtensor/rule.h"
 
+namespace argosy::torch_hooks {
+struct WrapperKernels;
+}
+
 // The families of ops, one file each. To add one: write `ops/<family>.cpp` with
 // a function that adds its rules, declare it here, and call it in families.cpp.
 namespace argosy::dtensor {
@@ -53,5 +57,15 @@ void add_softmax_rules(RuleTable& table);
 void add_special_rules(RuleTable& table); // after pointwise ones
 void add_statistics_rules(RuleTable& table);
 void add_view_rules(RuleTable& table);
+
+// Kernels of ops that LibTorch would take apart in a way that DTensors cannot
+// go. add_kernels() adds those of all families.
+void add_kernels(torch_hooks::WrapperKernels& kernels);
+void add_composite_kernels(torch_hooks::WrapperKernels& kernels);
+void add_dropout_kernels(torch_hooks::WrapperKernels& kernels);
+void add_embedding_kernels(torch_hooks::WrapperKernels& kernels);
+void add_matmul_kernels(torch_hooks::WrapperKernels& kernels);
+void add_reader_kernels(torch_hooks::WrapperKernels& kernels);
+void add_recurrent_kernels(torch_hooks::WrapperKernels& kernels);
 
 } // namespace argosy::dtensor

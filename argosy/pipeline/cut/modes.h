@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "argosy/training/autocast.h"
+#include "argosy/torch_hooks/autocast.h"
 
 // Not installed.
 namespace argosy::pipeline {
@@ -13,7 +13,7 @@ namespace argosy::pipeline {
 // forward ran under.
 struct Modes {
   bool grad = true;
-  std::optional<training::Autocast> autocast;
+  std::optional<torch_hooks::Autocast> autocast;
   std::optional<at::Generator> generator; // of an RngStatesTracker::Scope
 };
 

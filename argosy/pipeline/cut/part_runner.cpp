@@ -21,7 +21,7 @@ class ModesScope {
  public:
   explicit ModesScope(const Modes& modes) : grad_(modes.grad && is_grad()) {
     if (modes.autocast) {
-      autocast_ = training::Autocast();
+      autocast_ = torch_hooks::Autocast();
       modes.autocast->set();
     }
     if (modes.generator) {
@@ -40,19 +40,14 @@ class ModesScope {
   static bool is_grad() { return c10::GradMode::is_enabled(); }
 
   const c10::AutoGradMode grad_;
-  std::optional<training::Autocast> autocast_; // that of before
+  std::optional<torch_hooks::Autocast> autocast_; // that of before
   std::optional<RngStatesTracker::Scope> generator_;
 };
 
-// Casts of weights are good until an optimizer changes the weights.
 class CastsScope {
  public:
-  CastsScope() { at::autocast::increment_nesting(); }
-  ~CastsScope() {
-    if (at::autocast::decrement_nesting() == 0) {
-      at::autocast::clear_cache();
-    }
-  }
+  CastsScope() { torch_hooks::begin_casts(); }
+  ~CastsScope() { torch_hooks::end_casts(); }
   CastsScope(const CastsScope&) = delete;
   CastsScope& operator=(const CastsScope&) = delete;
 };

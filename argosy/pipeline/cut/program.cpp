@@ -1,7 +1,6 @@
 #include "argosy/pipeline/cut/program.h"
 
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/nn/module.h>
 
 #include <optional>
@@ -11,7 +10,7 @@
 #include "argosy/pipeline/cut/recorder.h"
 #include "argosy/pipeline/cut/state_values.h"
 #include "argosy/recomputation/replayed_state.h"
-#include "argosy/training/intercept.h"
+#include "argosy/torch_hooks/op_hook.h"
 
 namespace argosy::pipeline {
 
@@ -19,20 +18,37 @@ namespace {
 
 thread_local Recorder* current_recorder = nullptr;
 
+void run_recorded(
+    torch_hooks::CaughtOp& caught, c10::function_ref<void()> next) {
+  if (current_recorder == nullptr) {
+    next();
+  } else {
+    current_recorder->on_op(caught.op(), caught.stack(), next);
+  }
+}
+
 class RecorderScope {
  public:
-  explicit RecorderScope(Recorder& recorder) : intercepted_(kInterceptKey) {
+  explicit RecorderScope(Recorder& recorder) {
     ARGOSY_CHECK(
         current_recorder == nullptr,
         "[pipeline.record] record() within another");
+    torch_hooks::install_interceptor(
+        torch_hooks::InterceptOrder::kRecorder, "record()", &run_recorded);
+    was_caught_ = torch_hooks::catch_ops_of_thread(kHook, true);
     current_recorder = &recorder;
   }
-  ~RecorderScope() { current_recorder = nullptr; }
+  ~RecorderScope() {
+    current_recorder = nullptr;
+    torch_hooks::catch_ops_of_thread(kHook, was_caught_);
+  }
   RecorderScope(const RecorderScope&) = delete;
   RecorderScope& operator=(const RecorderScope&) = delete;
 
  private:
-  const c10::impl::IncludeDispatchKeyGuard intercepted_;
+  static constexpr auto kHook = torch_hooks::OpHook::kIntercept;
+
+  bool was_caught_ = false;
 };
 
 // The last operation of a group that the thread issued.
@@ -54,17 +70,6 @@ class Heard : public comm::CallListener {
 };
 
 } // namespace
-
-void run_recorded(
-    const c10::OperatorHandle& op,
-    torch::jit::Stack& stack,
-    c10::function_ref<void()> run) {
-  if (current_recorder == nullptr) {
-    run();
-  } else {
-    current_recorder->on_op(op, stack, run);
-  }
-}
 
 Metas Program::metas_of(const std::vector<int>& values) const {
   Metas chosen;

@@ -2,23 +2,22 @@
 
 #include <ATen/ops/clone.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <chrono>
 #include <set>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/op_info.h"
 #include "argosy/pipeline/cut/op_work.h"
 #include "argosy/tensor_parallel/rng.h"
-#include "argosy/training/intercept.h"
+#include "argosy/torch_hooks/op_hook.h"
+#include "argosy/torch_hooks/op_info.h"
 
 namespace argosy::pipeline {
 
 namespace {
 
-using ArgKind = dtensor::OpInfo::ArgKind;
+using ArgKind = torch_hooks::OpInfo::ArgKind;
 using Kind = Value::Kind;
 
 // Ops whose answer is no tensor, but depends on the values of one.
@@ -63,7 +62,7 @@ bool reads_no_values(const std::string& name) {
 }
 
 // Schemas do not say that batch norm writes to these.
-bool is_written(const dtensor::OpInfo::Arg& argument) {
+bool is_written(const torch_hooks::OpInfo::Arg& argument) {
   return argument.is_written || argument.name == "running_mean" ||
       argument.name == "running_var";
 }
@@ -85,7 +84,7 @@ void add_once(std::vector<int>& values, int value) {
 Recorder::Recorder() : generator_(RngStatesTracker::Scope::current()) {}
 
 Recorder::~Recorder() {
-  const c10::impl::ExcludeDispatchKeyGuard plain(kInterceptKey);
+  const torch_hooks::UncaughtOps plain(torch_hooks::OpHook::kIntercept);
   const c10::AutoGradMode no_grad(false);
   for (const auto& [tensor, contents] : kept_) {
     tensor.copy_(contents);
@@ -203,7 +202,7 @@ int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
   // way to those of others.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
       program_.graph.value(known->second).kind == Kind::kResult) {
-    const c10::impl::ExcludeDispatchKeyGuard plain(kInterceptKey);
+    const torch_hooks::UncaughtOps plain(torch_hooks::OpHook::kIntercept);
     const at::Tensor copy = tensor.clone();
     copy.unsafeGetTensorImpl()->set_wrapped_number(true);
     return add_constant(copy, op);
@@ -239,7 +238,7 @@ void Recorder::keep_contents(int number, const at::Tensor& tensor) {
   const bool is_kept =
       value.kind == Kind::kResult || last_writes_.count(value.memory) > 0;
   if (!is_kept) {
-    const c10::impl::ExcludeDispatchKeyGuard plain(kInterceptKey);
+    const torch_hooks::UncaughtOps plain(torch_hooks::OpHook::kIntercept);
     const c10::AutoGradMode no_grad(false);
     kept_.emplace_back(tensor.detach(), tensor.clone());
   }
@@ -344,7 +343,7 @@ void Recorder::bake_contents(int memory) {
   Call& call = program_.calls[static_cast<std::size_t>(at)];
   Node& node = program_.graph.nodes[static_cast<std::size_t>(at)];
   const int made = call.results[0];
-  const c10::impl::ExcludeDispatchKeyGuard plain(kInterceptKey);
+  const torch_hooks::UncaughtOps plain(torch_hooks::OpHook::kIntercept);
   const int constant = add_constant(contents_of(made), node.op);
   static const c10::OperatorHandle clone =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
@@ -380,7 +379,7 @@ void Recorder::note_memories(
 }
 
 std::shared_ptr<const Modes> Recorder::modes() const {
-  const training::Autocast autocast;
+  const torch_hooks::Autocast autocast;
   const at::Generator* generator = RngStatesTracker::Scope::current();
   const bool grad = c10::GradMode::is_enabled();
   if (grad && autocast == autocast_ && generator == generator_) {
@@ -416,7 +415,7 @@ void Recorder::on_op(
     const c10::OperatorHandle& op,
     torch::jit::Stack& stack,
     c10::function_ref<void()> run) {
-  const Info& info = dtensor::op_info(op);
+  const Info& info = torch_hooks::op_info(op);
   if (is_within_op_) {
     is_random_within_ |= info.is_random;
     run();

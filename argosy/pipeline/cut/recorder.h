@@ -13,7 +13,7 @@
 #include "argosy/pipeline/cut/modes.h"
 #include "argosy/pipeline/cut/program.h"
 
-namespace argosy::dtensor {
+namespace argosy::torch_hooks {
 struct OpInfo;
 }
 
@@ -38,7 +38,7 @@ class Recorder {
   Program finish(const Tensors& outputs);
 
  private:
-  using Info = dtensor::OpInfo;
+  using Info = torch_hooks::OpInfo;
   using WeakTensor =
       c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
@@ -72,7 +72,7 @@ class Recorder {
   double run_within(c10::function_ref<void()> run); // seconds
 
   Program program_;
-  const training::Autocast autocast_; // of the forward, as all of it
+  const torch_hooks::Autocast autocast_; // of the forward, as all of it
   const at::Generator* const generator_;
   std::unordered_map<const c10::TensorImpl*, int> numbers_;
   std::unordered_map<const c10::StorageImpl*, int> memories_;

@@ -1,0 +1,77 @@
+// First: clang 14 wants IValue complete before tensors.
+#include <ATen/core/ivalue.h>
+
+#include "argosy/torch_hooks/saved_tensors.h"
+
+#include <torch/csrc/autograd/engine.h>
+
+#include "argosy/common/error.h"
+#include "argosy/torch_hooks/hook.h"
+
+namespace argosy::torch_hooks {
+
+namespace {
+
+thread_local SavedTensorScope* innermost = nullptr;
+thread_local bool is_kept = false;
+
+} // namespace
+
+class KeepingEngine final : public torch::autograd::Engine {
+ public:
+  ~KeepingEngine() override { stop(); }
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks>
+  get_default_saved_variable_hooks() override {
+    if (innermost == nullptr) {
+      return nullptr;
+    }
+    return innermost->keeper_.hook();
+  }
+
+  static torch::autograd::Engine& get() {
+    static KeepingEngine engine;
+    return engine;
+  }
+};
+
+namespace {
+
+void install_engine() {
+  using torch::autograd::Engine;
+  ARGOSY_CHECK(
+      &Engine::get_default_engine() == &Engine::get_base_engine(),
+      "[parallel.recompute] the program has an autograd engine of its own, "
+      "expected LibTorch's: recompute does not run under Python");
+  torch::autograd::set_default_engine_stub(&KeepingEngine::get);
+}
+
+} // namespace
+
+SavedTensorScope::SavedTensorScope(SavedTensorKeeper& keeper)
+    : keeper_(keeper), outer_(innermost) {
+  require(Hook::kSavedTensors, "recompute()", install_engine);
+  innermost = this;
+}
+
+SavedTensorScope::~SavedTensorScope() {
+  innermost = outer_;
+}
+
+bool SavedTensorScope::is_inside() {
+  return innermost != nullptr;
+}
+
+KeepUnpacked::KeepUnpacked() : outer_(is_kept) {
+  is_kept = true;
+}
+
+KeepUnpacked::~KeepUnpacked() {
+  is_kept = outer_;
+}
+
+bool KeepUnpacked::is_inside() {
+  return is_kept;
+}
+
+} // namespace argosy::torch_hooks
