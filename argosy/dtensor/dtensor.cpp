@@ -146,20 +146,22 @@ at::Tensor replay(
     const ProcessMesh& mesh,
     const Placements& placements) {
   const MeshPtr state = mesh_state(mesh);
-  const int root = deferred.tape->root(deferred.slot);
+  const int root = deferred.tape->root(deferred.value);
   // A view of a dim that is cut is a copy, to which writing is in vain: such a
   // tensor (an Embedding with padding_idx) is whole for a moment.
   const bool is_cut = !deferred.tape->has_written_views(root);
   return deferred.tape->replay(
-      deferred.slot,
+      deferred.value,
       state->random(),
-      [&](int slot, const Shape& shape, at::ScalarType dtype) {
-        const Placements placed = slot == root && is_cut
+      [&](int value, const trace::TensorMeta& meta) {
+        const Shape& shape = meta.sizes;
+        const Placements placed = value == root && is_cut
             ? checked(placements, shape.size(), state)
             : replicated_on(mesh);
         return make_dtensor(
             {.local = at::empty(
-                 state->local_shape(shape, placed), at::TensorOptions(dtype)),
+                 state->local_shape(shape, placed),
+                 at::TensorOptions(meta.type)),
              .mesh = state,
              .placements = placed},
             shape);

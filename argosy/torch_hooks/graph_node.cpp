@@ -14,9 +14,9 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-class Node : public torch::autograd::Node {
+class FunctionNode : public torch::autograd::Node {
  public:
-  Node(torch::autograd::edge_list&& next_edges, TensorsMap backward)
+  FunctionNode(torch::autograd::edge_list&& next_edges, TensorsMap backward)
       : torch::autograd::Node(std::move(next_edges)),
         backward_(std::move(backward)) {}
 
@@ -44,8 +44,8 @@ Tensors apply(
     outputs = forward(inputs);
   }
   if (torch::autograd::compute_requires_grad(inputs)) {
-    const std::shared_ptr<Node> node(
-        new Node(
+    const std::shared_ptr<FunctionNode> node(
+        new FunctionNode(
             torch::autograd::collect_next_edges(inputs), std::move(backward)),
         torch::autograd::deleteNode);
     torch::autograd::set_history(outputs, node);

@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "argosy/pipeline/cut/graph.h"
 #include "argosy/pipeline/cut/split_point.h"
+#include "argosy/trace/graph.h"
 
 namespace argosy::pipeline {
+
+using trace::Graph;
+using trace::Node;
+using trace::Value;
 
 // A run of nodes, and what it needs from before and gives to the next part.
 struct Part {

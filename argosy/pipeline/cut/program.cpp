@@ -7,49 +7,13 @@
 
 #include "argosy/comm/call_listener.h"
 #include "argosy/common/error.h"
-#include "argosy/pipeline/cut/recorder.h"
 #include "argosy/pipeline/cut/state_values.h"
 #include "argosy/recomputation/replayed_state.h"
-#include "argosy/torch_hooks/op_hook.h"
+#include "argosy/trace/recorder.h"
 
 namespace argosy::pipeline {
 
 namespace {
-
-thread_local Recorder* current_recorder = nullptr;
-
-void run_recorded(
-    torch_hooks::CaughtOp& caught, c10::function_ref<void()> next) {
-  if (current_recorder == nullptr) {
-    next();
-  } else {
-    current_recorder->on_op(caught.op(), caught.stack(), next);
-  }
-}
-
-class RecorderScope {
- public:
-  explicit RecorderScope(Recorder& recorder) {
-    ARGOSY_CHECK(
-        current_recorder == nullptr,
-        "[pipeline.record] record() within another");
-    torch_hooks::install_interceptor(
-        torch_hooks::InterceptOrder::kRecorder, "record()", &run_recorded);
-    was_caught_ = torch_hooks::catch_ops_of_thread(kHook, true);
-    current_recorder = &recorder;
-  }
-  ~RecorderScope() {
-    current_recorder = nullptr;
-    torch_hooks::catch_ops_of_thread(kHook, was_caught_);
-  }
-  RecorderScope(const RecorderScope&) = delete;
-  RecorderScope& operator=(const RecorderScope&) = delete;
-
- private:
-  static constexpr auto kHook = torch_hooks::OpHook::kIntercept;
-
-  bool was_caught_ = false;
-};
 
 // The last operation of a group that the thread issued.
 class Heard : public comm::CallListener {
@@ -71,14 +35,6 @@ class Heard : public comm::CallListener {
 
 } // namespace
 
-Metas Program::metas_of(const std::vector<int>& values) const {
-  Metas chosen;
-  for (const int value : values) {
-    chosen.push_back(metas[static_cast<std::size_t>(value)]);
-  }
-  return chosen;
-}
-
 Program record(
     torch::nn::Module& module,
     const Forward& forward,
@@ -86,7 +42,7 @@ Program record(
   const c10::AutoGradMode with_grad(true);
   const auto set_back = recomputation::ReplayedState(true).restore();
   StandIns stand_ins;
-  Recorder recorder;
+  trace::Recorder recorder;
   for (const auto& states :
        {module.named_parameters(), module.named_buffers()}) {
     for (const auto& state : states) {
@@ -104,7 +60,7 @@ Program record(
   Tensors outputs;
   {
     const Heard heard;
-    const RecorderScope scope(recorder);
+    const trace::Recorder::Scope scope(recorder);
     outputs = forward(inputs);
     heard.check_nothing();
   }

@@ -1,9 +1,9 @@
-#include "argosy/pipeline/cut/graph.h"
+#include "argosy/trace/graph.h"
 
 #include <algorithm>
 #include <set>
 
-namespace argosy::pipeline {
+namespace argosy::trace {
 
 namespace {
 
@@ -107,6 +107,25 @@ std::vector<std::vector<int>> touched_states(const Graph& graph) {
   return touched;
 }
 
+std::vector<bool> needed_nodes(const Graph& graph, int value) {
+  std::set<int> memories{graph.value(value).memory}; // that are needed
+  const auto is_needed = [&](int each) {
+    return memories.count(graph.value(each).memory) > 0;
+  };
+  std::vector<bool> needed(graph.nodes.size(), false);
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    needed[i] = std::any_of(node.makes.begin(), node.makes.end(), is_needed) ||
+        std::any_of(node.writes.begin(), node.writes.end(), is_needed);
+    for (const int used : node.uses) {
+      if (needed[i]) {
+        memories.insert(graph.value(used).memory);
+      }
+    }
+  }
+  return needed;
+}
+
 std::vector<int> makers(const Graph& graph) {
   std::vector<int> by_value(graph.values.size(), -1);
   for (int i = 0; i < graph.num_nodes(); ++i) {
@@ -130,4 +149,4 @@ std::vector<int> last_uses(const Graph& graph) {
   return by_value;
 }
 
-} // namespace argosy::pipeline
+} // namespace argosy::trace

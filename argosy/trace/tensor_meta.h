@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace argosy::pipeline {
+namespace argosy::trace {
 
-// What a stage must know of a tensor before it comes.
+// A tensor without its values.
 struct TensorMeta {
   c10::ScalarType type = c10::kFloat;
   std::vector<std::int64_t> sizes;
@@ -21,17 +21,17 @@ using Metas = std::vector<TensorMeta>;
 Metas metas_of(const std::vector<at::Tensor>& tensors);
 std::string to_string(const Metas& metas);
 
-// Tensors of those shapes, with any values.
+// Tensors of those types and shapes, with undefined values.
 std::vector<at::Tensor> make_tensors(const Metas& metas);
 
-// Of the gradients that come back for such tensors.
+// Those that require a gradient: what backward returns for them.
 Metas gradients_of(const Metas& metas);
 
-// As numbers, for a message.
+// As numbers, to send them.
 std::vector<std::int64_t> pack(const Metas& metas);
 Metas unpack(const std::vector<std::int64_t>& numbers);
 
-// Differs where metas differ, but for chance.
+// A hash.
 std::int64_t fingerprint(const Metas& metas);
 
-} // namespace argosy::pipeline
+} // namespace argosy::trace

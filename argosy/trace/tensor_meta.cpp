@@ -1,11 +1,11 @@
-#include "argosy/pipeline/tensor_meta.h"
+#include "argosy/trace/tensor_meta.h"
 
 #include <ATen/ops/empty.h>
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 
-namespace argosy::pipeline {
+namespace argosy::trace {
 
 Metas metas_of(const std::vector<at::Tensor>& tensors) {
   Metas metas;
@@ -76,4 +76,4 @@ std::int64_t fingerprint(const Metas& metas) {
   return static_cast<std::int64_t>(hash);
 }
 
-} // namespace argosy::pipeline
+} // namespace argosy::trace

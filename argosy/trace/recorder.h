@@ -10,32 +10,48 @@
 #include <utility>
 #include <vector>
 
-#include "argosy/pipeline/cut/modes.h"
-#include "argosy/pipeline/cut/program.h"
+#include "argosy/trace/modes.h"
+#include "argosy/trace/program.h"
 
 namespace argosy::torch_hooks {
+class CaughtOp;
 struct OpInfo;
-}
+} // namespace argosy::torch_hooks
 
-// Not installed.
-namespace argosy::pipeline {
+namespace argosy::trace {
 
-// Numbers tensors as they come by, without keeping their memory, and writes
-// down the ops between them. One run of one thread.
+// Records what a thread does, op by op, above autograd and autocast. Numbers
+// tensors as they come by, without keeping their memory. For one recording.
+//
+// Throws InvalidArgument where a run of the program would not do what the
+// recorded one did: an op asks for a value (item()) or makes a shape that
+// depends on values (nonzero()), or a tensor comes from a
+// torch::autograd::Function, or requires a gradient and is no state.
 class Recorder {
  public:
   Recorder();
-  ~Recorder(); // sets back what was written to
+  ~Recorder(); // sets back the states, inputs and constants that ops wrote to
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
   void add_state(const std::string& name, const at::Tensor& tensor);
   void add_input(const at::Tensor& tensor);
-  void on_op(
-      const c10::OperatorHandle& op,
-      torch::jit::Stack& stack,
-      c10::function_ref<void()> run);
-  Program finish(const Tensors& outputs);
+
+  // While it lives, ops of the calling thread are recorded. Scopes do not nest.
+  // Throws InvalidArgument when the hook `intercept` is switched off.
+  class Scope {
+   public:
+    explicit Scope(Recorder& recorder);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const bool was_caught_;
+  };
+
+  // Call it once, after the scope.
+  Program finish(const std::vector<at::Tensor>& outputs);
 
  private:
   using Info = torch_hooks::OpInfo;
@@ -57,10 +73,11 @@ class Recorder {
       const Node& node,
       const c10::IValue* arguments) const;
 
-  Argument argument_of(
-      const c10::IValue& value, bool is_list, const std::string& op);
-  void add_arguments(
-      const Info& info, const c10::IValue* first, Call& call, Node& node);
+  static void on_caught_op(
+      torch_hooks::CaughtOp& caught, c10::function_ref<void()> run);
+  void on_op(torch_hooks::CaughtOp& caught, c10::function_ref<void()> run);
+  void keep_written(
+      const Info& info, const c10::IValue* first, const Call& call);
   void add_results(
       const Info& info, const c10::IValue* first, Call& call, Node& node);
   void add_result(const c10::IValue& value, Call& call, Node& node);
@@ -89,4 +106,4 @@ class Recorder {
   bool is_random_within_ = false;
 };
 
-} // namespace argosy::pipeline
+} // namespace argosy::trace

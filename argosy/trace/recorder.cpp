@@ -1,4 +1,4 @@
-#include "argosy/pipeline/cut/recorder.h"
+#include "argosy/trace/recorder.h"
 
 #include <ATen/ops/clone.h>
 #include <c10/core/GradMode.h>
@@ -8,12 +8,12 @@
 #include <set>
 
 #include "argosy/common/error.h"
-#include "argosy/pipeline/cut/op_work.h"
-#include "argosy/tensor_parallel/rng.h"
 #include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/op_info.h"
+#include "argosy/torch_hooks/thread_generator.h"
+#include "argosy/trace/op_flops.h"
 
-namespace argosy::pipeline {
+namespace argosy::trace {
 
 namespace {
 
@@ -61,30 +61,40 @@ bool reads_no_values(const std::string& name) {
       name.find("_like") != std::string::npos;
 }
 
-// Schemas do not say that batch norm writes to these.
-bool is_written(const torch_hooks::OpInfo::Arg& argument) {
-  return argument.is_written || argument.name == "running_mean" ||
-      argument.name == "running_var";
-}
-
 std::vector<std::int64_t> strides_of(const at::Tensor& tensor) {
   return tensor.layout() == at::kStrided ? tensor.strides().vec()
                                          : std::vector<std::int64_t>();
 }
 
-void add_once(std::vector<int>& values, int value) {
-  if (value >= 0 &&
-      std::find(values.begin(), values.end(), value) == values.end()) {
-    values.push_back(value);
-  }
+constexpr auto kHook = torch_hooks::OpHook::kIntercept;
+
+thread_local Recorder* current_recorder = nullptr;
+
+// Whether ops of the thread were caught before.
+bool catch_ops(torch_hooks::Interceptor interceptor) {
+  ARGOSY_CHECK(
+      current_recorder == nullptr, "[trace.record] a recording within another");
+  torch_hooks::install_interceptor(
+      torch_hooks::InterceptOrder::kRecorder, "a recording", interceptor);
+  return torch_hooks::catch_ops_of_thread(kHook, true);
 }
 
 } // namespace
 
-Recorder::Recorder() : generator_(RngStatesTracker::Scope::current()) {}
+Recorder::Scope::Scope(Recorder& recorder)
+    : was_caught_(catch_ops(&Recorder::on_caught_op)) {
+  current_recorder = &recorder;
+}
+
+Recorder::Scope::~Scope() {
+  current_recorder = nullptr;
+  torch_hooks::catch_ops_of_thread(kHook, was_caught_);
+}
+
+Recorder::Recorder() : generator_(torch_hooks::GeneratorScope::current()) {}
 
 Recorder::~Recorder() {
-  const torch_hooks::UncaughtOps plain(torch_hooks::OpHook::kIntercept);
+  const torch_hooks::UncaughtOps plain(kHook);
   const c10::AutoGradMode no_grad(false);
   for (const auto& [tensor, contents] : kept_) {
     tensor.copy_(contents);
@@ -105,13 +115,12 @@ int Recorder::memory_of(const at::Tensor& tensor) {
 }
 
 int Recorder::add_value(Kind kind, const at::Tensor& tensor) {
-  const int number = static_cast<int>(program_.graph.values.size());
-  program_.metas.push_back(metas_of({tensor})[0]);
-  program_.strides.push_back(strides_of(tensor));
-  program_.graph.values.push_back(
-      {.kind = kind,
-       .bytes = static_cast<std::int64_t>(tensor.numel() * tensor.itemsize()),
-       .memory = memory_of(tensor)});
+  const auto bytes =
+      static_cast<std::int64_t>(tensor.numel() * tensor.itemsize());
+  const int number = program_.add_value(
+      {.kind = kind, .bytes = bytes, .memory = memory_of(tensor)},
+      metas_of({tensor})[0],
+      strides_of(tensor));
   offsets_.push_back(tensor.has_storage() ? tensor.storage_offset() : 0);
   numbers_[tensor.unsafeGetTensorImpl()] = number;
   tensors_.emplace_back(tensor.getIntrusivePtr());
@@ -146,7 +155,7 @@ int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
   }
   ARGOSY_CHECK(
       source >= 0 && !tensor.requires_grad(),
-      "[pipeline.record] ",
+      "[trace.record] ",
       op,
       " takes a tensor ",
       to_string(metas_of({tensor})),
@@ -154,20 +163,18 @@ int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
   const int made = add_value(Kind::kResult, tensor);
   static const c10::OperatorHandle detach =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
-  program_.calls.push_back(
+  program_.add_node(
+      {.op = "aten::detach", .uses = {source}, .makes = {made}},
       {.op = detach,
        .arguments = {{.kind = Argument::Kind::kTensor, .values = {source}}},
        .results = {made}});
-  program_.graph.nodes.push_back(
-      {.op = "aten::detach", .uses = {source}, .makes = {made}});
-  program_.seconds.push_back(0);
   return made;
 }
 
 int Recorder::add_constant(const at::Tensor& tensor, const std::string& op) {
   ARGOSY_CHECK(
       !tensor.requires_grad(),
-      "[pipeline.record] ",
+      "[trace.record] ",
       op,
       " takes a tensor ",
       to_string(metas_of({tensor})),
@@ -185,7 +192,7 @@ void Recorder::check_history(int number, const at::Tensor& tensor) const {
       tensor.requires_grad() == meta(number).requires_grad ||
           last_writes_.count(memory) > 0 ||
           program_.graph.value(number).kind != Kind::kResult,
-      "[pipeline.record] the result ",
+      "[trace.record] the result ",
       to_string({meta(number)}),
       " of a torch::autograd::Function, whose backward is not made of ops; a "
       "module with one can be cut as a list of layers (PipelineLayer)");
@@ -202,7 +209,7 @@ int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
   // way to those of others.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
       program_.graph.value(known->second).kind == Kind::kResult) {
-    const torch_hooks::UncaughtOps plain(torch_hooks::OpHook::kIntercept);
+    const torch_hooks::UncaughtOps plain(kHook);
     const at::Tensor copy = tensor.clone();
     copy.unsafeGetTensorImpl()->set_wrapped_number(true);
     return add_constant(copy, op);
@@ -211,53 +218,23 @@ int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
   return known->second;
 }
 
-Argument Recorder::argument_of(
-    const c10::IValue& value, bool is_list, const std::string& op) {
-  if (value.isTensor() && value.toTensor().defined()) {
-    return {
-        .kind = Argument::Kind::kTensor,
-        .values = {number_of(value.toTensor(), op)}};
-  }
-  if (!is_list || value.isNone()) {
-    return {.plain = value};
-  }
-  Argument argument{
-      .kind = value.isTensorList() ? Argument::Kind::kList
-                                   : Argument::Kind::kOptionalList};
-  for (const c10::IValue& each : value.toListRef()) {
-    argument.values.push_back(
-        each.isTensor() && each.toTensor().defined()
-            ? number_of(each.toTensor(), op)
-            : -1);
-  }
-  return argument;
-}
-
 void Recorder::keep_contents(int number, const at::Tensor& tensor) {
   const Value& value = program_.graph.value(number);
   const bool is_kept =
       value.kind == Kind::kResult || last_writes_.count(value.memory) > 0;
   if (!is_kept) {
-    const torch_hooks::UncaughtOps plain(torch_hooks::OpHook::kIntercept);
+    const torch_hooks::UncaughtOps plain(kHook);
     const c10::AutoGradMode no_grad(false);
     kept_.emplace_back(tensor.detach(), tensor.clone());
   }
 }
 
-void Recorder::add_arguments(
-    const Info& info, const c10::IValue* first, Call& call, Node& node) {
+void Recorder::keep_written(
+    const Info& info, const c10::IValue* first, const Call& call) {
   for (std::size_t i = 0; i < info.args.size(); ++i) {
-    const bool is_list = info.args[i].kind == ArgKind::Tensors;
-    call.arguments.push_back(argument_of(first[i], is_list, info.name));
-    const Argument& argument = call.arguments.back();
-    for (const int value : argument.values) {
-      add_once(node.uses, value);
-      if (is_written(info.args[i])) {
-        add_once(node.writes, value);
-      }
-    }
-    if (is_written(info.args[i]) && argument.kind == Argument::Kind::kTensor) {
-      keep_contents(argument.values[0], first[i].toTensor());
+    if (is_written(info, i) &&
+        call.arguments[i].kind == Argument::Kind::kTensor) {
+      keep_contents(call.arguments[i].values[0], first[i].toTensor());
     }
   }
 }
@@ -275,7 +252,7 @@ void Recorder::check_answer(
   for (const int value : node.uses) {
     ARGOSY_CHECK(
         fixed[static_cast<std::size_t>(value)],
-        "[pipeline.record] ",
+        "[trace.record] ",
         info.name,
         asks ? " asks for a value" : " makes a shape that depends on values",
         " of a tensor ",
@@ -302,7 +279,10 @@ void Recorder::add_result(const c10::IValue& value, Call& call, Node& node) {
     return;
   }
   call.results.push_back(known->second);
-  add_once(node.uses, known->second);
+  if (std::find(node.uses.begin(), node.uses.end(), known->second) ==
+      node.uses.end()) {
+    node.uses.push_back(known->second);
+  }
   program_.metas[static_cast<std::size_t>(known->second)] =
       metas_of({tensor})[0];
 }
@@ -333,7 +313,7 @@ at::Tensor Recorder::contents_of(int number) const {
           .clone();
     }
   }
-  throw InternalError("[pipeline.record] a memory without tensors");
+  throw InternalError("[trace.record] a memory without tensors");
 }
 
 // What a memory of at::empty() holds was written by no op: as it is now.
@@ -343,7 +323,7 @@ void Recorder::bake_contents(int memory) {
   Call& call = program_.calls[static_cast<std::size_t>(at)];
   Node& node = program_.graph.nodes[static_cast<std::size_t>(at)];
   const int made = call.results[0];
-  const torch_hooks::UncaughtOps plain(torch_hooks::OpHook::kIntercept);
+  const torch_hooks::UncaughtOps plain(kHook);
   const int constant = add_constant(contents_of(made), node.op);
   static const c10::OperatorHandle clone =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
@@ -380,7 +360,7 @@ void Recorder::note_memories(
 
 std::shared_ptr<const Modes> Recorder::modes() const {
   const torch_hooks::Autocast autocast;
-  const at::Generator* generator = RngStatesTracker::Scope::current();
+  const at::Generator* generator = torch_hooks::GeneratorScope::current();
   const bool grad = c10::GradMode::is_enabled();
   if (grad && autocast == autocast_ && generator == generator_) {
     return nullptr;
@@ -411,42 +391,47 @@ double Recorder::run_within(c10::function_ref<void()> run) {
   return passed.count();
 }
 
+void Recorder::on_caught_op(
+    torch_hooks::CaughtOp& caught, c10::function_ref<void()> run) {
+  if (current_recorder == nullptr) {
+    run();
+  } else {
+    current_recorder->on_op(caught, run);
+  }
+}
+
 void Recorder::on_op(
-    const c10::OperatorHandle& op,
-    torch::jit::Stack& stack,
-    c10::function_ref<void()> run) {
-  const Info& info = torch_hooks::op_info(op);
+    torch_hooks::CaughtOp& caught, c10::function_ref<void()> run) {
+  const Info& info = torch_hooks::op_info(caught.op());
   if (is_within_op_) {
     is_random_within_ |= info.is_random;
     run();
     return;
   }
-  Call call{.op = op, .modes = modes()};
+  Call call{.op = caught.op(), .modes = modes()};
   Node node{.op = info.name};
-  const c10::IValue* arguments =
-      stack.data() + (stack.size() - info.args.size());
-  add_arguments(info, arguments, call, node);
-  check_answer(op, info, node, arguments);
+  const auto number = [&](const at::Tensor& tensor) {
+    return number_of(tensor, info.name);
+  };
+  add_arguments(info, caught.arguments(), number, call, node);
+  keep_written(info, caught.arguments(), call);
+  check_answer(caught.op(), info, node, caught.arguments());
   is_random_within_ = info.is_random;
   const double seconds = run_within(run);
-  add_results(
-      info, stack.data() + (stack.size() - info.returns.size()), call, node);
+  add_results(info, caught.results(), call, node);
   node.is_random = is_random_within_;
-  node.work = info.makes_views ? 0 : estimate_work(node, program_.metas);
+  node.work = info.makes_views ? 0 : estimate_flops(node, program_.metas);
   note_memories(info, call, node);
-  program_.graph.nodes.push_back(std::move(node));
-  program_.calls.push_back(std::move(call));
-  program_.seconds.push_back(seconds);
+  program_.add_node(std::move(node), std::move(call), seconds);
 }
 
-Program Recorder::finish(const Tensors& outputs) {
+Program Recorder::finish(const std::vector<at::Tensor>& outputs) {
   for (const at::Tensor& output : outputs) {
     ARGOSY_CHECK(
-        output.defined(),
-        "[pipeline.record] forward returns an undefined tensor");
+        output.defined(), "[trace.record] forward returns an undefined tensor");
     program_.graph.outputs.push_back(number_of(output, "the result"));
   }
   return std::move(program_);
 }
 
-} // namespace argosy::pipeline
+} // namespace argosy::trace

@@ -4,24 +4,24 @@
 #include <string>
 #include <vector>
 
-namespace argosy::pipeline {
+namespace argosy::trace {
 
-// What a forward pass does, as data: a straight line of ops, the nodes, on
-// numbered values. Torch-free, so that where to cut can be decided, looked at
-// and tested without tensors.
+// A run of ops as data: a straight line of ops, the nodes, on numbered values.
+// Torch-free, so that what to do with it can be decided, printed and tested
+// without tensors.
 
 struct Value {
   enum class Kind : std::uint8_t {
-    kInput,
+    kInput,    // given to each run
     kState,    // a parameter or buffer of the module
-    kConstant, // a tensor that was there before, of nobody's
-    kResult,
+    kConstant, // another tensor that existed before
+    kResult,   // made by a node
   };
 
   Kind kind = Kind::kResult;
   std::vector<std::string> names; // of a state: several if modules share it
   std::int64_t bytes = 0;
-  int memory = 0; // the same number: views of the same memory
+  int memory = 0; // values of the same number share memory
 
   bool operator==(const Value&) const = default;
 };
@@ -62,6 +62,9 @@ std::vector<bool> fixed_values(const Graph& graph);
 // made of nothing else: weight.t(), a weight in another type.
 std::vector<std::vector<int>> touched_states(const Graph& graph);
 
+// By node: whether `value` depends on it. Nodes that only read are left out.
+std::vector<bool> needed_nodes(const Graph& graph, int value);
+
 // By value: the node that makes it; -1 for what is there at the beginning.
 std::vector<int> makers(const Graph& graph);
 
@@ -69,4 +72,4 @@ std::vector<int> makers(const Graph& graph);
 // outputs, and -1 for what nobody uses.
 std::vector<int> last_uses(const Graph& graph);
 
-} // namespace argosy::pipeline
+} // namespace argosy::trace

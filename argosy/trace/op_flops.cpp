@@ -1,4 +1,4 @@
-#include "argosy/pipeline/cut/op_work.h"
+#include "argosy/trace/op_flops.h"
 
 #include <c10/util/accumulate.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <string_view>
 
-namespace argosy::pipeline {
+namespace argosy::trace {
 
 namespace {
 
@@ -59,7 +59,7 @@ double kernel_size(
 
 } // namespace
 
-double estimate_work(const Node& node, const std::vector<TensorMeta>& metas) {
+double estimate_flops(const Node& node, const std::vector<TensorMeta>& metas) {
   double results = 0;
   for (const auto* values : {&node.makes, &node.writes}) {
     for (const int value : *values) {
@@ -76,4 +76,4 @@ double estimate_work(const Node& node, const std::vector<TensorMeta>& metas) {
   return results;
 }
 
-} // namespace argosy::pipeline
+} // namespace argosy::trace
