@@ -8,7 +8,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/torch_hooks/graph_node.h"
 
 namespace argosy {

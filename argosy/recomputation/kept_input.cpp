@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "argosy/comm/ops.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/torch_hooks/saved_tensors.h"
 
 namespace argosy::recomputation {

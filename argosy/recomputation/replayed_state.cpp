@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "argosy/dtensor/mesh_state.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/torch_hooks/autocast.h"
 #include "argosy/torch_hooks/generator_state.h"

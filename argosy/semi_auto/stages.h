@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "argosy/dtensor/placement.h"
+#include "argosy/dtensor/layout/placement.h"
 #include "argosy/mesh/process_mesh.h"
 
 // How the ranks of a data-parallel axis share what training keeps. Torch-free.

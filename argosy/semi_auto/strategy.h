@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/dtensor/placement.h"
+#include "argosy/dtensor/layout/placement.h"
 #include "argosy/mesh/process_mesh.h"
 
 // Strategies as "slices per dim", as MindSpore writes them: ((2, 1), (1, 4)).

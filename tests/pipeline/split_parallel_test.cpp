@@ -6,7 +6,7 @@
 #include <map>
 
 #include "argosy/comm/ops.h"
-#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/sharding/group_sharded.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/torch_hooks/split_backward.h"

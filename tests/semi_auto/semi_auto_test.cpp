@@ -5,7 +5,7 @@
 #include <torch/torch.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"

@@ -14,9 +14,9 @@
 
 #include "argosy/common/text.h"
 #include "argosy/data_parallel/sync_batch_norm.h"
-#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/dtensor/layer_hooks.h"
+#include "argosy/dtensor/tensor/layer_hooks.h"
 #include "argosy/heap/allocator.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/optim/autocast.h"

@@ -1,10 +1,11 @@
 #include "argosy/dtensor/deferred/tape.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/expected.h"
-#include "argosy/dtensor/mesh_state.h"
+#include "argosy/dtensor/tensor/expected.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/torch_hooks/op_info.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 #include "argosy/trace/run.h"
@@ -12,6 +13,40 @@
 namespace argosy::dtensor {
 
 using Kind = trace::Value::Kind;
+
+namespace {
+
+thread_local Tape* tape_of_thread = nullptr;
+
+bool is_deferred_value(const c10::IValue& value) {
+  if (value.isTensorList()) {
+    const auto list = value.toListRef();
+    return std::any_of(list.begin(), list.end(), is_deferred_value);
+  }
+  return value.isTensor() && deferred_of(value.toTensor()) != nullptr;
+}
+
+} // namespace
+
+Tape* current_tape() {
+  return tape_of_thread;
+}
+
+void set_current_tape(Tape* tape) {
+  tape_of_thread = tape;
+}
+
+bool record_deferred(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const auto num_arguments =
+      static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  if (tape_of_thread == nullptr ||
+      std::none_of(
+          stack.end() - num_arguments, stack.end(), is_deferred_value)) {
+    return false;
+  }
+  tape_of_thread->record(op, stack);
+  return true;
+}
 
 const DeferredParts* deferred_of(const at::Tensor& tensor) {
   return torch_hooks::find_owned<DeferredParts>(tensor);

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "argosy/dtensor/layout.h"
-#include "argosy/dtensor/random_state.h"
+#include "argosy/dtensor/layout/layout.h"
+#include "argosy/dtensor/tensor/random_state.h"
 #include "argosy/trace/program.h"
 
 namespace argosy::dtensor {
@@ -60,6 +60,10 @@ struct DeferredParts {
   int value = -1;
 };
 const DeferredParts* deferred_of(const at::Tensor& tensor);
+
+// The tape of the calling thread's DeferredInit; null outside of one.
+Tape* current_tape();
+void set_current_tape(Tape* tape);
 
 // Under DeferredInit: records an op on deferred tensors instead of running it.
 // Returns false when it has none among its arguments.

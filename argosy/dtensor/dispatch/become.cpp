@@ -7,7 +7,7 @@
 #include <string>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/torch_hooks/backward.h"
 #include "argosy/torch_hooks/op_info.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"

@@ -9,10 +9,10 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
-#include "argosy/dtensor/dispatch/choose.h"
-#include "argosy/dtensor/dispatch/expected.h"
 #include "argosy/dtensor/dispatch/frame.h"
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/choose.h"
+#include "argosy/dtensor/ops/rule.h"
+#include "argosy/dtensor/tensor/expected.h"
 
 namespace argosy::dtensor {
 

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/comm_debug.h"
 #include "argosy/dtensor/deferred/tape.h"
 #include "argosy/dtensor/dispatch/become.h"
 #include "argosy/dtensor/dispatch/decide.h"
 #include "argosy/dtensor/dispatch/frame.h"
-#include "argosy/dtensor/dispatch/interpreter.h"
-#include "argosy/dtensor/dispatch/move_memo.h"
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
+#include "argosy/dtensor/tensor/interpreter.h"
+#include "argosy/dtensor/tensor/move_memo.h"
 
 namespace argosy::dtensor {
 

@@ -6,9 +6,9 @@
 
 #include <memory>
 
-#include "argosy/dtensor/dispatch/decision_cache.h"
 #include "argosy/dtensor/dispatch/ruled_op.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/tensor.h"
 
 namespace argosy::dtensor {
 

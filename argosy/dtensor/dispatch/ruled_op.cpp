@@ -1,5 +1,7 @@
 #include "argosy/dtensor/dispatch/ruled_op.h"
 
+#include "argosy/dtensor/ops/families.h"
+
 namespace argosy::dtensor {
 
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
 #include "argosy/torch_hooks/op_info.h"
 
 namespace argosy::dtensor {

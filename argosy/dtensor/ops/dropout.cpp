@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/layout.h"
+#include "argosy/dtensor/layout/layout.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 

@@ -11,10 +11,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/decision_cache.h"
-#include "argosy/dtensor/mesh_state.h"
 #include "argosy/dtensor/ops/axes.h"
 #include "argosy/dtensor/ops/families.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {

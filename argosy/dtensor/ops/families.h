@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
 
 namespace argosy::torch_hooks {
 struct WrapperKernels;
@@ -31,6 +31,10 @@ class RuleTable {
 };
 
 const RuleTable& rule_table();
+
+// The rule of an op; null when there is none. Overloads with a rule of their
+// own come first; in-place ones have that of the op without underscore.
+const Rule* find_rule(const std::string& name);
 
 void add_arrange_rules(RuleTable& table);
 void add_batch_norm_rules(RuleTable& table);

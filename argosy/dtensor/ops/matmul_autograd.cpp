@@ -12,8 +12,8 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "argosy/dtensor/dispatch/move_memo.h"
 #include "argosy/dtensor/ops/families.h"
+#include "argosy/dtensor/tensor/move_memo.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {

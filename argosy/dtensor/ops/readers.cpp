@@ -6,8 +6,8 @@
 #include <ATen/ops/ctc_loss.h>
 #include <ATen/ops/tensor_split.h>
 
-#include "argosy/dtensor/dtensor.h"
 #include "argosy/dtensor/ops/families.h"
+#include "argosy/dtensor/tensor/convert.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {

@@ -10,8 +10,8 @@
 
 #include <tuple>
 
-#include "argosy/dtensor/dtensor.h"
 #include "argosy/dtensor/ops/families.h"
+#include "argosy/dtensor/tensor/convert.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
@@ -35,7 +35,7 @@ at::Tensor cut_state(
       placed[axis] = Shard(1);
     }
   }
-  return shard_tensor(state, process_mesh_of(input), placed);
+  return place(state, process_mesh_of(input), placed);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 #include "argosy/world/world.h"
