@@ -17,7 +17,7 @@ class FixedMemories {
     for (const Value& value : graph.values) {
       size = std::max(size, value.memory + 1);
     }
-    fixed_.assign(static_cast<std::size_t>(size), true);
+    fixed_.assign(at(size), true);
     for (const Value& value : graph.values) {
       if (value.kind == Kind::kInput || value.kind == Kind::kState) {
         set_varying(value.memory);
@@ -35,14 +35,10 @@ class FixedMemories {
     }
   }
 
-  bool has(int value) const {
-    return fixed_[static_cast<std::size_t>(graph_.value(value).memory)];
-  }
+  bool has(int value) const { return fixed_[at(graph_.value(value).memory)]; }
 
  private:
-  void set_varying(int memory) {
-    fixed_[static_cast<std::size_t>(memory)] = false;
-  }
+  void set_varying(int memory) { fixed_[at(memory)] = false; }
 
   bool spread() {
     bool changed = false;
@@ -92,15 +88,15 @@ std::vector<std::vector<int>> touched_states(const Graph& graph) {
     std::set<int> states;
     bool of_states_alone = !node.is_random;
     for (const int value : node.uses) {
-      const auto& of_value = sources[static_cast<std::size_t>(value)];
+      const auto& of_value = sources[at(value)];
       states.insert(of_value.begin(), of_value.end());
-      of_states_alone = of_states_alone &&
-          (!of_value.empty() || fixed[static_cast<std::size_t>(value)]);
+      of_states_alone =
+          of_states_alone && (!of_value.empty() || fixed[at(value)]);
     }
     touched.emplace_back(states.begin(), states.end());
     if (of_states_alone) {
       for (const int value : node.makes) {
-        sources[static_cast<std::size_t>(value)] = touched.back();
+        sources[at(value)] = touched.back();
       }
     }
   }
@@ -130,7 +126,7 @@ std::vector<int> makers(const Graph& graph) {
   std::vector<int> by_value(graph.values.size(), -1);
   for (int i = 0; i < graph.num_nodes(); ++i) {
     for (const int value : graph.node(i).makes) {
-      by_value[static_cast<std::size_t>(value)] = i;
+      by_value[at(value)] = i;
     }
   }
   return by_value;
@@ -140,11 +136,11 @@ std::vector<int> last_uses(const Graph& graph) {
   std::vector<int> by_value = makers(graph);
   for (int i = 0; i < graph.num_nodes(); ++i) {
     for (const int value : graph.node(i).uses) {
-      by_value[static_cast<std::size_t>(value)] = i;
+      by_value[at(value)] = i;
     }
   }
   for (const int value : graph.outputs) {
-    by_value[static_cast<std::size_t>(value)] = graph.num_nodes();
+    by_value[at(value)] = graph.num_nodes();
   }
   return by_value;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,11 @@ namespace argosy::trace {
 // A run of ops as data: a straight line of ops, the nodes, on numbered values.
 // Torch-free, so that what to do with it can be decided, printed and tested
 // without tensors.
+
+// A value or node by its number.
+constexpr std::size_t at(int number) {
+  return static_cast<std::size_t>(number);
+}
 
 struct Value {
   enum class Kind : std::uint8_t {
@@ -43,12 +49,8 @@ struct Graph {
   std::vector<int> inputs;
   std::vector<int> outputs;
 
-  const Value& value(int number) const {
-    return values[static_cast<std::size_t>(number)];
-  }
-  const Node& node(int number) const {
-    return nodes[static_cast<std::size_t>(number)];
-  }
+  const Value& value(int number) const { return values[at(number)]; }
+  const Node& node(int number) const { return nodes[at(number)]; }
   int num_nodes() const { return static_cast<int>(nodes.size()); }
 
   bool operator==(const Graph&) const = default;

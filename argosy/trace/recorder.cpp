@@ -131,7 +131,7 @@ void Recorder::add_state(const std::string& name, const at::Tensor& tensor) {
   const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
   const int number =
       known == numbers_.end() ? add_value(Kind::kState, tensor) : known->second;
-  program_.graph.values[static_cast<std::size_t>(number)].names.push_back(name);
+  program_.graph.values[at(number)].names.push_back(name);
   program_.held[number] = tensor;
 }
 
@@ -251,7 +251,7 @@ void Recorder::check_answer(
   const std::vector<bool> fixed = fixed_values(program_.graph);
   for (const int value : node.uses) {
     ARGOSY_CHECK(
-        fixed[static_cast<std::size_t>(value)],
+        fixed[at(value)],
         "[trace.record] ",
         info.name,
         asks ? " asks for a value" : " makes a shape that depends on values",
@@ -271,8 +271,7 @@ void Recorder::add_result(const c10::IValue& value, Call& call, Node& node) {
   const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
   const bool is_new = known == numbers_.end() ||
       tensor.sizes() != at::IntArrayRef(meta(known->second).sizes) ||
-      strides_of(tensor) !=
-          program_.strides[static_cast<std::size_t>(known->second)];
+      strides_of(tensor) != program_.strides[at(known->second)];
   if (is_new) { // also what squeeze_() returns: the same tensor in a new shape
     call.results.push_back(add_value(Kind::kResult, tensor));
     node.makes.push_back(call.results.back());
@@ -283,8 +282,7 @@ void Recorder::add_result(const c10::IValue& value, Call& call, Node& node) {
       node.uses.end()) {
     node.uses.push_back(known->second);
   }
-  program_.metas[static_cast<std::size_t>(known->second)] =
-      metas_of({tensor})[0];
+  program_.metas[at(known->second)] = metas_of({tensor})[0];
 }
 
 void Recorder::add_results(
@@ -302,7 +300,7 @@ void Recorder::add_results(
 
 // A copy of a value's memory as it is now, through a tensor that is alive.
 at::Tensor Recorder::contents_of(int number) const {
-  const auto i = static_cast<std::size_t>(number);
+  const auto i = at(number);
   for (std::size_t other = 0; other < tensors_.size(); ++other) {
     const at::Tensor tensor(tensors_[other].lock());
     if (tensor.defined() &&
@@ -318,10 +316,10 @@ at::Tensor Recorder::contents_of(int number) const {
 
 // What a memory of at::empty() holds was written by no op: as it is now.
 void Recorder::bake_contents(int memory) {
-  const int at = unwritten_.at(memory);
+  const int empty = unwritten_.at(memory);
   unwritten_.erase(memory);
-  Call& call = program_.calls[static_cast<std::size_t>(at)];
-  Node& node = program_.graph.nodes[static_cast<std::size_t>(at)];
+  Call& call = program_.calls[at(empty)];
+  Node& node = program_.graph.nodes[at(empty)];
   const int made = call.results[0];
   const torch_hooks::UncaughtOps plain(kHook);
   const int constant = add_constant(contents_of(made), node.op);
@@ -337,9 +335,9 @@ void Recorder::bake_contents(int memory) {
 
 void Recorder::note_memories(
     const Info& info, const Call& call, const Node& node) {
-  const int at = program_.graph.num_nodes();
+  const int here = program_.graph.num_nodes();
   for (const int value : node.writes) {
-    last_writes_[program_.graph.value(value).memory] = at;
+    last_writes_[program_.graph.value(value).memory] = here;
     unwritten_.erase(program_.graph.value(value).memory);
   }
   for (const int value : node.uses) {
@@ -354,7 +352,7 @@ void Recorder::note_memories(
     }
   }
   if (is_empty_factory(info.name)) {
-    unwritten_[program_.graph.value(call.results[0]).memory] = at;
+    unwritten_[program_.graph.value(call.results[0]).memory] = here;
   }
 }
 

@@ -60,7 +60,7 @@ class Recorder {
 
   int add_value(Value::Kind kind, const at::Tensor& tensor);
   const TensorMeta& meta(int number) const {
-    return program_.metas[static_cast<std::size_t>(number)];
+    return program_.metas[at(number)];
   }
   int memory_of(const at::Tensor& tensor);
   int number_of(const at::Tensor& tensor, const std::string& op);

@@ -8,7 +8,6 @@
 #include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/torch_hooks/op_info.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
-#include "argosy/trace/run.h"
 
 namespace argosy::dtensor {
 
@@ -78,8 +77,7 @@ int Tape::number_of(const at::Tensor& tensor) {
 }
 
 at::Tensor Tape::tensor(int value) {
-  const trace::TensorMeta& meta =
-      program_.metas[static_cast<std::size_t>(value)];
+  const trace::TensorMeta& meta = program_.metas[trace::at(value)];
   return torch_hooks::make_wrapper(
       DeferredParts{shared_from_this(), value},
       {.sizes = meta.sizes, .dtype = c10::scalarTypeToTypeMeta(meta.type)});
@@ -91,7 +89,7 @@ at::Tensor Tape::begin(const Shape& shape, at::ScalarType dtype) {
 
 int Tape::root(int value) const {
   const int memory = program_.graph.value(value).memory;
-  return roots_[static_cast<std::size_t>(memory)];
+  return roots_[trace::at(memory)];
 }
 
 bool Tape::has_written_views(int of) const {
@@ -167,7 +165,7 @@ at::Tensor Tape::replay(
   const auto begin = [&](int each) {
     if (program_.graph.value(each).kind == Kind::kInput &&
         !run.get(each).defined()) {
-      run.set(each, make(each, program_.metas[static_cast<std::size_t>(each)]));
+      run.set(each, make(each, program_.metas[trace::at(each)]));
     }
   };
   begin(value);

@@ -11,7 +11,6 @@
 #include "argosy/pipeline/index.h"
 #include "argosy/torch_hooks/autocast.h"
 #include "argosy/trace/modes.h"
-#include "argosy/trace/run.h"
 
 namespace argosy::pipeline {
 

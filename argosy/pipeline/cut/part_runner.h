@@ -6,10 +6,6 @@
 #include "argosy/pipeline/cut/cut.h"
 #include "argosy/pipeline/cut/program.h"
 
-namespace argosy::trace {
-class Run;
-}
-
 namespace argosy::pipeline {
 
 // Runs one part of a program again: with the inputs or what the part before
