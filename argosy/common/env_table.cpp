@@ -6,7 +6,7 @@ namespace {
 
 constexpr EnvVariable kTable[] = {
     {"ARGOSY_ADOPT",
-     "chosen by the rules",
+     "automatic",
      "launch environment to adopt, by its name in `argosy env`; decides "
      "between two that disagree"},
     {"ARGOSY_EXCHANGE",
