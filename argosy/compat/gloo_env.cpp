@@ -1,4 +1,4 @@
-#include "argosy/comm/gloo_env.h"
+#include "argosy/compat/gloo_env.h"
 
 #include <memory>
 #include <numeric>
