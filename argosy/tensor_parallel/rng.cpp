@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/common/thread_context.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/training/generator_state.h"
@@ -23,7 +24,13 @@ namespace {
 using training::set_state;
 using training::state_of;
 
-thread_local const at::Generator* current_generator = nullptr;
+struct CurrentGenerator {
+  const at::Generator* pointer = nullptr;
+};
+
+const at::Generator*& current_generator() {
+  return of_thread<CurrentGenerator>().pointer;
+}
 
 // DTensors draw from numbers of their own.
 bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
@@ -39,7 +46,8 @@ bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
 
 void tensor_parallel::give_generator(
     const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
-  if (current_generator == nullptr) {
+  const at::Generator* generator = current_generator();
+  if (generator == nullptr) {
     return;
   }
   const auto& arguments = schema.arguments();
@@ -47,7 +55,7 @@ void tensor_parallel::give_generator(
     c10::IValue& given = stack[stack.size() - arguments.size() + i];
     if (given.isNone() && arguments[i].name() == "generator" &&
         !has_dtensor(stack, arguments.size())) {
-      given = *current_generator;
+      given = *generator;
     }
   }
 }
@@ -121,18 +129,18 @@ void RngStatesTracker::reset() {
 
 RngStatesTracker::Scope::Scope(const at::Generator& generator)
     : generator_(std::make_unique<at::Generator>(generator)),
-      outer_(std::exchange(current_generator, generator_.get())),
+      outer_(std::exchange(current_generator(), generator_.get())),
       was_intercepted_(c10::impl::tls_is_dispatch_key_included(kInterceptKey)) {
   c10::impl::tls_set_dispatch_key_included(kInterceptKey, true);
 }
 
 RngStatesTracker::Scope::~Scope() {
-  current_generator = outer_;
+  current_generator() = outer_;
   c10::impl::tls_set_dispatch_key_included(kInterceptKey, was_intercepted_);
 }
 
 const at::Generator* RngStatesTracker::Scope::current() {
-  return current_generator;
+  return current_generator();
 }
 
 RngStatesTracker::Scope RngStatesTracker::rng_state(
