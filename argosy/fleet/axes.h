@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "argosy/comm/ops.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 
 namespace argosy::fleet {
 
@@ -16,7 +16,7 @@ CommunicateTopology topology_of(
 
 // The groups of a rank by what they are for.
 struct Axes {
-  std::shared_ptr<const HybridCommunicateGroup> hybrid;
+  HybridMeshPtr hybrid;
   GroupPtr world;
   // Ranks with the same part of the model and data of their own, whose
   // gradients are averaged: those that share its states, and those that have

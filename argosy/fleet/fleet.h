@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "argosy/fleet/axes.h"
+#include "argosy/fleet/job_role.h"
 #include "argosy/fleet/model.h"
 #include "argosy/fleet/optimizer.h"
 #include "argosy/fleet/pipeline_model.h"
-#include "argosy/fleet/role_maker.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/fleet/util.h"
 #include "argosy/world/init.h"
@@ -31,9 +31,9 @@ namespace argosy::fleet {
 class Fleet {
  public:
   // In the calling thread's world.
-  Fleet(RoleMaker role, const DistributedStrategy& strategy);
+  Fleet(JobRole role, const DistributedStrategy& strategy);
 
-  const RoleMaker& role() const { return role_; }
+  const JobRole& role() const { return role_; }
   const DistributedStrategy& strategy() const { return strategy_; }
   const UtilBase& util() const { return util_; }
 
@@ -74,7 +74,7 @@ class Fleet {
   ModelSetup prepare(torch::nn::Module& module);
   void take(const DistributedStrategy& strategy);
 
-  RoleMaker role_;
+  JobRole role_;
   DistributedStrategy strategy_;
   Axes axes_;
   UtilBase util_;
@@ -86,7 +86,7 @@ class Fleet {
 // all have. In a world that exists already, that world.
 //
 // Throws what init_parallel_env() throws, and InvalidArgument when the role
-// maker and the world disagree, when it is not one of a collective job, when
+// and the world disagree, when the job is not collective, when
 // switches of the strategy exclude each other, and when workers have different
 // strategies (on all of them).
 std::shared_ptr<Fleet> init(
@@ -94,7 +94,7 @@ std::shared_ptr<Fleet> init(
     const DistributedStrategy& strategy = {},
     const InitOptions& options = {});
 std::shared_ptr<Fleet> init(
-    const RoleMaker& role_maker,
+    const JobRole& role,
     const DistributedStrategy& strategy = {},
     const InitOptions& options = {});
 
@@ -118,8 +118,8 @@ const UtilBase& util();
 // Returns when all workers have called it.
 void barrier_worker();
 
-// Where this rank stands on the axes of the strategy's hybrid_configs.
-std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group();
+// This rank's coordinates and groups on the axes of hybrid_configs.
+HybridMeshPtr hybrid_mesh();
 
 // Which part of the data this rank trains with, of how many: ranks with parts
 // of one layer, one sequence or one pipeline share theirs.

@@ -47,7 +47,7 @@ struct Segmentation {
 };
 
 struct PipelineLayerOptions {
-  // The stages; null: the pipe axis of the current HybridCommunicateGroup, or
+  // The stages; null: the pipe axis of the current HybridMesh, or
   // all ranks when there is none.
   GroupPtr group;
   // A chunk each in turn, or down the stages and up again (for "zbv").

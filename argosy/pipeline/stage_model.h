@@ -45,7 +45,7 @@ class StageModel {
   virtual torch::nn::Module& module() = 0;
 
  protected:
-  // A null group is the pipe axis of the current HybridCommunicateGroup, or all
+  // A null group is the pipe axis of the current HybridMesh, or all
   // ranks when there is none. Throws InvalidArgument for less than one chunk.
   StageModel(const GroupPtr& group, int chunks, PartOrder order);
 

@@ -12,7 +12,7 @@
 namespace argosy::pipeline {
 
 struct CutOptions {
-  // The stages; null: the pipe axis of the current HybridCommunicateGroup, or
+  // The stages; null: the pipe axis of the current HybridMesh, or
   // all ranks when there is none.
   GroupPtr group;
   int chunks = 1;
