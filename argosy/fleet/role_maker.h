@@ -11,8 +11,8 @@ class Environment;
 
 namespace argosy::fleet {
 
-// Who this process is in a job of workers, and perhaps servers. A value:
-// making it contacts nobody.
+// What this process is in a job of workers and, possibly, servers: role, index,
+// numbers, endpoints. A value; constructing one communicates with nobody.
 class RoleMaker {
  public:
   bool is_collective() const { return is_collective_; }
@@ -23,20 +23,20 @@ class RoleMaker {
   bool is_server() const { return info_.role == Role::Server; }
   bool is_first_worker() const { return is_worker() && info_.rank == 0; }
 
-  // The index within the role, whichever that is.
+  // The index within this process's role.
   int role_id() const { return info_.rank; }
 
-  // -1 for a process of another role.
+  // -1 if this process has the other role.
   int worker_index() const { return is_worker() ? info_.rank : -1; }
   int server_index() const { return is_server() ? info_.rank : -1; }
   int worker_num() const { return info_.num_workers; }
   int server_num() const { return info_.num_servers; }
 
-  // "host:port" each; none when the launcher named none.
+  // "host:port" each; empty if the launcher did not provide them.
   std::vector<std::string> worker_endpoints() const;
   std::vector<std::string> server_endpoints() const;
 
-  // Hosts that run processes of this role.
+  // The number of hosts that run processes of this role.
   int node_num() const { return info_.num_nodes; }
   int local_rank() const { return info_.local_rank; }
 
@@ -48,12 +48,13 @@ class RoleMaker {
   LaunchInfo info_;
 };
 
-// From whatever started this thread or process: Paddle's variables, and as well
-// those of any other launcher (docs/launch-environments.md), and spawn().
+// Reads the role from the environment of whatever launcher started this process
+// (Paddle's, or any other in docs/launch-environments.md), or from spawn().
 //
-// Collective: workers only. Otherwise a job of workers and servers, which
-// PADDLE_PSERVERS_IP_PORT_LIST names; without, a single worker. Throws
-// InvalidArgument when the environment is wrong or of the other kind.
+// If `is_collective`, the job has workers only. Otherwise it has the servers
+// that PADDLE_PSERVERS_IP_PORT_LIST lists or, without that variable, is a
+// single worker. Throws InvalidArgument when the environment is invalid or
+// describes the other kind of job.
 class PaddleCloudRoleMaker : public RoleMaker {
  public:
   explicit PaddleCloudRoleMaker(bool is_collective = false);
@@ -72,8 +73,9 @@ struct UserDefinedRole {
   std::vector<std::string> server_endpoints = {};
 };
 
-// From arguments. Workers of a collective job meet at the first worker's
-// endpoint. Throws InvalidArgument when they contradict each other.
+// Takes the role from arguments. The workers of a collective job rendezvous at
+// the first worker's endpoint. Throws InvalidArgument when the arguments
+// contradict each other.
 class UserDefinedRoleMaker : public RoleMaker {
  public:
   explicit UserDefinedRoleMaker(const UserDefinedRole& role);

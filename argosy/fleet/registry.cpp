@@ -1,20 +1,21 @@
-#include "argosy/fleet/pairs.h"
+#include "argosy/fleet/registry.h"
 
 #include <algorithm>
+
 #include <utility>
+#include "argosy/common/error.h"
 
 #include "argosy/data_parallel/data_parallel.h"
-#include "argosy/fleet/late_hook.h"
 #include "argosy/sharding/sharded_core.h"
 
 namespace argosy::fleet {
 
 namespace {
 
-using Optimizers = std::vector<std::weak_ptr<OptimizerSide>>;
+using Optimizers = std::vector<std::weak_ptr<RegisteredOptimizer>>;
 
-std::vector<std::shared_ptr<OptimizerSide>> alive(const Optimizers& all) {
-  std::vector<std::shared_ptr<OptimizerSide>> result;
+std::vector<std::shared_ptr<RegisteredOptimizer>> alive(const Optimizers& all) {
+  std::vector<std::shared_ptr<RegisteredOptimizer>> result;
   for (const auto& each : all) {
     if (auto optimizer = each.lock()) {
       result.push_back(std::move(optimizer));
@@ -23,7 +24,7 @@ std::vector<std::shared_ptr<OptimizerSide>> alive(const Optimizers& all) {
   return result;
 }
 
-bool any(const Optimizers& all, bool (OptimizerSide::*asks)() const) {
+bool any(const Optimizers& all, bool (RegisteredOptimizer::*asks)() const) {
   const auto optimizers = alive(all);
   return std::any_of(
       optimizers.begin(), optimizers.end(), [&](const auto& optimizer) {
@@ -33,7 +34,22 @@ bool any(const Optimizers& all, bool (OptimizerSide::*asks)() const) {
 
 } // namespace
 
-void Pairs::link(Model& model, const std::shared_ptr<OptimizerSide>& with) {
+void DeferredHook::start(
+    const data_parallel::BucketView& bucket, const GroupPtr& group) {
+  ARGOSY_CHECK(
+      hook_,
+      "[fleet.distributed_model] dgc needs the momentum of the optimizer: call "
+      "distributed_optimizer() before backward()");
+  hook_->start(bucket, group);
+}
+
+void DeferredHook::finish(
+    const data_parallel::BucketView& bucket, const GroupPtr& group) {
+  hook_->finish(bucket, group);
+}
+
+void Registry::link(
+    Model& model, const std::shared_ptr<RegisteredOptimizer>& with) {
   const auto& names = model.side.names;
   if (!std::any_of(names.begin(), names.end(), [&](const auto& named) {
         return with->holds(named.first);
@@ -52,23 +68,23 @@ void Pairs::link(Model& model, const std::shared_ptr<OptimizerSide>& with) {
   }
 }
 
-void Pairs::add(ModelSide side) {
+void Registry::add(RegisteredModel side) {
   models_.push_back({std::move(side), {}});
   for (const auto& optimizer : alive(optimizers_)) {
     link(models_.back(), optimizer);
   }
-  settle();
+  update_sync();
 }
 
-void Pairs::add(const std::shared_ptr<OptimizerSide>& optimizer) {
+void Registry::add(const std::shared_ptr<RegisteredOptimizer>& optimizer) {
   optimizers_.push_back(optimizer);
   for (Model& model : models_) {
     link(model, optimizer);
   }
-  settle();
+  update_sync();
 }
 
-std::string Pairs::name_of(ParameterId parameter) const {
+std::string Registry::name_of(ParameterId parameter) const {
   for (const Model& model : models_) {
     const auto found = model.side.names.find(parameter);
     if (found != model.side.names.end() && !model.side.core.expired()) {
@@ -78,21 +94,21 @@ std::string Pairs::name_of(ParameterId parameter) const {
   return "";
 }
 
-void Pairs::settle() const {
+void Registry::update_sync() const {
   for (const Model& model : models_) {
     if (const auto core = model.side.core.lock()) {
       core->set_sync(
           !model.side.is_local &&
           (alive(model.optimizers).empty() ||
-           any(model.optimizers, &OptimizerSide::will_step)));
+           any(model.optimizers, &RegisteredOptimizer::will_step)));
     }
   }
 }
 
-bool Pairs::is_merging(const training::ModelCore* core) const {
+bool Registry::is_merging(const training::ModelCore* core) const {
   for (const Model& model : models_) {
     if (model.side.core.lock().get() == core) {
-      return any(model.optimizers, &OptimizerSide::is_merging);
+      return any(model.optimizers, &RegisteredOptimizer::is_merging);
     }
   }
   return false;

@@ -1,4 +1,4 @@
-#include "argosy/fleet/replacement.h"
+#include "argosy/fleet/replace_optimizer.h"
 
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -77,7 +77,7 @@ const SGDOptions& momentum_of(
   return *sgd;
 }
 
-// An optimizer's decay that is not the strategy's would be lost.
+// Without this check the optimizer's own weight decay would be dropped.
 void check_decay(double own, double configured, const char* setting) {
   ARGOSY_CHECK(
       own == 0 || own == configured,
@@ -137,7 +137,8 @@ std::string required_name(const at::Tensor& parameter, const NameOf& name_of) {
   return name;
 }
 
-// A group in two: with decay, and those whose names are excluded without.
+// Splits a group in two: parameters with weight decay, and those whose names
+// are excluded from it.
 template <typename Options>
 void split_group(
     const OptimizerParamGroup& group,
@@ -162,8 +163,7 @@ void split_group(
   }
 }
 
-// `New` in the place of an optimizer, with the options that `of` makes of each
-// group's.
+// Builds a `New` whose groups' options are `of(options of the user's group)`.
 template <typename New, typename Of>
 std::unique_ptr<Optimizer> replaced(
     Optimizer& optimizer,
@@ -179,8 +179,9 @@ std::unique_ptr<Optimizer> replaced(
   return std::make_unique<New>(std::move(groups), of(optimizer.defaults()));
 }
 
-// The gradients that dgc gives are steps, with the momentum in them.
-Replacement without_momentum(Optimizer& optimizer, const NameOf& name_of) {
+// dgc returns gradients that already include momentum, so plain SGD steps.
+OptimizerReplacement replace_for_dgc(
+    Optimizer& optimizer, const NameOf& name_of) {
   const double momentum =
       momentum_of(optimizer.param_groups().front().options(), "dgc").momentum();
   const auto of = [&](const OptimizerOptions& options) {
@@ -208,7 +209,7 @@ void check_local(const Optimizer& optimizer, const char* what) {
 
 } // namespace
 
-Replacement replace_optimizer(
+OptimizerReplacement replace_optimizer(
     Optimizer& optimizer,
     const DistributedStrategy& strategy,
     const NameOf& name_of,
@@ -230,9 +231,10 @@ Replacement replace_optimizer(
     return {replaced<optim::Lamb>(optimizer, excluded, name_of, of), {}};
   }
   if (strategy.dgc) {
-    Replacement sgd = without_momentum(optimizer, name_of);
-    // One rank sends nothing, and keeps its momentum where it is.
-    return num_ranks > 1 ? std::move(sgd) : Replacement{};
+    OptimizerReplacement sgd = replace_for_dgc(optimizer, name_of);
+    // A single rank compresses nothing: the user's optimizer keeps its
+    // momentum.
+    return num_ranks > 1 ? std::move(sgd) : OptimizerReplacement{};
   }
   if (strategy.localsgd || strategy.adaptive_localsgd) {
     check_local(

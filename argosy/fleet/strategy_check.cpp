@@ -1,4 +1,4 @@
-#include "argosy/fleet/combination.h"
+#include "argosy/fleet/strategy_check.h"
 
 #include <string_view>
 
@@ -36,7 +36,8 @@ bool is_on(const DistributedStrategy& strategy, std::string_view name) {
   throw InternalError(str("[fleet.strategy] no switch ", name));
 }
 
-// What treats each layer as a whole cannot have layers in parts.
+// LARS and LAMB need the norm of each whole parameter, which tensor parallel
+// ranks do not hold.
 void check_layers_are_whole(const DistributedStrategy& strategy) {
   const int parts = strategy.hybrid_configs.mp_degree;
   for (const char* name : {"lars", "lamb"}) {
@@ -51,9 +52,10 @@ void check_layers_are_whole(const DistributedStrategy& strategy) {
   }
 }
 
-// Those that depend on more than two switches.
+// Rules that a pair of switches cannot express.
 void check_configs(const DistributedStrategy& strategy) {
   check_layers_are_whole(strategy);
+  // Called only to reject an unknown schedule_mode.
   pipeline::make_schedule(strategy.pipeline_configs.schedule_mode, 1, 1);
   ARGOSY_CHECK(
       !strategy.amp || !strategy.amp_configs.use_main_grad ||
@@ -128,7 +130,7 @@ const std::vector<Exclusion>& exclusions() {
   return kAll;
 }
 
-void check_combination(const DistributedStrategy& strategy) {
+void check_strategy(const DistributedStrategy& strategy) {
   for (const Exclusion& each : exclusions()) {
     ARGOSY_CHECK(
         !is_on(strategy, each.one) || !is_on(strategy, each.other),
