@@ -1,8 +1,8 @@
 #pragma once
 
 #include "argosy/comm/objects.h"
-#include "argosy/pipeline/formulas.h"
 #include "argosy/pipeline/measured_schedule.h"
+#include "argosy/pipeline/schedule_formulas.h"
 #include "argosy/pipeline/simulate.h"
 
 // What stages of a pipeline waited for each other in their last batch.

@@ -10,7 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
-#include "argosy/pipeline/draw.h"
+#include "argosy/pipeline/schedule_chart.h"
 #include "argosy/pipeline/schedule_json.h"
 #include "argosy/pipeline/schedules/schedules.h"
 #include "argosy/pipeline/shape.h"
@@ -117,14 +117,14 @@ int chunks_of(const PipelineOptions& options) {
   return one.name == "interleaved" ? 2 : one.chunks;
 }
 
-pipeline::Costs costs_of(const PipelineOptions& options, int parts) {
+pipeline::PartCosts costs_of(const PipelineOptions& options, int parts) {
   if (!options.times_file.empty()) {
     const auto text = read_file(options.times_file);
     ARGOSY_CHECK(text, "[plan.pipeline] there is no file ", options.times_file);
     return pipeline::costs_from_json(
         *text, "[plan.pipeline] " + options.times_file);
   }
-  pipeline::Costs costs;
+  pipeline::PartCosts costs;
   costs.message = options.message;
   costs.times.assign(
       static_cast<std::size_t>(parts),

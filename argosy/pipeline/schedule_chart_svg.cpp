@@ -3,7 +3,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
-#include "argosy/pipeline/draw.h"
+#include "argosy/pipeline/schedule_chart.h"
 #include "argosy/pipeline/step_text.h"
 
 namespace argosy::pipeline {
@@ -15,9 +15,9 @@ constexpr double kTop = 56;
 constexpr double kRow = 28;
 constexpr double kBox = 24;
 constexpr double kLegend = 30;
-constexpr double kPerStep = 30; // of width, for the mean step
-constexpr double kLetter = 8;   // about that wide
-constexpr double kLeast = 620;  // for the summary
+constexpr double kPerStep = 30; // width of a mean step
+constexpr double kLetter = 8;   // approximate width of a character
+constexpr double kLeast = 620;  // minimum width, for the summary
 
 constexpr const char* kStyle = R"(<style>
 svg { background: #ffffff; font: 12px sans-serif }

@@ -1,4 +1,4 @@
-#include "argosy/pipeline/costs.h"
+#include "argosy/pipeline/part_costs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,13 +32,13 @@ void check_size(const char* what, std::size_t size, int parts) {
 
 } // namespace
 
-Costs equal_costs(const Schedule& schedule, PartTimes times) {
-  Costs costs;
+PartCosts equal_costs(const Schedule& schedule, PartTimes times) {
+  PartCosts costs;
   costs.times.assign(static_cast<std::size_t>(schedule.parts()), times);
   return costs;
 }
 
-void check_costs(const Costs& costs, int parts) {
+void check_costs(const PartCosts& costs, int parts) {
   check_size("times", costs.times.size(), parts);
   for (const PartTimes& times : costs.times) {
     check_number("time of forward", times.forward);

@@ -1,4 +1,4 @@
-#include "argosy/pipeline/cut/state_values.h"
+#include "argosy/pipeline/cut/released_states.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
@@ -41,7 +41,7 @@ at::Tensor lazy_zeros(const at::Tensor& like) {
 
 } // namespace
 
-void drop_values(const at::Tensor& tensor) {
+void release_values(const at::Tensor& tensor) {
   become(
       tensor,
       at::empty_strided(
@@ -51,7 +51,7 @@ void drop_values(const at::Tensor& tensor) {
   tensor.mutable_grad().reset();
 }
 
-void make_values(const at::Tensor& tensor) {
+void materialize_values(const at::Tensor& tensor) {
   if (!is_deferred(tensor)) {
     return;
   }
@@ -61,7 +61,7 @@ void make_values(const at::Tensor& tensor) {
   become(tensor, to_local(tensor));
 }
 
-void StandIns::add(const at::Tensor& tensor) {
+void ZeroPlaceholders::add(const at::Tensor& tensor) {
   if (tensor.is_meta() || is_deferred(tensor)) {
     away_.emplace_back(
         tensor, tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(0, true));
@@ -69,7 +69,7 @@ void StandIns::add(const at::Tensor& tensor) {
   }
 }
 
-StandIns::~StandIns() {
+ZeroPlaceholders::~ZeroPlaceholders() {
   for (const auto& [tensor, impl] : away_) {
     tensor.unsafeGetTensorImpl()->shallow_copy_from(impl);
   }

@@ -1,4 +1,4 @@
-#include "argosy/pipeline/draw.h"
+#include "argosy/pipeline/schedule_chart.h"
 
 #include <algorithm>
 #include <cctype>
@@ -14,7 +14,7 @@
 namespace argosy::pipeline {
 namespace {
 
-// The background of each pass in a terminal, as numbers of its 256 colors.
+// The background of each pass, as one of the terminal's 256 colors.
 int color_of(Pass pass) {
   switch (pass) {
     case Pass::kForward:
@@ -108,7 +108,7 @@ class TextDrawing {
     return text;
   }
 
-  // A step of several columns is drawn out with dashes.
+  // Fills a step of several columns with dashes.
   std::string box(const Step& step, std::size_t columns) const {
     if (columns == 0) {
       return "";

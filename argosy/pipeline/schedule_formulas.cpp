@@ -1,4 +1,4 @@
-#include "argosy/pipeline/formulas.h"
+#include "argosy/pipeline/schedule_formulas.h"
 
 #include <algorithm>
 
@@ -11,12 +11,13 @@ bool all_same(const PartTimes& times) {
   return times.forward == times.input && times.input == times.weight;
 }
 
-// How long every stage idles.
+// The time that every stage idles.
 std::optional<double> idle(const Schedule& schedule, const PartTimes& times) {
   const int p = schedule.stages;
   const int m = schedule.microbatches;
   const auto [forward, input, weight] = times;
-  const int missing = std::max(0, p - m); // microbatches, to fill the stages
+  // microbatches too few to fill the stages
+  const int missing = std::max(0, p - m);
   if (schedule.name == "zbh1") {
     if (missing > 0 && !all_same(times)) {
       return std::nullopt;
@@ -38,7 +39,7 @@ bool known(const Schedule& schedule) {
   return std::find(names.begin(), names.end(), schedule.name) != names.end();
 }
 
-// The warm-up, and the forward after it.
+// The forwards of the warm-up plus one.
 int interleaved_peak(int after, int p, int m, int v) {
   if (v == 1) {
     return after + 1;
@@ -66,7 +67,7 @@ std::optional<int> peak_formula(const Schedule& schedule, int stage) {
   const std::string& name = schedule.name;
   const int p = schedule.stages;
   const int m = schedule.microbatches;
-  const int after = p - 1 - stage; // stages after this one
+  const int after = p - 1 - stage; // number of stages after this one
   const int all = schedule.chunks * m;
   if (name == "1f1b") {
     return std::min(all, after + 1);

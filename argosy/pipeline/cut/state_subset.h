@@ -9,11 +9,11 @@
 // Not installed.
 namespace argosy::pipeline {
 
-// Some of a module's parameters and buffers, under the names that they have in
-// it: for optimizers and files.
-class KeptStates : public torch::nn::Module {
+// A module with some of another module's parameters and buffers, under the same
+// names, for optimizers and checkpoints.
+class StateSubset : public torch::nn::Module {
  public:
-  explicit KeptStates(std::shared_ptr<torch::nn::Module> whole)
+  explicit StateSubset(std::shared_ptr<torch::nn::Module> whole)
       : torch::nn::Module(whole->name()), whole_(std::move(whole)) {}
 
   void add_parameter(const std::string& path, const at::Tensor& tensor) {
@@ -31,7 +31,7 @@ class KeptStates : public torch::nn::Module {
   }
 
  private:
-  // "a.b.weight": the module a.b, made if need be, and "weight".
+  // For "a.b.weight": the module a.b, created if missing, and "weight".
   std::pair<torch::nn::Module*, std::string> owner_of(const std::string& path) {
     torch::nn::Module* owner = this;
     std::size_t begin = 0;

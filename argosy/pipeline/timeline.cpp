@@ -1,4 +1,4 @@
-#include "argosy/pipeline/replay.h"
+#include "argosy/pipeline/timeline.h"
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ class Player {
     replay_.spans.resize(schedule.steps.size());
   }
 
-  Replay play() {
+  Timeline play() {
     for (bool moved = true; moved;) {
       moved = false;
       for (int stage = 0; stage < schedule_.stages; ++stage) {
@@ -37,7 +37,7 @@ class Player {
  private:
   static constexpr double kNever = -1;
 
-  // Whether the stage could take its next step.
+  // Runs the stage's next step if it can; returns whether it did.
   bool advance(int stage) {
     const auto& steps = schedule_.steps[static_cast<std::size_t>(stage)];
     auto& spans = replay_.spans[static_cast<std::size_t>(stage)];
@@ -46,7 +46,8 @@ class Player {
     }
     const Step& step = steps[spans.size()];
     const int part = schedule_.part_of(stage, step.chunk);
-    const Needs needs = needs_of(step.pass, part, schedule_.parts());
+    const Dependencies needs =
+        dependencies_of(step.pass, part, schedule_.parts());
     double begin = spans.empty() ? 0 : spans.back().end;
     if (!wait(needs.own, step.microbatch, stage, begin) ||
         !wait(needs.other, step.microbatch, stage, begin)) {
@@ -62,9 +63,10 @@ class Player {
     return true;
   }
 
-  // Moves `begin` to when the need is there; false when it is not known yet.
+  // Moves `begin` to the time when the dependency is met; returns false if that
+  // is not known yet.
   bool wait(
-      const std::optional<Need>& need,
+      const std::optional<Dependency>& need,
       int microbatch,
       int stage,
       double& begin) {
@@ -87,7 +89,7 @@ class Player {
   const std::vector<PartTimes>& times_;
   const double message_;
   std::vector<double> ends_; // of forwards, then of backwards of inputs
-  Replay replay_;
+  Timeline replay_;
 };
 
 } // namespace
@@ -106,8 +108,8 @@ double duration(Pass pass, const PartTimes& times) {
   return 0;
 }
 
-Needs needs_of(Pass pass, int part, int parts) {
-  Needs needs;
+Dependencies dependencies_of(Pass pass, int part, int parts) {
+  Dependencies needs;
   if (pass == Pass::kForward) {
     if (part > 0) {
       needs.other = {Pass::kForward, part - 1};
@@ -125,7 +127,8 @@ Needs needs_of(Pass pass, int part, int parts) {
   return needs;
 }
 
-Place find_step(const Schedule& schedule, const Need& need, int microbatch) {
+StepRef find_step(
+    const Schedule& schedule, const Dependency& need, int microbatch) {
   const int chunk = schedule.chunk_of(need.part);
   const auto stage = static_cast<std::size_t>(schedule.stage_of(need.part));
   const auto& steps = schedule.steps[stage];
@@ -139,7 +142,7 @@ Place find_step(const Schedule& schedule, const Need& need, int microbatch) {
   return {stage, static_cast<std::size_t>(found - steps.begin())};
 }
 
-bool Replay::finished(const Schedule& schedule) const {
+bool Timeline::finished(const Schedule& schedule) const {
   for (std::size_t stage = 0; stage < spans.size(); ++stage) {
     if (spans[stage].size() < schedule.steps[stage].size()) {
       return false;
@@ -148,7 +151,7 @@ bool Replay::finished(const Schedule& schedule) const {
   return true;
 }
 
-Replay replay(
+Timeline make_timeline(
     const Schedule& schedule,
     const std::vector<PartTimes>& times,
     double message) {

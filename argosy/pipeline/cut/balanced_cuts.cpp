@@ -1,4 +1,4 @@
-#include "argosy/pipeline/cut/even.h"
+#include "argosy/pipeline/cut/balanced_cuts.h"
 
 #include <algorithm>
 #include <deque>
@@ -9,7 +9,7 @@ namespace argosy::pipeline {
 
 namespace {
 
-// The cheapest places for parts none of which is heavier than a limit.
+// Finds the cheapest positions such that no part is heavier than a limit.
 class Cheapest {
  public:
   Cheapest(
@@ -25,16 +25,16 @@ class Cheapest {
 
   double total() const { return sums_.back(); }
 
-  // None when there is no such way.
+  // Returns an empty list if there is no such split.
   std::vector<int> places(double limit) const {
-    std::vector<double> least(num_ + 1, kNoPlace);
+    std::vector<double> least(num_ + 1, kNoCut);
     least[0] = 0;
     std::vector<std::vector<int>> before;
     for (int part = 0; part < parts_; ++part) {
       before.emplace_back(num_ + 1, -1);
       least = extend(least, limit, before.back());
     }
-    if (least[num_] == kNoPlace) {
+    if (least[num_] == kNoCut) {
       return {};
     }
     std::vector<int> places;
@@ -43,18 +43,18 @@ class Cheapest {
       end = (*row)[static_cast<std::size_t>(end)];
       places.insert(places.begin(), end);
     }
-    return places; // the first is 0, where it all begins
+    return places; // starts with 0, the begin of the first part
   }
 
  private:
-  // With one more part: by its end, the least cost, and where it begins. The
-  // beginnings that are near enough for the limit slide along with the end; a
-  // queue has those that may yet be the cheapest.
+  // Adds one part: for each end, the least cost and where the part begins. As
+  // the end advances, the window of begins within the limit slides along; a
+  // monotonic queue holds the begins that can still become the cheapest.
   std::vector<double> extend(
       const std::vector<double>& least,
       double limit,
       std::vector<int>& before) const {
-    std::vector<double> extended(num_ + 1, kNoPlace);
+    std::vector<double> extended(num_ + 1, kNoCut);
     std::deque<std::size_t> begins;
     for (std::size_t end = 1; end <= num_; ++end) {
       while (!begins.empty() && least[begins.back()] > least[end - 1]) {
@@ -64,7 +64,7 @@ class Cheapest {
       while (!begins.empty() && sums_[end] - sums_[begins.front()] > limit) {
         begins.pop_front();
       }
-      if (!begins.empty() && least[begins.front()] < kNoPlace) {
+      if (!begins.empty() && least[begins.front()] < kNoCut) {
         extended[end] = least[begins.front()] + (end == num_ ? 0 : costs_[end]);
         before[end] = static_cast<int>(begins.front());
       }
@@ -75,12 +75,12 @@ class Cheapest {
   const std::vector<double>& costs_;
   const std::size_t num_;
   const int parts_;
-  std::vector<double> sums_; // of the weights before a place
+  std::vector<double> sums_; // prefix sums of the weights
 };
 
 } // namespace
 
-std::vector<int> even_places(
+std::vector<int> balanced_cuts(
     const std::vector<double>& weights,
     const std::vector<double>& costs,
     int parts) {
