@@ -11,8 +11,8 @@
 
 namespace argosy {
 
-// What decides about how a model is wrapped: the first of pipeline, tensor,
-// segment, sharding that has several ranks, else data.
+// Determines how a model is wrapped: the first of pipeline, tensor, segment and
+// sharding that has several ranks, else data.
 enum class ParallelMode {
   DATA_PARALLEL = 0,
   TENSOR_PARALLEL = 1,
@@ -23,9 +23,9 @@ enum class ParallelMode {
 
 const char* to_string(ParallelMode mode);
 
-// How many ranks an axis has, by its short name.
+// The number of ranks on each axis, by short name.
 struct HybridDegrees {
-  std::int64_t dp = 1; // -1: what the others leave
+  std::int64_t dp = 1; // -1: world size divided by the other degrees
   std::int64_t pp = 1;
   std::int64_t sharding = 1;
   std::int64_t sep = 1;
@@ -35,34 +35,34 @@ struct HybridDegrees {
   std::int64_t of(const std::string& name) const;
 };
 
-// The topology with these axes, the first the slowest: the names are dp, pp,
-// sharding, sep, mp, ep. An axis that `order` leaves out must be of one rank,
-// and comes last. Throws InvalidArgument, with the arithmetic, when the degrees
-// do not multiply to the size of the world.
+// Returns the topology with the given axes, the first varying slowest. Names
+// are dp, pp, sharding, sep, mp, ep. An axis that `order` omits must have
+// degree 1, and comes last. Throws InvalidArgument, with the calculation, when
+// the degrees do not multiply to `world_size`.
 CommunicateTopology hybrid_topology(
     const HybridDegrees& degrees,
     int world_size,
     const std::vector<std::string>& order = {
         "dp", "pp", "sharding", "sep", "mp"});
 
-// A topology as one rank sees it: where the rank stands on each axis, and the
-// groups that it communicates in, made when first asked for. An axis that is
-// not there has one rank.
+// A topology seen from one rank: its coordinates, and the groups that it
+// communicates in, created on first use. A missing axis has one rank.
 class HybridCommunicateGroup {
  public:
-  // In the calling thread's world. Throws InvalidArgument when the topology has
-  // another size.
+  // Uses the calling thread's world. Throws InvalidArgument when the topology
+  // has another size.
   explicit HybridCommunicateGroup(CommunicateTopology topology);
 
   const CommunicateTopology& topology() const { return topology_; }
   ParallelMode get_parallel_mode() const;
   int get_global_rank() const { return mesh_->rank(); }
 
-  // Of any axes, by name: data, pipe, sharding, sep, model, expert.
+  // Axes are data, pipe, sharding, sep, model, expert. Groups are made on first
+  // use; other ranks need not ask for theirs.
   int rank_on(const std::string& axis) const;
   int size_on(const std::string& axis) const;
   std::shared_ptr<Group> group_over(const std::vector<std::string>& axes) const;
-  // The first global rank of it.
+  // The first global rank of the group over `axis`.
   int src_rank_on(const std::string& axis) const;
 
   int get_data_parallel_rank() const { return rank_on("data"); }
@@ -115,11 +115,11 @@ class HybridCommunicateGroup {
   bool is_last_stage() const {
     return get_stage_id() == get_pipe_parallel_world_size() - 1;
   }
-  // The global rank that stands at another stage, all else equal.
+  // Returns the global rank at another stage with otherwise equal coordinates.
   int get_rank_from_stage(int stage_id) const;
 
-  // The neighbours in the ring of stages, as global ranks, and the groups of
-  // two with each; null with one stage.
+  // The next and previous stage in the ring, as global ranks, and two-rank
+  // groups with each; null if there is one stage.
   struct P2pGroups {
     int next_rank = 0;
     int prev_rank = 0;
@@ -128,8 +128,8 @@ class HybridCommunicateGroup {
   };
   P2pGroups get_p2p_groups() const;
 
-  // The ranks that hold one copy of the model: all axes but data, or but
-  // sharding.
+  // The ranks that hold one copy of the model: all axes except data or, if
+  // `sharding`, except sharding.
   std::shared_ptr<Group> get_check_parallel_group(bool sharding = false) const;
   std::shared_ptr<Group> get_dp_sep_parallel_group() const {
     return group_over({"data", "sep"});
@@ -143,14 +143,14 @@ class HybridCommunicateGroup {
   std::shared_ptr<RankMesh> mesh_;
 };
 
-// The one that functions take when they are given none, for the calling
-// thread's rank: fleet::init() sets it. Null before.
+// The default topology of the calling thread's rank, used by functions that are
+// given none. fleet::init() sets it; null before.
 void set_hybrid_communicate_group(
     std::shared_ptr<const HybridCommunicateGroup> group);
 std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group();
 
-// `group`; when it is null, that of an axis of the one above, or of all ranks
-// when there is none.
+// Returns `group`; if it is null, the group over `axis` of the default
+// topology, or all ranks if there is none.
 std::shared_ptr<Group> group_or_axis(
     const std::shared_ptr<Group>& group, const char* axis);
 

@@ -11,17 +11,19 @@ namespace argosy {
 class World;
 }
 
-// What a rank observes goes to the observer of its world.
+// The observer that belongs to a rank's world, and shortcuts to it.
 namespace argosy::observe {
 
-// Made by the first who asks; lives as long as the world.
+// Returns the world's observer, created on first use; it lives as long as the
+// world. Thread-safe.
 std::shared_ptr<Observer> observer_of(World& world);
 
-// The one of the calling thread's world, or null.
+// Returns the observer of the calling thread's world; null without a world.
 std::shared_ptr<Observer> current_observer();
 
-// As Observer's, for the calling thread's world; nothing without a world. Code
-// that observes often should keep its rank's observer instead.
+// Forward to the observer of the calling thread's world; do nothing without a
+// world. Code that observes often should keep a pointer to its observer
+// instead.
 void emit_in_world(std::string_view name, double value, std::int64_t step);
 void count_in_world(std::string_view name, double amount);
 void gauge_in_world(std::string_view name, double value);

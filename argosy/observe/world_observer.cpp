@@ -1,4 +1,4 @@
-#include "argosy/observe/current.h"
+#include "argosy/observe/world_observer.h"
 
 #include "argosy/observe/span.h"
 #include "argosy/world/world.h"

@@ -15,24 +15,24 @@ namespace argosy::data {
 
 class MappedFile;
 
-// Megatron's pair of files: the tokens in <prefix>.bin, and in <prefix>.idx
-// where the sequences lie and which of them make up a document. Copies share
-// the mappings; any number of threads may read.
+// Reads Megatron's pair of files: <prefix>.bin has the tokens, <prefix>.idx the
+// offsets of sequences and the sequences of each document. Copies share the
+// mappings. Thread-safe.
 class MegatronFile {
  public:
-  // `path` is the prefix, or either file. Both files are checked as a whole.
+  // `path` is the prefix or either file. Validates both files completely.
   // Throws SystemError, or InvalidArgument with file, offset and what was
   // expected.
   explicit MegatronFile(const std::filesystem::path& path);
 
-  // All of the .bin file.
+  // All tokens of the .bin file.
   const Tokens& tokens() const { return tokens_; }
 
   std::int64_t num_sequences() const { return num_sequences_; }
   Tokens sequence(std::int64_t index) const;
 
   std::int64_t num_documents() const { return num_documents_; }
-  // The sequences [first, second) of a document.
+  // Returns the range [first, second) of sequences of a document.
   std::pair<std::int64_t, std::int64_t> document(std::int64_t index) const;
 
  private:
@@ -43,33 +43,32 @@ class MegatronFile {
   std::shared_ptr<const MappedFile> index_;
   std::int64_t num_sequences_ = 0;
   std::int64_t num_documents_ = 0;
-  // Parts of the index, not aligned.
+  // Unaligned arrays in the index.
   std::span<const std::byte> lengths_;   // int32 each
   std::span<const std::byte> offsets_;   // int64 each, in bytes of the .bin
-  std::span<const std::byte> documents_; // int64 each, one more than documents
+  std::span<const std::byte> documents_; // int64 each; one more than documents
 };
 
-// The type that Megatron chooses for a vocabulary.
+// The token type that Megatron uses for a vocabulary.
 TokenType megatron_type(std::int64_t vocab_size);
 
-// Writes such a pair. Tokens go to the disc as they come; the index, and with
-// it a readable pair, exists after finish(). Not thread-safe.
+// Writes such a pair of files. Tokens are written as they come; finish() writes
+// the index, which makes the pair readable. Not thread-safe.
 class MegatronWriter {
  public:
   // Throws SystemError.
   MegatronWriter(std::filesystem::path prefix, TokenType type);
-  ~MegatronWriter(); // without finish() nothing is left behind
+  ~MegatronWriter(); // without finish(), removes the partial file
   MegatronWriter(const MegatronWriter&) = delete;
   MegatronWriter& operator=(const MegatronWriter&) = delete;
 
-  // Throws InvalidArgument for a token that the type cannot hold.
+  // Throws InvalidArgument for a token that does not fit the type.
   void add_sequence(std::span<const std::int64_t> tokens);
 
-  // The sequences since the last call are a document.
+  // Makes a document of the sequences added since the last call.
   void end_document();
 
-  // Throws SystemError, and InvalidArgument when sequences are left that belong
-  // to no document.
+  // Throws SystemError, and InvalidArgument if the last document is not ended.
   void finish();
 
  private:

@@ -1,4 +1,4 @@
-#include "argosy/data/megatron.h"
+#include "argosy/data/megatron_file.h"
 
 #include <array>
 #include <cstring>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 constexpr std::uint64_t kVersion = 1;
 
-// By code; 6 and 7 are floating point.
+// Indexed by Megatron's dtype code; 6 and 7 are floating point.
 constexpr std::array<std::optional<TokenType>, 9> kTypes{
     std::nullopt,
     TokenType::U8,
@@ -84,14 +84,14 @@ TokenType read_type(FieldReader& fields) {
   return *kTypes[code];
 }
 
-// Where the arrays of an index lie.
+// Lengths of the arrays in an index.
 struct Counts {
   std::int64_t sequences;
-  std::int64_t boundaries; // of documents: one more than there are
+  std::int64_t boundaries; // of documents: one more than their number
 };
 
-// The smallest count whose arrays do not fit is refused before anything is
-// multiplied by it.
+// Checks each count against the file size before multiplying with it, so that a
+// corrupt header cannot cause an overflow.
 Counts read_counts(FieldReader& fields) {
   const auto sequences = fields.next<std::uint64_t>("number of sequences");
   fields.check(
@@ -125,7 +125,7 @@ MegatronFile::MegatronFile(const std::filesystem::path& path)
   lengths_ = fields.next_bytes("lengths", counts.sequences * 4);
   offsets_ = fields.next_bytes("offsets", counts.sequences * 8);
   documents_ = fields.next_bytes("documents", counts.boundaries * 8);
-  // A byte per sequence may follow: the modes of multimodal data.
+  // One byte per sequence may follow: the modes of multimodal data.
   const std::size_t left = fields.bytes_left();
   fields.check_file_size(
       index_->size() - left +
@@ -215,7 +215,7 @@ TokenType megatron_type(std::int64_t vocab_size) {
 
 MegatronWriter::MegatronWriter(std::filesystem::path prefix, TokenType type)
     : prefix_(std::move(prefix)), type_(type) {
-  code_of(type); // checks it
+  code_of(type); // throws for an unsupported type
   bin_.open(partial_path(), std::ios::binary | std::ios::trunc);
   check_bin();
 }
