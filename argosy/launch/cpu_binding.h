@@ -20,15 +20,15 @@ struct Core {
   bool operator==(const Core&) const = default;
 };
 
-// Neighbours in the machine are neighbours here.
+// Cores that are close in the machine are adjacent in the list.
 using Topology = std::vector<Core>;
 
-// The cores within the process's cpuset and affinity. Throws SystemError.
+// Reads the cores within the process's cpuset and affinity. Throws SystemError.
 Topology read_topology();
 
-// CPUs for each of `num_ranks` ranks. Core: equal contiguous runs of cores, as
-// far as they divide; cores are shared only when there are too few. Socket and
-// Numa: all of the domain that holds the rank's share. None: empty sets.
+// Returns the CPUs for each of `num_ranks` ranks. Core: equal contiguous ranges
+// of cores as far as they divide, shared only if there are too few. Socket and
+// Numa: the whole domain that contains the rank's range. None: empty sets.
 std::vector<std::vector<int>> bind_ranks(
     const Topology& topology, BindTo bind, int num_ranks);
 

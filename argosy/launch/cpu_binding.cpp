@@ -1,4 +1,4 @@
-#include "argosy/launch/binding.h"
+#include "argosy/launch/cpu_binding.h"
 
 #include <hwloc.h>
 
@@ -42,7 +42,8 @@ HwTopology load_topology() {
   return topology;
 }
 
-// The index of the first object of `type` that shares a CPU with `core`.
+// Returns the index of the first object of `type` that shares a CPU with
+// `core`.
 int domain_of(
     hwloc_topology_t topology,
     hwloc_const_bitmap_t core,
@@ -74,8 +75,8 @@ Core describe_core(
   return described;
 }
 
-// Contiguous share `index` of `count` out of `size` elements: not empty as long
-// as there is an element.
+// Returns contiguous range `index` of `count` over `size` elements; not empty
+// unless `size` is 0.
 std::pair<std::size_t, std::size_t> share(
     std::size_t size, std::size_t index, std::size_t count) {
   const std::size_t begin = size * index / count;

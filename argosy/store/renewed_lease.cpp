@@ -1,4 +1,4 @@
-#include "argosy/store/kept_lease.h"
+#include "argosy/store/renewed_lease.h"
 
 #include <algorithm>
 
@@ -9,48 +9,48 @@ namespace argosy::store {
 
 namespace {
 
-// One try; bounds how long stopping waits for the thread.
+// Limits one try, and so how long stopping waits for the thread.
 constexpr std::chrono::milliseconds kLongestTry(2000);
 
 } // namespace
 
-KeptLease::KeptLease(
+RenewedLease::RenewedLease(
     std::int64_t id,
     std::chrono::milliseconds ttl,
     const void* owner,
-    LeaseVerbs verbs)
+    LeaseOperations operations)
     : id_(id),
       ttl_(ttl),
       owner_(owner),
-      verbs_(std::move(verbs)),
+      operations_(std::move(operations)),
       known_(Deadline::Clock::now() + ttl),
       thread_([this] { run(); }) {}
 
-KeptLease::~KeptLease() {
+RenewedLease::~RenewedLease() {
   release();
 }
 
-bool KeptLease::alive() const {
+bool RenewedLease::alive() const {
   const std::lock_guard lock(mutex_);
   return !stopped_ && Deadline::Clock::now() < known_;
 }
 
-void KeptLease::release() {
+void RenewedLease::release() {
   if (!stop()) {
     return;
   }
   try {
-    verbs_.revoke(Deadline::after(std::min(ttl_, kLongestTry)));
+    operations_.revoke(Deadline::after(std::min(ttl_, kLongestTry)));
   } catch (const Error& error) {
     log::debug("[store.lease] not released: ", error.what());
   }
 }
 
-void KeptLease::abandon() {
+void RenewedLease::abandon() {
   stop();
 }
 
-bool KeptLease::stop() {
+bool RenewedLease::stop() {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) {
@@ -63,7 +63,7 @@ bool KeptLease::stop() {
   return true;
 }
 
-void KeptLease::run() {
+void RenewedLease::run() {
   std::unique_lock lock(mutex_);
   while (!stopped_ && Deadline::Clock::now() < known_) {
     stopping_.wait_for(lock, ttl_ / 3, [this] { return stopped_; });
@@ -80,11 +80,11 @@ void KeptLease::run() {
   }
 }
 
-// Whether the lease is certain to live for another ttl.
-bool KeptLease::renew_once() {
+// Renews; returns whether the lease is certain to live for another ttl.
+bool RenewedLease::renew_once() {
   try {
     const bool renewed =
-        verbs_.renew(Deadline::after(std::min(ttl_ / 3, kLongestTry)));
+        operations_.renew(Deadline::after(std::min(ttl_ / 3, kLongestTry)));
     if (!renewed) {
       const std::lock_guard lock(mutex_);
       known_ = Deadline::Clock::time_point::min();
@@ -102,7 +102,7 @@ void check_ttl(std::chrono::milliseconds ttl) {
 }
 
 std::int64_t lease_id(const Lease* lease, const void* owner) {
-  const auto* own = dynamic_cast<const KeptLease*>(lease);
+  const auto* own = dynamic_cast<const RenewedLease*>(lease);
   ARGOSY_CHECK(
       lease == nullptr || (own != nullptr && own->owner() == owner),
       "[store.set] the lease was granted by another store");

@@ -15,10 +15,10 @@ namespace argosy {
 
 class World;
 
-// What a thread knows of itself. Not installed: users see current_world().
+// Thread-local state of a rank. Not installed; users call current_world().
 struct ThreadBinding {
-  // Set by spawn() in thread ranks: who the thread is, and where it meets the
-  // others. Takes the place of the process's environment.
+  // Set by spawn() in thread ranks: the rank's identity and store, instead of
+  // the process's environment.
   std::optional<LaunchInfo> launch;
   c10::intrusive_ptr<c10d::Store> store;
 
@@ -29,7 +29,8 @@ struct ThreadBinding {
 
 ThreadBinding& thread_binding();
 
-// Binds (or, with null, unbinds) and labels the thread for logs and errors.
+// Binds a world to the calling thread (null: unbinds), and sets the thread's
+// rank label for logs and errors.
 void bind_world(std::shared_ptr<World> world);
 
 } // namespace argosy

@@ -1,4 +1,4 @@
-#include "argosy/store/key_text.h"
+#include "argosy/store/error_text.h"
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"

@@ -6,13 +6,14 @@
 
 #include "argosy/common/deadline.h"
 
-// How error messages show keys, which may hold any bytes.
+// Text of error messages. Keys may contain any bytes.
 namespace argosy::store {
 
-// In single quotes; other than printable ASCII as \x00, long ones cut.
+// Quotes bytes; escapes what is not printable ASCII as \x00, truncates long
+// ones.
 std::string quoted_bytes(std::string_view bytes);
 
-// "[store.wait] 2 keys are missing after 300 ms: 'a', 'b'".
+// Returns "[store.wait] 2 keys are missing after 300 ms: 'a', 'b'".
 std::string missing_text(
     const std::vector<std::string>& missing, const Deadline& deadline);
 

@@ -1,4 +1,4 @@
-#include "argosy/world/meet.h"
+#include "argosy/world/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -28,7 +28,7 @@ std::string text_of(const std::vector<std::uint8_t>& value) {
   return {value.begin(), value.end()};
 }
 
-// Sets the key unless it is set; returns what it holds.
+// Sets the key unless it exists; returns its value.
 std::string claim(
     c10d::Store& store, const std::string& key, const std::string& value) {
   return text_of(store.compareSet(key, {}, bytes(value)));
@@ -48,9 +48,9 @@ std::vector<int> missing_ranks(c10d::Store& store, int size) {
   return missing;
 }
 
-// Polls `done` until it is true. Store::wait() is not used: a wait of c10d's
-// TCP store that timed out leaves its connection of no more use, and we want to
-// ask it who is missing.
+// Polls `done` until it is true. Does not use Store::wait(), since a wait that
+// times out leaves the connection of c10d's TCP store unusable, and we still
+// want to ask who is missing.
 bool poll_until(
     const std::function<bool()>& done,
     Deadline deadline,
@@ -75,7 +75,7 @@ bool poll_until(
 
 constexpr char kAllHere[] = "all here";
 
-// What is wrong with our claim to be `rank` of `size`; empty when nothing is.
+// Returns what is wrong with our claim to be `rank` of `size`, or "".
 std::string claim_membership(
     c10d::Store& store, int rank, int size, const std::string& who) {
   const std::string agreed = claim(store, "size", std::to_string(size));
@@ -106,7 +106,7 @@ std::string claim_membership(
 
 } // namespace
 
-void meet(
+void rendezvous(
     c10d::Store& store,
     int rank,
     int size,
@@ -114,7 +114,7 @@ void meet(
     Deadline deadline) {
   const std::string conflict = claim_membership(store, rank, size, who);
   if (!conflict.empty()) {
-    // Those who wait for this rank learn of it too.
+    // Ranks that wait for this one should learn of the conflict too.
     claim(store, "verdict", conflict);
     throw InvalidArgument(conflict);
   }
@@ -152,7 +152,7 @@ void meet(
   ARGOSY_CHECK(verdict == kAllHere, verdict);
 }
 
-std::string farewell_key(int rank) {
+std::string departure_key(int rank) {
   return str("farewell/", rank);
 }
 
@@ -163,7 +163,7 @@ struct Arrival {
   std::string id;
   std::int64_t ticket;
 
-  // Addresses compare as numbers, byte by byte; names after all addresses.
+  // Numeric addresses compare bytewise and sort before names.
   std::tuple<bool, std::string, std::string, std::string, std::int64_t> key()
       const {
     in_addr parsed{};

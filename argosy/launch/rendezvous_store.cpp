@@ -24,13 +24,13 @@ std::string url_of(const RdzvOptions& options) {
       etcd && bare ? "/argosy" : "");
 }
 
-// Null when the endpoint is another machine's, or taken: then whoever took it
-// is expected to be a launcher of the same job.
+// Returns null if the endpoint is another machine's or in use; in that case its
+// user should be a launcher of the same job.
 std::shared_ptr<store::KvServer> try_serve(const Endpoint& endpoint) {
   if (!is_local_host(endpoint.host)) {
     return nullptr;
   }
-  // This machine's name may stand for a loopback address here, so a name is
+  // This machine's name may resolve to a loopback address here, so a name is
   // served on all interfaces.
   const bool loopback = is_loopback_text(endpoint.host);
   try {
@@ -41,7 +41,7 @@ std::shared_ptr<store::KvServer> try_serve(const Endpoint& endpoint) {
   }
 }
 
-// In slices, so that a signal gets through while nobody answers.
+// Connects in slices, so that signals are handled while nobody answers.
 std::shared_ptr<store::Kv> connect(
     const std::string& url, milliseconds timeout, Interrupt& interrupt) {
   const Deadline deadline = Deadline::after(timeout);
@@ -63,7 +63,7 @@ std::shared_ptr<store::Kv> connect(
 
 } // namespace
 
-MeetingPlace open_meeting_place(
+RendezvousStore open_rendezvous_store(
     const RdzvOptions& options,
     const std::string& local_addr,
     Interrupt& interrupt) {
@@ -71,17 +71,17 @@ MeetingPlace open_meeting_place(
       std::min(options.endpoint.find('/'), options.endpoint.size());
   const Endpoint endpoint = parse_endpoint(
       options.endpoint.substr(0, path), "[launch.rendezvous] --rdzv-endpoint");
-  MeetingPlace place;
-  place.url = url_of(options);
+  RendezvousStore store;
+  store.url = url_of(options);
   if (options.backend == RdzvBackend::Tcp) {
-    place.server = try_serve(endpoint);
+    store.server = try_serve(endpoint);
   }
-  // The others reach a server by the endpoint's own name.
-  place.address = !local_addr.empty() ? local_addr
-      : place.server != nullptr       ? endpoint.host
+  // Other nodes reach a server under the endpoint's name.
+  store.address = !local_addr.empty() ? local_addr
+      : store.server != nullptr       ? endpoint.host
                                       : address_towards(endpoint.host);
-  place.kv = connect(place.url, options.timeout, interrupt);
-  return place;
+  store.kv = connect(store.url, options.timeout, interrupt);
+  return store;
 }
 
 } // namespace argosy::launch
