@@ -1,4 +1,4 @@
-// `argosy plan pipeline`: what a schedule would do, before it runs.
+// `argosy plan pipeline`: simulates and draws a pipeline schedule.
 
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ constexpr const char* kSynthesised = "synthesised";
 struct PipelineOptions {
   pipeline::SynthesisInput input{.stages = 0, .microbatches = 0};
   std::string schedule = "1f1b";
-  int chunks = 0; // 0: as the schedule has them
+  int chunks = 0; // 0: the schedule's default
   std::vector<double> times{1, 1, 1};
   double message = 0;
   std::string times_file;
@@ -215,7 +215,7 @@ int plan(const std::vector<std::string>& arguments) {
   add_costs(*pipeline, options);
   add_outputs(*pipeline, options);
   try {
-    // CLI11 wants the words in reverse.
+    // CLI11 expects the words in reverse order.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -1,4 +1,4 @@
-// An unchanged model, cut over ranks by a plan of a few lines.
+// An unchanged model, sharded over ranks by a plan of a few lines.
 //
 //   argosy run -n 2 ./tensor_parallel      # two ranks share each layer
 //   argosy run -n 4 ./tensor_parallel      # and two halves of the batch
@@ -18,7 +18,7 @@ namespace nn = torch::nn;
 using argosy::ColWiseParallel;
 using argosy::RowWiseParallel;
 
-// Every rank reads all samples; each then keeps what is its part.
+// Every rank reads all samples; shard_dataloader() keeps its share.
 data::DataLoader<data::IdxImages, data::Example> make_loader() {
   const data::IdxImages images = data::fashion_mnist(data::Split::Train);
   return {
@@ -37,7 +37,8 @@ void train() {
 
   nn::Sequential net = nullptr;
   {
-    const argosy::DeferredInit without_memory; // until it is cut
+    // parameters get memory when they are sharded
+    const argosy::DeferredInit without_memory;
     net = nn::Sequential(
         nn::Flatten(), nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 10));
   }

@@ -1,4 +1,4 @@
-// A perceptron on Fashion-MNIST of which every rank keeps a part only.
+// A multilayer perceptron on Fashion-MNIST with ZeRO: every rank keeps a shard.
 //
 //   argosy run -n 2 ./zero
 //   argosy run -n 2 ./zero --strategy strategy.json   # with another stage
@@ -46,7 +46,7 @@ void train(const fleet::DistributedStrategy& strategy) {
   argosy::optim::Adam adam(net->parameters(), 1e-3);
   auto model = fleet::distributed_model(net);
   auto optimizer = fleet::distributed_optimizer(adam);
-  if (fleet::is_first_worker()) { // what is communicated together
+  if (fleet::is_first_worker()) { // parameters that are gathered together
     std::cout
         << dynamic_cast<argosy::sharding::ShardedCore&>(*model.core()).plan()
         << std::endl;

@@ -1,5 +1,5 @@
-// A GPT on the King James Bible, with its layers, its sequences, its batch and
-// what training keeps divided over ranks as a file says.
+// A GPT on the King James Bible with hybrid parallelism: a JSON file says how
+// layers, sequences, batch and training state are distributed over ranks.
 //
 //   argosy run -n 4 ./hybrid --strategy strategy.json
 //
@@ -21,7 +21,7 @@ namespace fleet = argosy::fleet;
 using argosy::examples::ParallelGpt;
 using argosy::examples::ParallelGptOptions;
 
-// What this rank has of the model: where it stands decides.
+// Configures the model for this rank's position in the topology.
 ParallelGptOptions options_of(const GptOptions& gpt) {
   const auto hybrid = fleet::get_hybrid_communicate_group();
   ParallelGptOptions options{gpt, hybrid->get_model_parallel_group()};
@@ -53,10 +53,8 @@ void train(const fleet::DistributedStrategy& strategy, int steps) {
   const auto options = options_of({.vocab = 512, .width = 64, .layers = 2});
 
   ParallelGpt gpt(options);
-  argosy::tensor_parallel::load_module( // begins as one process would
-      *gpt,
-      *Gpt(options.gpt),
-      options.group);
+  // starts with the values of a single process
+  argosy::tensor_parallel::load_module(*gpt, *Gpt(options.gpt), options.group);
   argosy::optim::AdamW adam(
       gpt->parameters(), argosy::optim::AdamWOptions(2e-3));
   auto model = fleet::distributed_model(gpt);

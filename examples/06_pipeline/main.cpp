@@ -1,4 +1,4 @@
-// A GPT on the King James Bible, cut by depth over ranks.
+// A GPT on the King James Bible, split by depth over ranks.
 //
 //   argosy run -n 2 ./pipeline --strategy strategy.json
 //
@@ -20,14 +20,15 @@ namespace fleet = argosy::fleet;
 namespace pipeline = argosy::pipeline;
 using argosy::examples::ParallelGptOptions;
 
-constexpr long kRows = 8; // of a batch
+constexpr long kRows = 8; // batch size
 
 // This rank's stage, from a list of layers.
 std::shared_ptr<pipeline::StageModel> listed(
     const ParallelGptOptions& options) {
   pipeline::PipelineLayer layers(
       argosy::examples::gpt_layers(options), pipeline::PipelineLayerOptions());
-  const auto whole = Gpt(options.gpt)->named_parameters(); // begins as it would
+  // same initial values as the Gpt
+  const auto whole = Gpt(options.gpt)->named_parameters();
   for (const auto& item : layers->named_parameters()) {
     argosy::tensor_parallel::load_parameter(
         item.value(),
@@ -37,7 +38,7 @@ std::shared_ptr<pipeline::StageModel> listed(
   return layers.ptr();
 }
 
-// The same, cut out of a model that was written without pipelines in mind.
+// The same, cut from a model that was written without pipelines in mind.
 std::shared_ptr<pipeline::StageModel> cut(
     const GptOptions& options, int microbatches) {
   const at::Tensor text =

@@ -1,5 +1,5 @@
-// A GPT with experts on the King James Bible: ranks have different experts, and
-// their own texts.
+// A GPT with mixture of experts on the King James Bible: ranks hold different
+// experts and train on different data.
 //
 //   argosy run -n 2 ./moe --strategy strategy.json
 //
@@ -41,7 +41,7 @@ pipeline::PipelineLayer make_layers(const ParallelGptOptions& options) {
     const std::string name =
         argosy::examples::gpt_name(item.key(), options.gpt.layers);
     if (name == "tokens.weight" || name == "places.weight") {
-      item.value().mul_(0.02); // scores as small as GPT-2's at the beginning
+      item.value().mul_(0.02); // initial scale of GPT-2
     }
   }
   return layers;

@@ -1,6 +1,5 @@
-// A solver that has MPI and communicators of its own learns with Argosy: rank 0
-// writes files, the others average their gradients over the solver's
-// communicator.
+// A solver with MPI communicators of its own trains with Argosy: rank 0 writes
+// files, the others average their gradients over the solver's communicator.
 //
 //   mpirun -n 3 ./solver
 //
@@ -15,7 +14,7 @@
 
 #include <cstdio>
 
-// Fits y = 2 x, each rank to points of its own.
+// Fits y = 2 x, each rank on its own points.
 void learn(MPI_Comm solvers) {
   const auto world = argosy::mpi::init_parallel_env(solvers);
   const auto group = argosy::mpi::new_group(solvers);

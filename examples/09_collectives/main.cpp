@@ -1,5 +1,5 @@
-// What ranks can say to each other: gradients as one call, a sum that overlaps
-// with work, objects, messages, and a collective inside a model.
+// Communication between ranks: fused gradients, an asynchronous sum, objects,
+// messages, and a differentiable collective.
 //
 //   argosy run -n 3 ./collectives
 //
@@ -29,7 +29,8 @@ void collectives() {
   at::Tensor sum = torch::full({1 << 20}, rank + 1.0f);
   const auto work =
       argosy::all_reduce(sum, argosy::ReduceOp::SUM, nullptr, false);
-  torch::mm(torch::rand({256, 256}), torch::rand({256, 256})); // meanwhile
+  // overlaps with the sum
+  torch::mm(torch::rand({256, 256}), torch::rand({256, 256}));
   work->wait();
 
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// A perceptron on Fashion-MNIST, trained as a file says.
+// A multilayer perceptron on Fashion-MNIST, trained as a JSON file says.
 //
 //   argosy run -n 2 ./fleet strategy.json
 //

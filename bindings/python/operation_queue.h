@@ -7,10 +7,10 @@
 
 namespace argosy::python {
 
-// Carries operations out in the order in which they were issued.
-class Lane final : public Engine {
+// Executes operations in the order in which they were issued.
+class OperationQueue final : public Engine {
  public:
-  ~Lane() override { stop(); }
+  ~OperationQueue() override { stop(); }
 
   void issue(TorchWorkPtr work) {
     const Lock held = lock();

@@ -4,22 +4,22 @@
 
 namespace argosy::python {
 
-// Lets other threads run Python while this one waits, if it holds Python's lock
-// at all: destructors may be called either way.
-class UnlockedPython {
+// Releases the GIL while in scope, if this thread holds it. Destructors may run
+// with or without it.
+class GilRelease {
  public:
-  UnlockedPython() {
+  GilRelease() {
     if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
       state_ = PyEval_SaveThread();
     }
   }
-  ~UnlockedPython() {
+  ~GilRelease() {
     if (state_ != nullptr) {
       PyEval_RestoreThread(state_);
     }
   }
-  UnlockedPython(const UnlockedPython&) = delete;
-  UnlockedPython& operator=(const UnlockedPython&) = delete;
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
 
  private:
   PyThreadState* state_ = nullptr;
