@@ -1,8 +1,8 @@
-// A convolutional network on Fashion-MNIST, data parallel.
+// Trains a convolutional network on Fashion-MNIST, data parallel.
 //
 //   argosy run -n 2 ./fashion_mnist
 //
-// prints from rank 0, after the progress of the steps:
+// prints from rank 0, after the progress line:
 //   epoch 1: test accuracy 86.43 %
 //   epoch 2: test accuracy 88.31 %
 //   epoch 3: test accuracy 89.32 %
@@ -24,11 +24,11 @@ namespace data = argosy::data;
 struct Options {
   int epochs = 3;
   int batch = 64;  // images per rank and step
-  int steps = 0;   // limit per epoch; 0: all
-  int threads = 0; // thread ranks; 0: use the launcher's
+  int steps = 0;   // per epoch at most; 0: all
+  int threads = 0; // number of thread ranks; 0: use the launcher's
 };
 
-// Loads this rank's share of the images.
+// Batches of this rank's share of the images.
 auto make_loader(data::Split split, int batch) {
   const bool train = split == data::Split::Train;
   const data::IdxImages images = data::fashion_mnist(split);
@@ -45,7 +45,7 @@ auto make_loader(data::Split split, int batch) {
       data::stack_images);
 }
 
-// The fraction of test images that the net classifies correctly. Each rank
+// The fraction of test images that the network classifies correctly. Each rank
 // evaluates its share.
 double test_accuracy(nn::Sequential& net) {
   const torch::NoGradGuard no_grad;

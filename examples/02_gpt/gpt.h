@@ -6,17 +6,17 @@
 #include <limits>
 #include <string>
 
-// A GPT-2 style language model of plain LibTorch modules.
+// A GPT-2-style language model in plain LibTorch.
 
 struct GptOptions {
   long vocab = 256;
-  long context = 64; // maximum sequence length
+  long context = 64; // maximum number of tokens that a prediction sees
   long width = 128;
   long layers = 4;
   long heads = 4;
 };
 
-// Causal attention, then a feed-forward layer; both residual.
+// Causal attention, then a feed-forward layer; both have a residual connection.
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(const GptOptions& options)
       : heads(options.heads),
@@ -27,7 +27,7 @@ struct BlockImpl : torch::nn::Module {
         up(make_linear("up", options.width, 4 * options.width)),
         down(make_linear("down", 4 * options.width, options.width)) {}
 
-  // x is [batch, length, width]; `ahead` masks future tokens [length, length].
+  // x: [batch, length, width]; mask of future tokens: [length, length].
   at::Tensor forward(at::Tensor x, const at::Tensor& ahead) {
     x = x + out(attention(qkv(norm1(x)), ahead));
     return x + down(torch::gelu(up(norm2(x))));

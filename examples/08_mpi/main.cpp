@@ -1,5 +1,6 @@
-// A solver with MPI communicators of its own trains with Argosy: rank 0 writes
-// files, the others average their gradients over the solver's communicator.
+// A solver that uses MPI and its own communicators trains with Argosy: rank 0
+// writes files, the others average their gradients over the solver's
+// communicator.
 //
 //   mpirun -n 3 ./solver
 //
@@ -14,7 +15,7 @@
 
 #include <cstdio>
 
-// Fits y = 2 x, each rank on its own points.
+// Fits y = 2 x; each rank has its own points.
 void learn(MPI_Comm solvers) {
   const auto world = argosy::mpi::init_parallel_env(solvers);
   const auto group = argosy::mpi::new_group(solvers);

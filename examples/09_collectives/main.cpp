@@ -1,5 +1,6 @@
-// Communication between ranks: fused gradients, an asynchronous sum, objects,
-// messages, and a differentiable collective.
+// The ways in which ranks communicate: gradients in one call, a sum that
+// overlaps with computation, objects, messages, and a collective inside a
+// model.
 //
 //   argosy run -n 3 ./collectives
 //
@@ -29,8 +30,7 @@ void collectives() {
   at::Tensor sum = torch::full({1 << 20}, rank + 1.0f);
   const auto work =
       argosy::all_reduce(sum, argosy::ReduceOp::SUM, nullptr, false);
-  // overlaps with the sum
-  torch::mm(torch::rand({256, 256}), torch::rand({256, 256}));
+  torch::mm(torch::rand({256, 256}), torch::rand({256, 256})); // meanwhile
   work->wait();
 
   std::vector<std::string> names;
