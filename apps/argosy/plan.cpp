@@ -10,10 +10,10 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
+#include "argosy/pipeline/schedule.h"
 #include "argosy/pipeline/schedule_chart.h"
 #include "argosy/pipeline/schedule_json.h"
 #include "argosy/pipeline/schedules/schedules.h"
-#include "argosy/pipeline/shape.h"
 #include "argosy/pipeline/synthesize.h"
 
 namespace argosy::cli {
