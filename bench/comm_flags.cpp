@@ -11,8 +11,7 @@ namespace argosy::bench {
 
 namespace {
 
-// Debian's name, which is Open MPI's whatever else is installed; else mpirun
-// if it is Open MPI's.
+// Debian's name for Open MPI's mpirun; else mpirun, if it is Open MPI's.
 std::string find_open_mpi() {
   if (std::system("mpirun.openmpi --version >/dev/null 2>&1") == 0) {
     return "mpirun.openmpi";

@@ -1,5 +1,5 @@
-// `argosy bench SUBJECT`: starts the program that measures it, which is not
-// torch-free and so not part of this one.
+// `argosy bench SUBJECT`: executes the program of that bench. Benches need
+// torch, so they are separate programs.
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// `argosy env`: which launch environment would be adopted here, and why.
+// `argosy env`: shows which launch environment applies here, and why.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -59,7 +59,7 @@ void print_result(const LaunchInfo& info) {
   }
 }
 
-// What speaks first; the many that are absent below it.
+// Sources that apply come first, the many absent ones after them.
 void print_table(std::vector<Finding> findings) {
   std::stable_partition(
       findings.begin(), findings.end(), [](const Finding& finding) {
@@ -121,7 +121,7 @@ void print_json(const Adoption& adoption) {
   } else {
     document["error"] = adoption.error;
   }
-  // Values of variables may hold any bytes.
+  // Values of variables may contain any bytes.
   std::cout << document.dump(2, ' ', false, json::error_handler_t::replace)
             << "\n";
 }
@@ -146,7 +146,7 @@ int env(const std::vector<std::string>& arguments) {
   bool as_json = false;
   app.add_flag("--json", as_json, "Print JSON");
   try {
-    // CLI11 wants the words in reverse.
+    // CLI11 expects the words in reverse order.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

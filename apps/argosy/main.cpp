@@ -1,4 +1,4 @@
-// The `argosy` command: picks the subcommand, prints what it throws.
+// The `argosy` command: runs a subcommand and prints the errors that it throws.
 
 #include <exception>
 #include <iomanip>

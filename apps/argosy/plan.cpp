@@ -1,4 +1,4 @@
-// `argosy plan pipeline`: what a schedule would do, before it runs.
+// `argosy plan pipeline`: simulates and draws a pipeline schedule.
 
 #include <unistd.h>
 
@@ -10,10 +10,10 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
-#include "argosy/pipeline/draw.h"
+#include "argosy/pipeline/schedule.h"
+#include "argosy/pipeline/schedule_chart.h"
 #include "argosy/pipeline/schedule_json.h"
 #include "argosy/pipeline/schedules/schedules.h"
-#include "argosy/pipeline/shape.h"
 #include "argosy/pipeline/synthesize.h"
 
 namespace argosy::cli {
@@ -25,7 +25,7 @@ constexpr const char* kSynthesised = "synthesised";
 struct PipelineOptions {
   pipeline::SynthesisInput input{.stages = 0, .microbatches = 0};
   std::string schedule = "1f1b";
-  int chunks = 0; // 0: as the schedule has them
+  int chunks = 0; // 0: the schedule's default
   std::vector<double> times{1, 1, 1};
   double message = 0;
   std::string times_file;
@@ -118,14 +118,14 @@ int chunks_of(const PipelineOptions& options) {
   return one.name == "interleaved" ? 2 : one.chunks;
 }
 
-pipeline::Costs costs_of(const PipelineOptions& options, int parts) {
+pipeline::PartCosts costs_of(const PipelineOptions& options, int parts) {
   if (!options.times_file.empty()) {
     const auto text = read_file(options.times_file);
     ARGOSY_CHECK(text, "[plan.pipeline] there is no file ", options.times_file);
     return pipeline::costs_from_json(
         *text, "[plan.pipeline] " + options.times_file);
   }
-  pipeline::Costs costs;
+  pipeline::PartCosts costs;
   costs.message = options.message;
   costs.times.assign(
       static_cast<std::size_t>(parts),
@@ -217,7 +217,7 @@ int plan(const std::vector<std::string>& arguments) {
   add_costs(*pipeline, options);
   add_outputs(*pipeline, options);
   try {
-    // CLI11 wants the words in reverse.
+    // CLI11 expects the words in reverse order.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -1,4 +1,4 @@
-// `argosy trace hang`: which rank the others wait for.
+// `argosy trace hang`: finds the rank that the others wait for.
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -74,7 +74,7 @@ int trace(const std::vector<std::string>& arguments) {
   HangOptions options;
   add_hang(app, options);
   try {
-    // CLI11 wants the words in reverse.
+    // CLI11 expects the words in reverse order.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

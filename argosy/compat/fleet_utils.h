@@ -4,7 +4,7 @@
 #include "argosy/recomputation/recompute.h"
 #include "argosy/recomputation/sequential.h"
 
-// Named as in paddle.distributed.fleet.utils.
+// Names of paddle.distributed.fleet.utils.
 namespace argosy::fleet::utils {
 
 using argosy::recompute;

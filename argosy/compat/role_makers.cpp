@@ -33,8 +33,8 @@ int worker_num_of(const UserDefinedRole& role) {
   return role.worker_num > 0 ? role.worker_num : listed;
 }
 
-// Where this process is: from the list of its role, if there is one.
-void set_place(LaunchInfo& info) {
+// Sets the endpoint and the local rank, if the role's endpoints are listed.
+void set_endpoint(LaunchInfo& info) {
   const std::vector<Endpoint>& own =
       info.role == Role::Server ? info.server_endpoints : info.worker_endpoints;
   if (own.empty()) {
@@ -81,7 +81,7 @@ LaunchInfo info_of(const UserDefinedRole& role) {
       to_string(info.role),
       ", expected 0 <= current_id < ",
       info.size);
-  set_place(info);
+  set_endpoint(info);
   if (role.is_collective && info.size > 1 && !info.worker_endpoints.empty()) {
     info.store_url = "tcp://" + info.worker_endpoints.front().text();
     info.serves_store = info.rank == 0;

@@ -36,7 +36,7 @@ std::function<at::Tensor(const std::vector<at::Tensor>&)> shard_op(
 
 namespace {
 
-// Dims of the input and of the weight; o is the dim that outputs number.
+// Einsum letters for the dims of the input and of the weight.
 std::vector<std::string> letters_of(const torch::nn::Module& layer) {
   if (dynamic_cast<const torch::nn::LinearImpl*>(&layer) != nullptr) {
     return {"bk", "ok"};
@@ -49,8 +49,8 @@ std::vector<std::string> letters_of(const torch::nn::Module& layer) {
   return {"bl", "vh"};
 }
 
-// Of an input that may have more dims than two: the first and the last count.
-Placements stretched(Placements placements, std::int64_t dims) {
+// The strategy names two dims; an input with more keeps those between whole.
+Placements with_last_dim(Placements placements, std::int64_t dims) {
   for (std::size_t axis = 0; axis < placements.size(); ++axis) {
     if (placements[axis].is_shard(1)) {
       placements[axis] = Shard(static_cast<int>(dims) - 1);
@@ -59,7 +59,7 @@ Placements stretched(Placements placements, std::int64_t dims) {
   return placements;
 }
 
-// A bias is cut as dim 0 of the weight is.
+// A bias is sharded as dim 0 of the weight is.
 Placements bias_placements(Placements weight) {
   for (std::size_t axis = 0; axis < weight.size(); ++axis) {
     if (!weight[axis].is_shard(0)) {
@@ -101,7 +101,7 @@ void shard_layer_by(
       {layer.name(), layer, mesh, 0},
       PrepareLayerInput{[input = placements[0]](
                             const at::Tensor& tensor, const ProcessMesh& on) {
-        return shard_tensor(tensor, on, stretched(input, tensor.dim()));
+        return shard_tensor(tensor, on, with_last_dim(input, tensor.dim()));
       }});
 }
 

@@ -15,23 +15,25 @@ class Module;
 
 namespace argosy {
 
-// Brings tensors to where a strategy wants them, and calls `op`:
+// Returns a function that reshards its operands as a strategy says and calls
+// `op`:
 //
 //   auto product = shard_op(
 //       [](const auto& x) { return torch::matmul(x[0], x[1]); },
 //       mesh, {"mk", "kn"}, {{2, 1}, {1, 4}});
 //   at::Tensor y = product({a, b});   // [S(0), S(1)]
 //
-// Plain tensors are taken as the same on all ranks.
+// Plain tensors must be equal on all ranks.
 std::function<at::Tensor(const std::vector<at::Tensor>&)> shard_op(
     std::function<at::Tensor(const std::vector<at::Tensor>&)> op,
     const ProcessMesh& mesh,
     const std::vector<std::string>& letters,
     const OpStrategy& strategy);
 
-// The same for a layer: the strategy of its input (of two dims; those between
-// are not cut) and of its weight. Of Linear {{b, k}, {n, k}}, of Embedding
-// {{b, l}, {v, h}}; the bias follows. The weight then stays where it is.
+// The same for a layer. The strategy has the slices of its input (first and
+// last dim) and of its weight: for Linear {{b, k}, {n, k}}, for Embedding {{b,
+// l}, {v, h}}. The bias follows the weight, which stays sharded in every op.
+// Throws InvalidArgument for other layers.
 void shard_layer_by(
     torch::nn::Module& layer,
     const ProcessMesh& mesh,

@@ -32,7 +32,7 @@ void check_numbers(
   }
 }
 
-// Into how many slices each letter is cut, all operands agreeing.
+// The number of slices of each letter, on which all operands must agree.
 Slices slices_of(
     const std::vector<std::string>& letters, const OpStrategy& strategy) {
   Slices slices;
@@ -66,13 +66,14 @@ Slices slices_of(
   return slices;
 }
 
-// Which letter has which axes.
+// Assigns mesh axes to letters.
 class Axes {
  public:
   explicit Axes(const ProcessMesh& mesh)
       : mesh_(mesh), owner_(mesh.shape().size(), 0) {}
 
-  // The fewest axes that are free and make so many slices, the first of such.
+  // Takes the fewest free axes whose sizes multiply to `slices`; ties go to the
+  // first. Meshes have few axes, so trying all subsets is cheap.
   void take(char letter, std::int64_t slices) {
     std::optional<unsigned> best;
     for (unsigned set = 0; set < 1u << owner_.size(); ++set) {

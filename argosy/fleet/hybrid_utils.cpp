@@ -18,10 +18,10 @@ const HybridMesh& topology(const HybridMeshPtr& given, const char* what) {
   const HybridMeshPtr current = given ? given : current_hybrid_mesh();
   ARGOSY_CHECK(
       current, "[fleet.utils.", what, "] no topology, expected fleet::init()");
-  return *current; // the world has it
+  return *current; // kept alive by the world
 }
 
-// Gradients by type, since one call takes one type.
+// Grouped by dtype: a coalesced call takes tensors of one dtype.
 std::map<c10::ScalarType, Tensors> gradients_of(const Tensors& params) {
   std::map<c10::ScalarType, Tensors> grads;
   for (const at::Tensor& param : params) {
@@ -37,7 +37,8 @@ std::map<c10::ScalarType, Tensors> gradients_of(const Tensors& params) {
   return grads;
 }
 
-// Lists of at most so many bytes, or of one tensor.
+// Splits tensors into lists of at most `bytes`; a larger tensor gets a list of
+// its own.
 std::vector<Tensors> buckets_of(const Tensors& tensors, std::size_t bytes) {
   std::vector<Tensors> buckets;
   std::size_t filled = 0;
@@ -127,7 +128,7 @@ void broadcast_sep_parameters(
       false);
 }
 
-// Into tensors of its own: the given ones may lie in a data set.
+// Broadcasts into clones: the caller's tensors may be views of a data set.
 void detail::share_inputs(
     const std::vector<at::Tensor*>& inputs, const HybridMeshPtr& hcg) {
   const GroupPtr group =

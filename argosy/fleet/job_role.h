@@ -11,8 +11,8 @@ class Environment;
 
 namespace argosy::fleet {
 
-// This process's role in a job of workers and perhaps servers. A plain value:
-// constructing it contacts nobody.
+// What this process is in a job of workers and, possibly, servers: role, index,
+// numbers, endpoints. A value; constructing one communicates with nobody.
 class JobRole {
  public:
   JobRole(bool is_collective, LaunchInfo info)
@@ -26,20 +26,20 @@ class JobRole {
   bool is_server() const { return info_.role == Role::Server; }
   bool is_first_worker() const { return is_worker() && info_.rank == 0; }
 
-  // The index within the role, whichever that is.
+  // The index within this process's role.
   int role_id() const { return info_.rank; }
 
-  // -1 for a process of another role.
+  // -1 if this process has the other role.
   int worker_index() const { return is_worker() ? info_.rank : -1; }
   int server_index() const { return is_server() ? info_.rank : -1; }
   int worker_num() const { return info_.num_workers; }
   int server_num() const { return info_.num_servers; }
 
-  // "host:port" each; none when the launcher named none.
+  // "host:port" each; empty if the launcher did not provide them.
   std::vector<std::string> worker_endpoints() const;
   std::vector<std::string> server_endpoints() const;
 
-  // Hosts that run processes of this role.
+  // The number of hosts that run processes of this role.
   int node_num() const { return info_.num_nodes; }
   int local_rank() const { return info_.local_rank; }
 
@@ -48,12 +48,13 @@ class JobRole {
   LaunchInfo info_;
 };
 
-// The role that the launcher of this thread or process gives, whichever
-// launcher that is (docs/launch-environments.md), or spawn().
+// Reads the role from the environment of whatever launcher started this process
+// (Paddle's, or any other in docs/launch-environments.md), or from spawn().
 //
-// Collective: workers only. Otherwise a job of workers and servers, which
-// PADDLE_PSERVERS_IP_PORT_LIST names; without that variable a single worker.
-// Throws InvalidArgument when the environment is invalid or of the other kind.
+// If `is_collective`, the job has workers only. Otherwise it has the servers
+// that PADDLE_PSERVERS_IP_PORT_LIST lists or, without that variable, is a
+// single worker. Throws InvalidArgument when the environment is invalid or
+// describes the other kind of job.
 JobRole adopt_role(bool is_collective);
 JobRole adopt_role(bool is_collective, const Environment& environment);
 

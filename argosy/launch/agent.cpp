@@ -7,8 +7,8 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/launch/logs.h"
 #include "argosy/launch/plan.h"
-#include "argosy/launch/run_dir.h"
 #include "argosy/launch/shell.h"
 #include "argosy/launch/summary.h"
 #include "argosy/launch/supervisor.h"

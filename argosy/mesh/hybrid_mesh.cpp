@@ -40,7 +40,7 @@ std::string full_name(const std::string& brief) {
           "\", expected dp, pp, sharding, sep, mp or ep"));
 }
 
-// "dp 2 x pp 1 x mp 3 = 6"
+// For messages: "dp 2 x pp 1 x mp 3 = 6".
 std::string arithmetic(
     const HybridDegrees& degrees,
     const std::vector<std::string>& order,
@@ -107,7 +107,7 @@ std::int64_t HybridDegrees::of(const std::string& name) const {
       {"sep", sep},
       {"mp", mp},
       {"ep", ep}};
-  full_name(name); // throws when there is none
+  full_name(name); // throws for an unknown name
   return all.at(name);
 }
 

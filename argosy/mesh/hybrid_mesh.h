@@ -13,7 +13,7 @@ namespace argosy {
 
 // How many ranks each axis has, by its short name.
 struct HybridDegrees {
-  std::int64_t dp = 1; // -1: what the others leave
+  std::int64_t dp = 1; // -1: world size divided by the other degrees
   std::int64_t pp = 1;
   std::int64_t sharding = 1;
   std::int64_t sep = 1;
@@ -52,8 +52,8 @@ class HybridMesh {
   // The first global rank of this rank's group on the axis.
   int src_rank_on(const std::string& axis) const;
 
-  // The ranks that differ from this one on these axes alone. All of them call
-  // it alike.
+  // The ranks that differ from this one on these axes alone. Groups are created
+  // on first use; other ranks need not ask for theirs.
   std::shared_ptr<Group> group_over(const std::vector<std::string>& axes) const;
 
   // The global rank at another pipeline stage, with all other coordinates

@@ -16,7 +16,7 @@
 #include "argosy/store/open.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/init.h"
-#include "argosy/world/meet.h"
+#include "argosy/world/rendezvous.h"
 #include "argosy/world/spawn.h"
 
 namespace argosy {
