@@ -1,21 +1,18 @@
 #!/usr/bin/env python3
-"""usage: tools/doc_snippets.py fragments OUT_DIR UNITS PAGE...
-       tools/doc_snippets.py programs OUT_DIR PAGE...
-       tools/doc_snippets.py list PAGE...
+"""usage: tools/doc_snippets.py sources OUT_DIR UNITS PAGE...
        tools/doc_snippets.py project OUT_DIR PAGE
 
 Takes the code out of Markdown pages, for tests that compile and run it.
 
-  fragments  writes UNITS C++ sources that hold every fragment and strategy
-  programs   writes each complete program as a source, and what it prints
-  list       prints "name ranks" for each complete program
-  project    writes the first CMake block and the first program of a page
+  sources  writes UNITS C++ sources that hold everything; see tests/docs
+  project  writes the first CMake block and the first program of a page
 
-A ```cpp block with `int main(` is a complete program; `<!-- run: N -->` above it
-runs it under `argosy run -n N`. When the next block is a ```console block that
-starts with `$ argosy run -n N`, the program must print the lines that follow.
-Any other ```cpp block is a fragment, compiled as the body of a function. The
-comment above it may hold options and lines of C++ that come first:
+A ```cpp block with `int main(` is a complete program, compiled in a namespace of
+its own; `<!-- run: N -->` above it runs it under `argosy run -n N`. When the next
+block is a ```console block that starts with `$ argosy run -n N`, the program must
+print the lines that follow. Any other ```cpp block is a fragment, compiled as
+the body of a function. The comment above it may hold options and lines of C++
+that come first:
 
   <!-- snippet run=2
   torch::nn::Linear net(4, 2);
@@ -181,7 +178,7 @@ def read_pages(paths):
     return pages
 
 
-# ---- Fragments --------------------------------------------------------------
+# ---- C++ ------------------------------------------------------------------
 
 
 def identifier(page):
@@ -205,6 +202,65 @@ def body(block, includes):
         lines.append(line.text)
         next_number = line.number + 1
     return lines
+
+
+# ---- Programs ---------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Program:
+    block: Block
+    ranks: int  # 0: compiled only
+    printed: str | None
+
+
+def printed_by(block, ranks):
+    """What a console block after a program says that it prints."""
+    if block is None or block.language != "console" or not block.lines:
+        return None
+    if not re.match(rf"\$ argosy run -n {ranks} ", block.lines[0].text):
+        return None
+    shown = []
+    for line in block.lines[1:]:
+        if line.text.startswith("$ "):
+            break
+        shown.append(line.text + "\n")
+    return "".join(shown)
+
+
+def programs(blocks):
+    found = []
+    for block, after in zip(blocks, [*blocks[1:], None]):
+        if block.is_program():
+            ranks = block.options.get("program", 0)
+            found.append(Program(block, ranks, printed_by(after, ranks) if ranks else None))
+    return found
+
+
+def returning(block, lines):
+    """main() of a namespace returns nothing by itself."""
+    begin = next(i for i, line in enumerate(lines) if re.search(r"\bint main\(", line))
+    end = next((i for i, line in enumerate(lines) if i > begin and line == "}"), None)
+    if end is None:
+        fail(block.page, block.line, "main() has no closing brace at the begin of a line")
+    return [*lines[:end], "return 0;", *lines[end:]]
+
+
+def program_source(program, includes):
+    block = program.block
+    name = f"{identifier(block.page)}_{block.line}"
+    where = f"{block.page}:{block.line}"
+    lines = returning(block, body(block, includes))
+    out = ["", f"namespace {name}_program {{", *lines, f"}} // namespace {name}_program",
+           f'const argosy_docs::Program {name}_main("{name}", &{name}_program::main);']
+    if program.ranks:
+        expected = "std::nullopt" if program.printed is None else f'R"text({program.printed})text"'
+        out += [at_line(block.page, block.line), f"TEST({identifier(block.page)}, line_{block.line}) {{",
+                f'  argosy_docs::run_program("{where}", {program.ranks}, "{name}", {expected});', "}"]
+    return out
+
+
+# ---- Fragments --------------------------------------------------------------
 
 
 @dataclasses.dataclass
@@ -260,6 +316,8 @@ def page_source(page, blocks, includes):
     for block in strategies(blocks):
         out += [at_line(page, block.line), f"TEST({name}, line_{block.line}) {{",
                 f'  argosy_docs::check_strategy("{page}:{block.line}", R"json({block.text()})json");', "}"]
+    for program in programs(blocks):
+        out += program_source(program, includes)
     return out
 
 
@@ -270,44 +328,7 @@ def unit_source(pages):
            "#include <argosy/argosy.h>", "#include <gtest/gtest.h>", "#include <torch/torch.h>", ""]
     for include, (page, number) in includes.items():
         out += [at_line(page, number), include]
-    return "\n".join([*out, "", '#include "run_fragment.h"', "", *sources]) + "\n"
-
-
-# ---- Programs ---------------------------------------------------------------
-
-
-@dataclasses.dataclass
-class Program:
-    name: str
-    ranks: int  # 0: compiled only
-    source: str
-    printed: str | None
-
-
-def printed_by(block, ranks):
-    """What a console block after a program says that it prints."""
-    if block is None or block.language != "console" or not block.lines:
-        return None
-    if not re.match(rf"\$ argosy run -n {ranks} ", block.lines[0].text):
-        return None
-    shown = []
-    for line in block.lines[1:]:
-        if line.text.startswith("$ "):
-            break
-        shown.append(line.text + "\n")
-    return "".join(shown)
-
-
-def programs(pages):
-    found = []
-    for page, blocks in pages:
-        for block, after in zip(blocks, [*blocks[1:], None]):
-            if block.is_program():
-                ranks = block.options.get("program", 0)
-                source = at_line(page, block.line + 1) + "\n" + block.text()
-                printed = printed_by(after, ranks) if ranks else None
-                found.append(Program(f"{identifier(page)}_{block.line}", ranks, source, printed))
-    return found
+    return "\n".join([*out, "", '#include "run_snippet.h"', "", *sources]) + "\n"
 
 
 # ---- Writing ----------------------------------------------------------------
@@ -320,17 +341,10 @@ def write(path, text):
         path.write_text(text)
 
 
-def write_fragments(out, units, paths):
+def write_sources(out, units, paths):
     pages = read_pages(paths)
     for unit in range(units):
         write(out / f"snippets_{unit}.cpp", unit_source(pages[unit::units]))
-
-
-def write_programs(out, paths):
-    for program in programs(read_pages(paths)):
-        write(out / f"{program.name}.cpp", program.source)
-        if program.printed is not None:
-            write(out / f"{program.name}.txt", program.printed)
 
 
 def write_project(out, page):
@@ -348,13 +362,8 @@ def write_project(out, page):
 
 def main(arguments):
     match arguments:
-        case ["fragments", out, units, *paths]:
-            write_fragments(pathlib.Path(out), int(units), paths)
-        case ["programs", out, *paths]:
-            write_programs(pathlib.Path(out), paths)
-        case ["list", *paths]:
-            for program in programs(read_pages(paths)):
-                print(program.name, program.ranks)
+        case ["sources", out, units, *paths]:
+            write_sources(pathlib.Path(out), int(units), paths)
         case ["project", out, page]:
             write_project(pathlib.Path(out), page)
         case _:

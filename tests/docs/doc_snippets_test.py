@@ -78,17 +78,20 @@ class Strategies(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
-    PROGRAM = "<!-- run: 2 -->\n```cpp\nint main() {}\n```\n"
+    PROGRAM = "<!-- run: 2 -->\n```cpp\nint main() {\n}\n```\n"
 
-    def test_have_ranks_and_what_they_print(self):
-        program, = doc_snippets.programs(
-            [("p.md", blocks_of(self.PROGRAM + "```console\n$ argosy run -n 2 ./a\nx\n$ ls\ny\n```\n"))])
-        self.assertEqual((program.name, program.ranks, program.printed), ("p_2", 2, "x\n"))
-        self.assertIn("#line 3", program.source)
+    def test_are_in_a_namespace_and_return(self):
+        self.assertIn('namespace p_2_program {\n#line 3 "p.md"\nint main() {\nreturn 0;\n}\n}', source_of(self.PROGRAM))
 
-    def test_need_not_show_it(self):
-        program, = doc_snippets.programs([("p.md", blocks_of(self.PROGRAM))])
-        self.assertIsNone(program.printed)
+    def test_must_print_what_the_page_shows(self):
+        shown = "```console\n$ argosy run -n 2 ./a\nx\n$ ls\ny\n```\n"
+        self.assertIn('run_program("p.md:2", 2, "p_2", R"text(x\n)text")', source_of(self.PROGRAM + shown))
+        self.assertIn('run_program("p.md:2", 2, "p_2", std::nullopt)', source_of(self.PROGRAM))
+
+    def test_without_run_are_only_compiled(self):
+        source = source_of("```cpp\nint main() {\n}\n```\n")
+        self.assertIn("p_1_program", source)
+        self.assertNotIn("TEST", source)
 
 
 class Errors(unittest.TestCase):
@@ -107,13 +110,14 @@ class Errors(unittest.TestCase):
         self.expect("<!-- snippet --> x\n" + fence, "p.md:1: text after the end of a marker")
         self.expect("<!-- run: two -->\n" + fence, 'p.md:1: "run: two", expected a number of ranks')
         self.expect("<!-- run: 2 -->\n" + fence, 'p.md:1: "run: N" does not go with a cpp block')
-        self.expect("<!-- snippet run=2 -->\n```cpp\nint main() {}\n```\n",
+        self.expect("<!-- snippet run=2 -->\n```cpp\nint main() {\n}\n```\n",
                     'p.md:1: "run" does not go with a program')
         self.expect("<!-- snippet run=2 -->\n```sh\nls\n```\n", 'p.md:1: "run" does not go with a sh block')
         self.expect("<!-- snippet scope=file run=2 -->\n" + fence, "p.md:1: scope=file goes with no other option")
         self.expect("<!-- snippet continue -->\n" + fence, "p.md:2: there is no fragment before to continue")
         self.expect(fence + "<!-- snippet continue run=2 -->\n" + fence,
                     "p.md:5: run=2, but the fragment before has run=0")
+        self.expect("```cpp\nint main() {}\n```\n", "p.md:1: main() has no closing brace at the begin of a line")
         self.expect("```\nx\n```\n",
                     "p.md:1: a block without a language: cpp, json, cmake, sh, console, text, ...")
         self.expect("```cpp\nint x;\n", "p.md:1: this block has no end")
