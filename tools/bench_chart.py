@@ -10,6 +10,7 @@ import math
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLES = ROOT / "docs" / "performance.md"
@@ -93,14 +94,19 @@ def claims(tables):
     def by(key, peer):
         return times(tables, *key, peer)
 
-    return f"""\
-- **Training:** one data-parallel step of an MLP with 50 M parameters runs {by(MLP, "pytorch")} times as fast as with PyTorch's DDP
-  ({of(MLP, "ours")} and {of(MLP, "pytorch")} samples/s on 2 processes), and of a GPT with 10 M parameters {by(GPT, "pytorch")} times as fast.
-- **Sharding:** ZeRO stage 3 trains the same models at {by(MLP_ZERO, "data_parallel")} and {by(GPT_ZERO, "data_parallel")} of the speed of plain data parallelism: {by(MLP_ZERO, "pytorch_zero")} and {by(GPT_ZERO, "pytorch_zero")}
-  times as fast as DDP with `ZeroRedundancyOptimizer`, which shards only the optimizer state.
-- **Communication:** `all_reduce` of 16 MB between 2 processes reaches a bus bandwidth of {of(SUM, "ours")} GB/s, {by(SUM, "gloo")} times that
-  of Gloo and {by(SUM, "openmpi")} times that of Open MPI, and always adds in rank order.
-"""
+    texts = [
+        f"**Training:** one data-parallel step of an MLP with 50 M parameters runs {by(MLP, 'pytorch')} times as fast as "
+        f"with PyTorch's DDP ({of(MLP, 'ours')} and {of(MLP, 'pytorch')} samples/s on 2 processes), and of a GPT with "
+        f"10 M parameters {by(GPT, 'pytorch')} times as fast.",
+        f"**Sharding:** ZeRO stage 3 trains the same models at {by(MLP_ZERO, 'data_parallel')} and "
+        f"{by(GPT_ZERO, 'data_parallel')} of the speed of plain data parallelism: {by(MLP_ZERO, 'pytorch_zero')} and "
+        f"{by(GPT_ZERO, 'pytorch_zero')} times as fast as DDP with `ZeroRedundancyOptimizer`, which shards only the "
+        "optimizer state.",
+        f"**Communication:** `all_reduce` of 16 MB between 2 processes reaches a bus bandwidth of {of(SUM, 'ours')} GB/s, "
+        f"{by(SUM, 'gloo')} times that of Gloo and {by(SUM, 'openmpi')} times that of Open MPI, and always adds in rank "
+        "order.",
+    ]
+    return "".join(textwrap.fill(text, 120, initial_indent="- ", subsequent_indent="  ") + "\n" for text in texts)
 
 
 def with_claims(readme, tables):
