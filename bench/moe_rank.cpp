@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "argosy/argosy.h"
-#include "argosy/parallel/expert/moe_layer.h"
-#include "argosy/parallel/expert/routing.h"
+#include "argosy/expert/moe_layer.h"
+#include "argosy/expert/routing.h"
 #include "bench/hashed.h"
 #include "bench/training_server.h"
 

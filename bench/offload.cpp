@@ -13,16 +13,16 @@
 
 #include "argosy/argosy.h"
 #include "argosy/common/file.h"
+#include "argosy/offload/block_io.h"
+#include "argosy/offload/scratch_file.h"
+#include "argosy/offload/states.h"
 #include "argosy/optim/adam.h"
-#include "argosy/parallel/offload/block_io.h"
-#include "argosy/parallel/offload/scratch_file.h"
-#include "argosy/parallel/offload/states.h"
 #include "bench/harness.h"
 
 namespace argosy::bench {
 namespace {
 
-using parallel::OffloadIo;
+using offload::OffloadIo;
 
 constexpr std::int64_t kBucketBytes = 16 << 20;
 
@@ -30,23 +30,23 @@ constexpr std::int64_t kBucketBytes = 16 << 20;
 class Shard {
  public:
   explicit Shard(std::int64_t numel)
-      : adam_(parallel::pieces_of(
+      : adam_(offload::pieces_of(
             at::ones({numel}), at::ones({numel}), kBucketBytes / 8)) {}
 
-  Shard(std::int64_t numel, const parallel::OffloadOptions& options)
+  Shard(std::int64_t numel, const offload::OffloadOptions& options)
       : Shard(numel) {
-    states_ = parallel::offload_states(adam_, options, kBucketBytes);
+    states_ = offload::offload_states(adam_, options, kBucketBytes);
   }
 
   double step() {
     return milliseconds_of([this] { adam_.step(); });
   }
 
-  const parallel::OffloadedStates& states() const { return *states_; }
+  const offload::OffloadedStates& states() const { return *states_; }
 
  private:
   optim::AdamW adam_;
-  std::shared_ptr<parallel::OffloadedStates> states_;
+  std::shared_ptr<offload::OffloadedStates> states_;
 };
 
 // Reads and writes of as many bytes at once, with nothing in between.
@@ -67,12 +67,12 @@ class Disk {
  private:
   // Of the two halves of the file, whether it is written.
   void transfer(const std::array<bool, 2>& writes) {
-    auto io = parallel::make_uring_io(file_);
+    auto io = offload::make_uring_io(file_);
     if (!io) {
-      io = parallel::make_thread_io(file_);
+      io = offload::make_thread_io(file_);
     }
     const auto deadline = Deadline::after(std::chrono::minutes(1));
-    std::deque<parallel::BlockIo::Ticket> tickets;
+    std::deque<offload::BlockIo::Ticket> tickets;
     const auto wait_for_all_but = [&](std::size_t count) {
       for (; tickets.size() > count; tickets.pop_front()) {
         io->wait(tickets.front(), deadline);
@@ -95,10 +95,10 @@ class Disk {
   std::byte* aligned_memory() const {
     auto* const memory = static_cast<std::byte*>(memory_.data_ptr());
     const auto at = reinterpret_cast<std::intptr_t>(memory);
-    return memory + (parallel::aligned(at) - at);
+    return memory + (offload::aligned(at) - at);
   }
 
-  parallel::ScratchFile file_;
+  offload::ScratchFile file_;
   const std::int64_t bytes_;
   at::Tensor memory_;
 };
@@ -110,7 +110,7 @@ void run(Flags flags) {
   const TempDir dir;
   const std::string folder = dir.path().string();
   const auto options = [&](OffloadIo io, std::int64_t budget) {
-    return parallel::OffloadOptions{
+    return offload::OffloadOptions{
         .offload_path = folder, .offload_cpu_size = budget, .io = io};
   };
   Shard in_memory(numel);

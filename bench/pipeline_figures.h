@@ -1,9 +1,9 @@
 #pragma once
 
 #include "argosy/comm/objects.h"
-#include "argosy/parallel/pipeline/formulas.h"
-#include "argosy/parallel/pipeline/measured_schedule.h"
-#include "argosy/parallel/pipeline/simulate.h"
+#include "argosy/pipeline/formulas.h"
+#include "argosy/pipeline/measured_schedule.h"
+#include "argosy/pipeline/simulate.h"
 
 // What stages of a pipeline waited for each other in their last batch.
 namespace argosy::bench {

@@ -8,7 +8,7 @@
 #include <chrono>
 
 #include "argosy/argosy.h"
-#include "argosy/parallel/pipeline/split_backward.h"
+#include "argosy/pipeline/split_backward.h"
 #include "bench/harness.h"
 #include "examples/02_gpt/gpt.h"
 

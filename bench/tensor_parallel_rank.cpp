@@ -16,7 +16,7 @@
 
 #include "argosy/argosy.h"
 #include "argosy/heap/allocator.h"
-#include "argosy/parallel/tensor/multi_copy.h"
+#include "argosy/tensor_parallel/multi_copy.h"
 #include "bench/hashed.h"
 #include "bench/training_server.h"
 #include "examples/05_hybrid/parallel_gpt.h"

@@ -22,7 +22,7 @@ endif()
 # Flags for our own targets, linked PRIVATE.
 add_library(argosy_flags INTERFACE)
 target_compile_options(argosy_flags INTERFACE -Wall -Wextra -Wshadow -Werror
-  -Wno-missing-field-initializers
+  -Wno-missing-field-initializers -Wno-subobject-linkage
   -fpch-preprocess)
 if(ARGOSY_SANITIZE)
   # GCC's warning is wrong about code that sanitizers have changed.

@@ -1,42 +1,96 @@
 #!/usr/bin/env python3
-"""A module includes only itself and modules above it in this list."""
+"""Checks the layout of argosy/ against the table of layers in CONTRIBUTING.md.
+
+- Every module has a row, and every row has a folder. A subfolder may have a row
+  of its own; else it belongs to the module.
+- A folder includes itself and folders above it in the table only.
+- Path is namespace: what argosy/a/b/ defines is in argosy, argosy::a or
+  argosy::a::b. Other namespaces are opened to declare their classes and to
+  specialise their templates, no more."""
 import pathlib
 import re
 import sys
 
-LAYERS = """common store heap world launch comm observe fs data mesh dtensor optim
-parallel program plan checkpoint rpc ps elastic fleet testing""".split()
-INCLUDE = re.compile(r'^\s*#\s*include\s*["<]argosy/([^/">]+)(/?)')
+ROOT = pathlib.Path("argosy")
+ROW = re.compile(r"^\| `argosy/([\w/]+)/` \|", re.M)
+INCLUDE = re.compile(r'^\s*#\s*include\s*["<]argosy/([^">]+)[">]')
+BLOCK = re.compile(r"^namespace (argosy[\w:]*) \{\n(.*?)^\}(?: // namespace [^\n]*)?$", re.M | re.S)
+SPECIALISATION = re.compile(r"^template <>\nstruct \w+<.*?^\};", re.M | re.S)
+DECLARATION = re.compile(r"(?:template <[^;{}]*>\s*)?(?:class|struct|enum class)\s+\w+[^;{}()]*;|namespace \w+ \{|\}")
+
+# Namespaces that users know by name, and the folder that defines each.
+PUBLIC = {
+    "argosy::log": "common",
+    "argosy::fleet::utils": "fleet",
+    "argosy::functional": "comm",
+    "argosy::mpi": "comm",
+    "argosy::stream": "comm",
+}
 
 
-def violations(path, module):
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+def layers():
+    return ROW.findall(pathlib.Path("CONTRIBUTING.md").read_text())
+
+
+def folder_of(path, known):
+    """The row of the table that an include or a file belongs to."""
+    parts = path.split("/")[:-1]
+    while parts and "/".join(parts) not in known:
+        parts.pop()
+    return "/".join(parts)
+
+
+def include_errors(text, folder, known):
+    for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:
             continue
-        target, slash = match.groups()
-        if not slash:
-            yield number, f"the library never includes the umbrella {target}"
-        elif target not in LAYERS:
-            yield number, f"unknown module {target}"
-        elif LAYERS.index(target) > LAYERS.index(module):
-            yield number, f"{module} may not include {target}, a layer below it"
+        if "/" not in match.group(1):
+            yield number, f"the library never includes the umbrella {match.group(1)}"
+            continue
+        target = folder_of(match.group(1), known)
+        if target not in known:
+            yield number, f"{match.group(1)} is in no layer"
+        elif known.index(target) > known.index(folder):
+            yield number, f"{folder} may not include {target}, a layer below it"
+
+
+def allowed_namespaces(relative):
+    parts = relative.split("/")[:-1]
+    return {"argosy"} | {"::".join(["argosy", *parts[:n]]) for n in range(1, len(parts) + 1)}
+
+
+def namespace_errors(text, relative):
+    allowed = allowed_namespaces(relative)
+    for match in BLOCK.finditer(text):
+        name, body = match.groups()
+        base = name.removesuffix("::detail")
+        if base in allowed or PUBLIC.get(base) == relative.split("/")[0]:
+            continue
+        body = SPECIALISATION.sub("", re.sub(r"//[^\n]*", "", body))
+        if DECLARATION.sub("", body).strip():
+            yield text.count("\n", 0, match.start()) + 1, f"defines names of {name}, expected one of {', '.join(sorted(allowed))}"
+
+
+def sources():
+    for path in sorted(ROOT.rglob("*")):
+        relative = str(path.relative_to(ROOT))
+        if path.suffix in (".h", ".cpp") and "/" in relative:
+            yield path, relative
 
 
 def main():
-    root = pathlib.Path("argosy")
-    found = False
-    for path in sorted(p for p in root.rglob("*") if p.suffix in (".h", ".cpp")):
-        parts = path.relative_to(root).parts
-        if len(parts) == 1:
-            continue  # the umbrella itself
-        if parts[0] not in LAYERS:
-            print(f"{path}: module {parts[0]} is not in tools/lint_layers.py")
-            found = True
+    known = layers()
+    found = [f"CONTRIBUTING.md: argosy/{row}/ does not exist" for row in known if not (ROOT / row).is_dir()]
+    for path, relative in sources():
+        folder = folder_of(relative, known)
+        if not folder:
+            found.append(f"{path}: its folder has no row in CONTRIBUTING.md")
             continue
-        for number, text in violations(path, parts[0]):
-            print(f"{path}:{number}: {text}")
-            found = True
+        text = path.read_text()
+        for number, error in [*include_errors(text, folder, known), *namespace_errors(text, relative)]:
+            found.append(f"{path}:{number}: {error}")
+    print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 
 

@@ -10,11 +10,11 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
-#include "argosy/parallel/pipeline/draw.h"
-#include "argosy/parallel/pipeline/schedule_json.h"
-#include "argosy/parallel/pipeline/schedules/schedules.h"
-#include "argosy/parallel/pipeline/shape.h"
-#include "argosy/parallel/pipeline/synthesize.h"
+#include "argosy/pipeline/draw.h"
+#include "argosy/pipeline/schedule_json.h"
+#include "argosy/pipeline/schedules/schedules.h"
+#include "argosy/pipeline/shape.h"
+#include "argosy/pipeline/synthesize.h"
 
 namespace argosy::cli {
 

@@ -1,30 +1,23 @@
 #include "argosy/comm/blocks.h"
+#include "argosy/comm/byte_offset.h"
 
 #include <cstring>
 
 namespace argosy::comm {
-
-namespace {
-
-std::byte* at(const void* base, std::size_t offset) {
-  return static_cast<std::byte*>(const_cast<void*>(base)) + offset;
-}
-
-} // namespace
 
 Blocks packed_blocks(
     const void* data, int num_ranks, std::size_t count, std::size_t element) {
   Blocks blocks;
   for (int rank = 0; rank < num_ranks; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    blocks.push_back({at(data, index * count * element), count});
+    blocks.push_back({writable_at(data, index * count * element), count});
   }
   return blocks;
 }
 
 bool is_packed(const Blocks& blocks, std::size_t element) {
   for (std::size_t i = 1; i < blocks.size(); ++i) {
-    if (at(blocks[i - 1].data, blocks[i - 1].count * element) !=
+    if (writable_at(blocks[i - 1].data, blocks[i - 1].count * element) !=
         blocks[i].data) {
       return false;
     }
@@ -52,7 +45,7 @@ PackedBlocks::PackedBlocks(const Blocks& blocks, std::size_t element, Use use)
   for (const Block& block : blocks) {
     const std::size_t bytes = block.count * element;
     if (use == Use::Input && bytes > 0) {
-      std::memcpy(at(data_, offset), block.data, bytes);
+      std::memcpy(writable_at(data_, offset), block.data, bytes);
     }
     offset += bytes;
   }
@@ -66,7 +59,7 @@ void PackedBlocks::put_back() const {
   for (const Block& block : blocks_) {
     const std::size_t bytes = block.count * element_;
     if (bytes > 0) {
-      std::memcpy(block.data, at(data_, offset), bytes);
+      std::memcpy(block.data, writable_at(data_, offset), bytes);
     }
     offset += bytes;
   }

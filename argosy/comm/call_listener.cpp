@@ -4,20 +4,21 @@ namespace argosy::comm {
 
 namespace {
 
-thread_local CallListener* innermost = nullptr;
+thread_local CallListener* innermost_call = nullptr;
 
 } // namespace
 
-CallListener::CallListener() : outer_(innermost) {
-  innermost = this;
+CallListener::CallListener() : outer_(innermost_call) {
+  innermost_call = this;
 }
 
 CallListener::~CallListener() {
-  innermost = outer_;
+  innermost_call = outer_;
 }
 
 void CallListener::tell(const Call& call) {
-  for (CallListener* each = innermost; each != nullptr; each = each->outer_) {
+  for (CallListener* each = innermost_call; each != nullptr;
+       each = each->outer_) {
     each->on_call(call);
   }
 }

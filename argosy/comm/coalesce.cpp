@@ -13,7 +13,7 @@ namespace comm {
 
 namespace {
 
-thread_local Collector* innermost = nullptr;
+thread_local Collector* innermost_collector = nullptr;
 
 } // namespace
 
@@ -31,16 +31,17 @@ std::vector<Batch> fuse(
   return batches;
 }
 
-Collector::Collector(const Group& group) : group_(group), outer_(innermost) {
-  innermost = this;
+Collector::Collector(const Group& group)
+    : group_(group), outer_(innermost_collector) {
+  innermost_collector = this;
 }
 
 Collector::~Collector() {
-  innermost = outer_;
+  innermost_collector = outer_;
 }
 
 Collector* Collector::of(const Group& group) {
-  Collector* collector = innermost;
+  Collector* collector = innermost_collector;
   while (collector != nullptr && &collector->group_ != &group) {
     collector = collector->outer_;
   }

@@ -4,20 +4,20 @@ namespace argosy::comm {
 
 namespace {
 
-thread_local WaitListener* innermost = nullptr;
+thread_local WaitListener* innermost_wait = nullptr;
 
 } // namespace
 
-WaitListener::WaitListener() : outer_(innermost) {
-  innermost = this;
+WaitListener::WaitListener() : outer_(innermost_wait) {
+  innermost_wait = this;
 }
 
 WaitListener::~WaitListener() {
-  innermost = outer_;
+  innermost_wait = outer_;
 }
 
 WaitListener* WaitListener::current() {
-  return innermost;
+  return innermost_wait;
 }
 
 } // namespace argosy::comm

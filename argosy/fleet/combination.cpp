@@ -4,7 +4,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/fleet/strategy.h"
-#include "argosy/parallel/pipeline/schedules/schedules.h"
+#include "argosy/pipeline/schedules/schedules.h"
 
 namespace argosy::fleet {
 

@@ -43,7 +43,7 @@ class Fleet {
   template <typename Module>
   DistributedModel<Module> distributed_model(Module module) {
     check_has_no_stages();
-    ModelSetup setup = prepare(parallel::as_module(module));
+    ModelSetup setup = prepare(training::as_module(module));
     return DistributedModel<Module>(std::move(module), setup);
   }
 

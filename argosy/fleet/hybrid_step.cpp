@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "argosy/comm/coalesce.h"
+#include "argosy/data_parallel/same_modules.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/parallel/data/same_modules.h"
-#include "argosy/parallel/parameter_marks.h"
+#include "argosy/training/parameter_marks.h"
 
 namespace argosy::fleet {
 
@@ -80,12 +80,12 @@ void share_in_layers(const std::vector<at::Tensor>& params, const Axes& axes) {
   if (axes.model->nranks() == 1) {
     return;
   }
-  parallel::NamedTensors whole;
+  data_parallel::NamedTensors whole;
   for (const at::Tensor& param :
        those(params, [](const auto& marks) { return !marks.is_distributed; })) {
     whole.emplace_back("", param);
   }
-  parallel::share_values(whole, axes.model->ranks().front(), axes.model);
+  data_parallel::share_values(whole, axes.model->ranks().front(), axes.model);
 }
 
 } // namespace argosy::fleet

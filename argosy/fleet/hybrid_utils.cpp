@@ -6,9 +6,9 @@
 
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
+#include "argosy/data_parallel/same_modules.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/parallel/data/same_modules.h"
-#include "argosy/parallel/parameter_marks.h"
+#include "argosy/training/parameter_marks.h"
 
 namespace argosy::fleet::utils {
 
@@ -58,16 +58,17 @@ void share_parameters(
   if (group->nranks() == 1) {
     return;
   }
-  parallel::NamedTensors shared;
-  for (const auto& named : parallel::distinct(model.named_parameters(true))) {
+  data_parallel::NamedTensors shared;
+  for (const auto& named :
+       data_parallel::distinct(model.named_parameters(true))) {
     if (!skips_distributed || !marks_of(named.second).is_distributed) {
       shared.push_back(named);
     }
   }
-  const auto buffers = parallel::distinct(model.named_buffers(true));
+  const auto buffers = data_parallel::distinct(model.named_buffers(true));
   shared.insert(shared.end(), buffers.begin(), buffers.end());
-  parallel::check_same(shared, group);
-  parallel::share_values(shared, group->ranks().front(), group);
+  data_parallel::check_same(shared, group);
+  data_parallel::share_values(shared, group->ranks().front(), group);
 }
 
 } // namespace
@@ -136,15 +137,15 @@ void detail::share_inputs(
   if (group->nranks() == 1) {
     return;
   }
-  parallel::NamedTensors shared;
+  data_parallel::NamedTensors shared;
   for (at::Tensor* input : inputs) {
     if (input->defined()) {
       *input = input->detach().clone(at::MemoryFormat::Contiguous);
       shared.emplace_back(str("input ", shared.size()), *input);
     }
   }
-  parallel::check_same(shared, group, "inputs");
-  parallel::share_values(shared, group->ranks().front(), group);
+  data_parallel::check_same(shared, group, "inputs");
+  data_parallel::share_values(shared, group->ranks().front(), group);
 }
 
 } // namespace argosy::fleet::utils

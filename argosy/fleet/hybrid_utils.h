@@ -6,7 +6,7 @@
 
 #include "argosy/comm/ops.h"
 #include "argosy/mesh/hybrid_group.h"
-#include "argosy/parallel/nested_tensors.h"
+#include "argosy/training/nested_tensors.h"
 
 namespace torch::nn {
 class Module;
@@ -58,7 +58,7 @@ void share_inputs(
 template <typename... Inputs>
 void broadcast_input_data(const HybridGroupPtr& hcg, Inputs&... inputs) {
   std::vector<at::Tensor*> tensors;
-  (parallel::for_each_tensor(
+  (training::for_each_tensor(
        inputs, [&](at::Tensor& each) { tensors.push_back(&each); }),
    ...);
   detail::share_inputs(tensors, hcg);

@@ -5,7 +5,7 @@
 namespace argosy::fleet {
 
 void LateHook::start(
-    const parallel::BucketView& bucket, const GroupPtr& group) {
+    const data_parallel::BucketView& bucket, const GroupPtr& group) {
   ARGOSY_CHECK(
       hook_,
       "[fleet.distributed_model] dgc needs the momentum of the optimizer: call "
@@ -14,7 +14,7 @@ void LateHook::start(
 }
 
 void LateHook::finish(
-    const parallel::BucketView& bucket, const GroupPtr& group) {
+    const data_parallel::BucketView& bucket, const GroupPtr& group) {
   hook_->finish(bucket, group);
 }
 

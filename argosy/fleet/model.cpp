@@ -3,13 +3,13 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include "argosy/data_parallel/compression.h"
+#include "argosy/data_parallel/sync_batch_norm.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_utils.h"
 #include "argosy/fleet/late_hook.h"
 #include "argosy/fleet/pairs.h"
 #include "argosy/fleet/strategy.h"
-#include "argosy/parallel/data/compression.h"
-#include "argosy/parallel/data/sync_batch_norm.h"
 
 namespace argosy::fleet {
 
@@ -40,7 +40,7 @@ void cast_weights(torch::nn::Module& module) {
   }
 }
 
-std::shared_ptr<parallel::BucketHook> hook_of(
+std::shared_ptr<data_parallel::BucketHook> hook_of(
     const DistributedStrategy& strategy) {
   if (strategy.fp16_allreduce) {
     return fp16_compression();
@@ -66,8 +66,9 @@ DataParallelOptions options_of(
   DataParallelOptions options;
   options.comm_buffer_size = strategy.fuse_grad_size_in_MB;
   options.last_comm_buffer_size = strategy.last_comm_group_size_MB;
-  options.fusion = strategy.fuse_all_reduce_ops ? parallel::Fusion::Mode::Size
-                                                : parallel::Fusion::Mode::None;
+  options.fusion = strategy.fuse_all_reduce_ops
+      ? data_parallel::Fusion::Mode::Size
+      : data_parallel::Fusion::Mode::None;
   options.find_unused_parameters = strategy.find_unused_parameters;
   options.main_grad = has_main_grads(strategy);
   options.group = axes.data;
@@ -92,7 +93,7 @@ sharding::ShardingOptions sharding_of(
   options.find_unused_parameters = strategy.find_unused_parameters;
   options.main_grad = has_main_grads(strategy);
   if (configs.offload) {
-    options.offload = parallel::OffloadOptions{
+    options.offload = offload::OffloadOptions{
         .offload_path = configs.offload_path,
         .offload_cpu_size =
             static_cast<std::int64_t>(configs.offload_cpu_size_MB * (1 << 20))};
@@ -133,17 +134,18 @@ ModelSetup prepare_model(
   return setup;
 }
 
-std::shared_ptr<parallel::ModelCore> detail::make_core(
+std::shared_ptr<training::ModelCore> detail::make_core(
     torch::nn::Module& module, const ModelSetup& setup) {
   if (setup.level) {
     return std::make_shared<sharding::ShardedCore>(
         module, *setup.level, setup.sharding);
   }
-  return std::make_shared<parallel::DataParallelCore>(module, setup.options);
+  return std::make_shared<data_parallel::DataParallelCore>(
+      module, setup.options);
 }
 
 void detail::register_model(
-    const std::shared_ptr<parallel::ModelCore>& core,
+    const std::shared_ptr<training::ModelCore>& core,
     torch::nn::Module& module,
     const ModelSetup& setup) {
   ModelSide side;
@@ -158,7 +160,7 @@ void detail::register_model(
   setup.pairs->add(std::move(side));
 }
 
-bool detail::is_merging(const Pairs& pairs, const parallel::ModelCore& core) {
+bool detail::is_merging(const Pairs& pairs, const training::ModelCore& core) {
   return pairs.is_merging(&core);
 }
 

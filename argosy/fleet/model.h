@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "argosy/data_parallel/data_parallel.h"
 #include "argosy/optim/autocast.h"
-#include "argosy/parallel/data/data_parallel.h"
-#include "argosy/parallel/parallel_model.h"
-#include "argosy/parallel/sharding/sharded_core.h"
+#include "argosy/sharding/sharded_core.h"
+#include "argosy/training/parallel_model.h"
 
 namespace argosy::fleet {
 
@@ -37,15 +37,15 @@ ModelSetup prepare_model(
 
 namespace detail {
 
-std::shared_ptr<parallel::ModelCore> make_core(
+std::shared_ptr<training::ModelCore> make_core(
     torch::nn::Module& module, const ModelSetup& setup);
 
 void register_model(
-    const std::shared_ptr<parallel::ModelCore>& core,
+    const std::shared_ptr<training::ModelCore>& core,
     torch::nn::Module& module,
     const ModelSetup& setup);
 
-bool is_merging(const Pairs& pairs, const parallel::ModelCore& core);
+bool is_merging(const Pairs& pairs, const training::ModelCore& core);
 
 // A bfloat16 tensor becomes float32.
 void widen(at::Tensor& tensor);
@@ -56,9 +56,9 @@ void widen(at::Tensor& tensor);
 // its forward computes in bfloat16, and what it returns is float32 again. Made
 // by distributed_model().
 template <typename Module>
-class DistributedModel : public parallel::ParallelModel<Module> {
+class DistributedModel : public training::ParallelModel<Module> {
  public:
-  using Base = parallel::ParallelModel<Module>;
+  using Base = training::ParallelModel<Module>;
 
   DistributedModel(Module module, const ModelSetup& setup)
       : Base(
@@ -69,7 +69,7 @@ class DistributedModel : public parallel::ParallelModel<Module> {
         autocast_(setup.autocast),
         pairs_(setup.pairs) {
     detail::register_model(
-        this->core(), parallel::as_module(this->module()), setup);
+        this->core(), training::as_module(this->module()), setup);
   }
 
   template <typename... Args>
@@ -80,7 +80,7 @@ class DistributedModel : public parallel::ParallelModel<Module> {
     }
     auto result = Base::forward(std::forward<Args>(args)...);
     if (autocast_) {
-      parallel::for_each_tensor(result, detail::widen);
+      training::for_each_tensor(result, detail::widen);
     }
     return result;
   }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "argosy/common/error.h"
+#include "argosy/data_parallel/compression.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_step.h"
 #include "argosy/fleet/pairs.h"
@@ -18,9 +19,8 @@
 #include "argosy/optim/gradients.h"
 #include "argosy/optim/groups.h"
 #include "argosy/optim/local_sgd.h"
-#include "argosy/parallel/data/compression.h"
-#include "argosy/parallel/loss_scale.h"
-#include "argosy/parallel/sharding/sharded_optimizer.h"
+#include "argosy/sharding/sharded_optimizer.h"
+#include "argosy/training/loss_scale.h"
 
 namespace argosy::fleet {
 
@@ -110,7 +110,7 @@ struct DistributedOptimizer::Impl final : public OptimizerSide {
   }
   bool will_step() const override { return merge.will_step(); }
   bool is_merging() const override { return merge.is_merging(); }
-  std::shared_ptr<parallel::BucketHook> hook() override {
+  std::shared_ptr<data_parallel::BucketHook> hook() override {
     return replacement.dgc_momentum
         ? deep_gradient_compression(dgc_of(strategy, *replacement.dgc_momentum))
         : nullptr;
@@ -289,7 +289,7 @@ void DistributedOptimizer::zero_grad() {
 
 void DistributedOptimizer::backward(const at::Tensor& loss) {
   {
-    const parallel::LossScale scale(scaled(at::ones({})).item<double>());
+    const training::LossScale scale(scaled(at::ones({})).item<double>());
     scaled(loss).backward();
   }
   after_backward(loss);

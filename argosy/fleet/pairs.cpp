@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "argosy/data_parallel/data_parallel.h"
 #include "argosy/fleet/late_hook.h"
-#include "argosy/parallel/data/data_parallel.h"
-#include "argosy/parallel/sharding/sharded_core.h"
+#include "argosy/sharding/sharded_core.h"
 
 namespace argosy::fleet {
 
@@ -89,7 +89,7 @@ void Pairs::settle() const {
   }
 }
 
-bool Pairs::is_merging(const parallel::ModelCore* core) const {
+bool Pairs::is_merging(const training::ModelCore* core) const {
   for (const Model& model : models_) {
     if (model.side.core.lock().get() == core) {
       return any(model.optimizers, &OptimizerSide::is_merging);

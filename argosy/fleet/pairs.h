@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
-namespace argosy::parallel {
+namespace argosy::data_parallel {
 class BucketHook;
+} // namespace argosy::data_parallel
+
+namespace argosy::training {
 class ModelCore;
-} // namespace argosy::parallel
+} // namespace argosy::training
 
 namespace argosy::sharding {
 class ShardedCore;
@@ -24,7 +27,7 @@ using ParameterId = const void*;
 
 // A model as its optimizers see it.
 struct ModelSide {
-  std::weak_ptr<parallel::ModelCore> core;
+  std::weak_ptr<training::ModelCore> core;
   std::map<ParameterId, std::string> names;
   bool is_local = false;          // its gradients are never sent
   std::shared_ptr<LateHook> hook; // null unless an optimizer is to set it
@@ -39,7 +42,7 @@ class OptimizerSide {
   virtual bool will_step() const = 0;
   virtual bool is_merging() const = 0;
   // What a LateHook becomes; null when it has nothing to say.
-  virtual std::shared_ptr<parallel::BucketHook> hook() = 0;
+  virtual std::shared_ptr<data_parallel::BucketHook> hook() = 0;
   // A model with its parameters is sharded: it steps parts of them.
   virtual void shard(const std::shared_ptr<sharding::ShardedCore>& core) = 0;
 };
@@ -61,7 +64,7 @@ class Pairs {
   void settle() const;
 
   // Whether a model's gradients wait for those of further batches.
-  bool is_merging(const parallel::ModelCore* core) const;
+  bool is_merging(const training::ModelCore* core) const;
 
  private:
   struct Model {

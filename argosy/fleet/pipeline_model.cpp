@@ -4,7 +4,7 @@
 #include "argosy/common/file.h"
 #include "argosy/fleet/optimizer.h"
 #include "argosy/fleet/strategy.h"
-#include "argosy/parallel/pipeline/schedule_json.h"
+#include "argosy/pipeline/schedule_json.h"
 
 namespace argosy::fleet {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "argosy/fleet/model.h"
-#include "argosy/parallel/pipeline/pipeline_parallel.h"
+#include "argosy/pipeline/pipeline_parallel.h"
 
 namespace argosy::fleet {
 
@@ -65,8 +65,8 @@ class PipelineModel {
   torch::nn::Module& module() { return pipeline_->model().module(); }
 
   // While the result lives, parameters are whole on all ranks.
-  [[nodiscard]] parallel::Whole whole() {
-    return parallel::Whole(pipeline_->core());
+  [[nodiscard]] training::Whole whole() {
+    return training::Whole(pipeline_->core());
   }
 
  private:

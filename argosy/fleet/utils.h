@@ -1,8 +1,8 @@
 #pragma once
 
 #include "argosy/fleet/hybrid_utils.h"
-#include "argosy/parallel/recompute/recompute.h"
-#include "argosy/parallel/recompute/sequential.h"
+#include "argosy/recomputation/recompute.h"
+#include "argosy/recomputation/sequential.h"
 
 // Named as in paddle.distributed.fleet.utils.
 namespace argosy::fleet::utils {

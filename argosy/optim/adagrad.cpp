@@ -9,7 +9,8 @@ namespace argosy::optim {
 
 namespace {
 
-const AdagradOptions& of(const torch::optim::OptimizerOptions& options) {
+const AdagradOptions& adagrad_options(
+    const torch::optim::OptimizerOptions& options) {
   return static_cast<const AdagradOptions&>(options);
 }
 
@@ -42,7 +43,8 @@ Adagrad::Adagrad(ParamGroups params, const AdagradOptions& defaults)
 FusedOptimizer::StateTensors Adagrad::tensors_of(
     State& state, const Options&) const {
   // As torch, which looks at the defaults, not at the group.
-  const double initial = of(defaults()).initial_accumulator_value();
+  const double initial =
+      adagrad_options(defaults()).initial_accumulator_value();
   return {
       .tensors = {&state.sum()},
       .names = {"sum"},
@@ -64,7 +66,7 @@ void Adagrad::update(const Options& options, std::vector<Entry>& entries) {
 
 void Adagrad::check_sparse(
     const torch::optim::OptimizerOptions& options) const {
-  if (of(options).weight_decay() != 0) {
+  if (adagrad_options(options).weight_decay() != 0) {
     FusedOptimizer::check_sparse(options);
   }
 }
@@ -81,9 +83,11 @@ void Adagrad::update_sparse(
   };
   state.sum().add_(like_grad(values * values));
   const at::Tensor sums = state.sum().sparse_mask(grad)._values();
-  const at::Tensor direction = values / (sums.sqrt() + of(options).eps());
+  const at::Tensor direction =
+      values / (sums.sqrt() + adagrad_options(options).eps());
   entry.param->add_(
-      like_grad(direction), -decayed_lr(of(options), state.step()));
+      like_grad(direction),
+      -decayed_lr(adagrad_options(options), state.step()));
 }
 
 } // namespace argosy::optim

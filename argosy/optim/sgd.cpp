@@ -7,7 +7,7 @@ namespace argosy::optim {
 
 namespace {
 
-const SGDOptions& of(const torch::optim::OptimizerOptions& options) {
+const SGDOptions& sgd_options(const torch::optim::OptimizerOptions& options) {
   return static_cast<const SGDOptions&>(options);
 }
 
@@ -59,18 +59,19 @@ void SGD::update(const Options& options, std::vector<Entry>& entries) {
 }
 
 bool SGD::has_state(const torch::optim::OptimizerOptions& options) const {
-  return of(options).momentum() != 0;
+  return sgd_options(options).momentum() != 0;
 }
 
 void SGD::check_sparse(const torch::optim::OptimizerOptions& options) const {
-  if (of(options).momentum() != 0 || of(options).weight_decay() != 0) {
+  if (sgd_options(options).momentum() != 0 ||
+      sgd_options(options).weight_decay() != 0) {
     FusedOptimizer::check_sparse(options);
   }
 }
 
 void SGD::update_sparse(
     const torch::optim::OptimizerOptions& options, Entry& entry) {
-  entry.param->add_(*entry.grad, -of(options).lr() * grad_scale());
+  entry.param->add_(*entry.grad, -sgd_options(options).lr() * grad_scale());
 }
 
 } // namespace argosy::optim

@@ -17,9 +17,9 @@ std::int64_t counter_sum(
   }
   throw StoreError(
       str("[store.add] key ",
-          quoted(key),
+          quoted_bytes(key),
           " holds ",
-          quoted(held.value_or("")),
+          quoted_bytes(held.value_or("")),
           ", expected a decimal number to which ",
           amount,
           " can be added"));

@@ -23,7 +23,7 @@ std::string passing_failure(const HttpResult& result) {
     return result.failure;
   }
   return result.status >= 500
-      ? str("status ", result.status, " ", quoted(result.body))
+      ? str("status ", result.status, " ", quoted_bytes(result.body))
       : "";
 }
 
@@ -35,7 +35,7 @@ std::string passing_failure(const HttpResult& result) {
           " answered with status ",
           result.status,
           " ",
-          quoted(result.body),
+          quoted_bytes(result.body),
           ", expected etcd's v3 JSON gateway"));
 }
 
@@ -119,7 +119,7 @@ std::string EtcdClient::stream(
     const json message = json::parse(line, nullptr, false);
     const auto content = message.find("result");
     if (content == message.end()) {
-      failure = str("unexpected message ", quoted(line));
+      failure = str("unexpected message ", quoted_bytes(line));
       return false;
     }
     return on_message(*content);

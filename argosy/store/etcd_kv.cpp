@@ -168,7 +168,7 @@ std::int64_t EtcdKv::add(
     if (deadline.expired()) {
       throw TimeoutError(
           str("[store.add] others kept changing key ",
-              quoted(key),
+              quoted_bytes(key),
               " for ",
               deadline.limit_text()));
     }

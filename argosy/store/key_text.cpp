@@ -12,7 +12,7 @@ constexpr std::size_t kMostShown = 8;
 
 } // namespace
 
-std::string quoted(std::string_view bytes) {
+std::string quoted_bytes(std::string_view bytes) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string text = "'";
   for (const char c : bytes.substr(0, kLongestShown)) {
@@ -34,7 +34,7 @@ std::string missing_text(
       shown.push_back(str("and ", missing.size() - kMostShown, " more"));
       break;
     }
-    shown.push_back(quoted(key));
+    shown.push_back(quoted_bytes(key));
   }
   return str(
       "[store.wait] ",

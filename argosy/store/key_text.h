@@ -10,7 +10,7 @@
 namespace argosy::store {
 
 // In single quotes; other than printable ASCII as \x00, long ones cut.
-std::string quoted(std::string_view bytes);
+std::string quoted_bytes(std::string_view bytes);
 
 // "[store.wait] 2 keys are missing after 300 ms: 'a', 'b'".
 std::string missing_text(

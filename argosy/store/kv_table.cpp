@@ -11,7 +11,7 @@ void KvTable::set(
   if (lease != 0 && !leases_.contains(lease)) {
     throw StoreError(
         str("[store.set] key ",
-            quoted(key),
+            quoted_bytes(key),
             " cannot be set: its lease has expired"));
   }
   entries_[key] = {value, lease};

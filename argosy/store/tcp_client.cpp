@@ -20,9 +20,9 @@ constexpr std::string_view kExpected = "an Argosy key-value server";
           ": it ",
           how,
           answer.empty() ? "" : " after ",
-          answer.empty() ? "" : quoted(answer),
+          answer.empty() ? "" : quoted_bytes(answer),
           ", expected ",
-          quoted(kHello)));
+          quoted_bytes(kHello)));
 }
 
 std::string framed(std::string_view what, const std::string& body) {

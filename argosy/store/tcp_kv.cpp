@@ -10,7 +10,7 @@ namespace argosy::store {
 namespace {
 
 // How much later than the deadline the server may say which keys are missing.
-constexpr std::chrono::milliseconds kGrace(100);
+constexpr std::chrono::milliseconds kAnswerGrace(100);
 
 // The fields of a reply, behind its status.
 WireReader fields(const std::string& reply) {
@@ -86,7 +86,7 @@ void TcpKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
   std::string reply;
   try {
     reply = client_->call(
-        "wait", request, Repeat::Allowed, Deadline::after(left + kGrace));
+        "wait", request, Repeat::Allowed, Deadline::after(left + kAnswerGrace));
   } catch (const TimeoutError& error) {
     throw TimeoutError(
         str(missing_text(keys, deadline), " (", error.what(), ")"));

@@ -18,7 +18,7 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using std::chrono::milliseconds;
 
 // How long after its deadline a wait may look for what is missing.
-constexpr milliseconds kGrace(100);
+constexpr milliseconds kReconnectGrace(100);
 
 // The first line: the rest is torch's stack.
 std::string first_line(const std::exception& error) {
@@ -201,7 +201,7 @@ std::vector<std::string> TcpStore::missing(
     const std::vector<std::string>& keys) {
   std::vector<std::string> absent;
   try {
-    const StorePtr store = client(Deadline::after(kGrace));
+    const StorePtr store = client(Deadline::after(kReconnectGrace));
     for (const std::string& key : keys) {
       if (!store->check({key})) {
         absent.push_back(key);

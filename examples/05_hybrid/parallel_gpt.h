@@ -8,15 +8,15 @@
 #include <string>
 
 #include "../02_gpt/gpt.h"
-#include "argosy/parallel/expert/moe_layer.h"
-#include "argosy/parallel/parameter_marks.h"
-#include "argosy/parallel/sequence/megatron.h"
-#include "argosy/parallel/sequence/megatron_gradients.h"
-#include "argosy/parallel/sequence/megatron_ops.h"
-#include "argosy/parallel/sequence/segment.h"
-#include "argosy/parallel/tensor/layers.h"
-#include "argosy/parallel/tensor/ops.h"
-#include "argosy/parallel/tensor/parameters.h"
+#include "argosy/expert/moe_layer.h"
+#include "argosy/sequence_parallel/megatron.h"
+#include "argosy/sequence_parallel/megatron_gradients.h"
+#include "argosy/sequence_parallel/megatron_ops.h"
+#include "argosy/sequence_parallel/segment.h"
+#include "argosy/tensor_parallel/layers.h"
+#include "argosy/tensor_parallel/ops.h"
+#include "argosy/tensor_parallel/parameters.h"
+#include "argosy/training/parameter_marks.h"
 
 // The GPT of examples/02_gpt written with tensor parallel layers, for sequences
 // that may be spread over ranks: the same names, so that each can take the

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../05_hybrid/parallel_gpt.h"
-#include "argosy/parallel/pipeline/pipeline_layer.h"
+#include "argosy/pipeline/pipeline_layer.h"
 
 // The GPT of examples/02_gpt as a list of layers for a pipeline. Layers may be
 // cut over ranks too, as in examples/05_hybrid.

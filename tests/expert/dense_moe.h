@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "argosy/parallel/expert/moe_layer.h"
-#include "argosy/parallel/tensor/rng.h"
+#include "argosy/expert/moe_layer.h"
+#include "argosy/tensor_parallel/rng.h"
 #include "argosy/world/world.h"
 
 // A layer of experts as one process has it, written without the pieces that the

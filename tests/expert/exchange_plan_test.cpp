@@ -1,4 +1,4 @@
-#include "argosy/parallel/expert/exchange_plan.h"
+#include "argosy/expert/exchange_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "argosy/common/error.h"
 
-namespace argosy::parallel {
+namespace argosy::expert {
 namespace {
 
 // Two ranks with two experts each. From rank 0 come 2 rows for expert 0 and 1
@@ -46,4 +46,4 @@ TEST(ExchangePlan, RefusesCountsThatDoNotFit) {
 }
 
 } // namespace
-} // namespace argosy::parallel
+} // namespace argosy::expert

@@ -1,13 +1,13 @@
-#include "argosy/parallel/expert/gates.h"
+#include "argosy/expert/gates.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include "argosy/common/error.h"
-#include "argosy/parallel/tensor/rng.h"
+#include "argosy/tensor_parallel/rng.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
-#include "tests/parallel/numbers.h"
+#include "tests/support/numbers.h"
 
 namespace argosy {
 namespace {

@@ -1,11 +1,11 @@
-#include "argosy/parallel/expert/global_exchange.h"
+#include "argosy/expert/global_exchange.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
-#include "argosy/parallel/expert/routing.h"
+#include "argosy/expert/routing.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"

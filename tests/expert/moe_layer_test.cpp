@@ -1,7 +1,7 @@
 // Layers of experts on several ranks against one process with all experts and
 // all tokens.
 
-#include "argosy/parallel/expert/moe_layer.h"
+#include "argosy/expert/moe_layer.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,14 +11,14 @@
 #include "argosy/common/error.h"
 #include "argosy/optim/amx.h"
 #include "argosy/optim/autocast.h"
-#include "argosy/parallel/parameter_marks.h"
-#include "argosy/parallel/tensor/layers.h"
-#include "argosy/parallel/tensor/parameters.h"
+#include "argosy/tensor_parallel/layers.h"
+#include "argosy/tensor_parallel/parameters.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"
 #include "tests/expert/dense_moe.h"
-#include "tests/parallel/numbers.h"
+#include "tests/support/numbers.h"
 
 namespace argosy {
 namespace {

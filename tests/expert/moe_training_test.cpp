@@ -6,15 +6,15 @@
 
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
+#include "argosy/data_parallel/data_parallel.h"
+#include "argosy/expert/clip.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/parallel/data/data_parallel.h"
-#include "argosy/parallel/expert/clip.h"
-#include "argosy/parallel/parameter_marks.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/training/parameter_marks.h"
 #include "tests/expert/dense_moe.h"
-#include "tests/parallel/numbers.h"
+#include "tests/support/numbers.h"
 
 namespace argosy {
 namespace {

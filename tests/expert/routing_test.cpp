@@ -1,4 +1,4 @@
-#include "argosy/parallel/expert/routing.h"
+#include "argosy/expert/routing.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

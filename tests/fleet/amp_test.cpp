@@ -14,7 +14,7 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "examples/05_hybrid/parallel_gpt.h"
-#include "tests/parallel/oracle_models.h"
+#include "tests/support/oracle_models.h"
 #include "tests/support/refusal.h"
 
 namespace argosy::fleet {

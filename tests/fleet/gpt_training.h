@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "argosy/optim/gradients.h"
-#include "tests/parallel/oracle_models.h"
+#include "tests/support/oracle_models.h"
 
 // The GPT that combinations of axes train, and one process that trains it
 // alone, on whole batches, in float64.

@@ -10,8 +10,8 @@
 
 #include "argosy/fleet/fleet.h"
 #include "argosy/fleet/utils.h"
-#include "argosy/parallel/parameter_marks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"
 #include "tests/support/refusal.h"
 

@@ -7,8 +7,8 @@
 #include "argosy/fleet/fleet.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/parallel/loss_scale.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/training/loss_scale.h"
 #include "argosy/world/world.h"
 #include "examples/06_pipeline/pipeline_gpt.h"
 #include "tests/fleet/gpt_training.h"
@@ -63,7 +63,7 @@ Trained train_alone(int slices) {
     for (int step = 0; step < kTask.steps; ++step) {
       adam.zero_grad();
       double sum = 0;
-      const parallel::LossScale scale(1.0 / slices);
+      const training::LossScale scale(1.0 / slices);
       for (const auto& part : pipeline::split_batch(
                {kTask.tokens(step)}, {kTask.targets(step)}, slices)) {
         const at::Tensor loss = examples::gpt_loss(options)(

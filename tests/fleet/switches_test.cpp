@@ -11,6 +11,8 @@
 #include <limits>
 
 #include "argosy/comm/traffic.h"
+#include "argosy/data_parallel/compression.h"
+#include "argosy/data_parallel/sync_batch_norm.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/ema.h"
@@ -22,8 +24,6 @@
 #include "argosy/optim/lars.h"
 #include "argosy/optim/local_sgd.h"
 #include "argosy/optim/sgd.h"
-#include "argosy/parallel/data/compression.h"
-#include "argosy/parallel/data/sync_batch_norm.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 
@@ -188,7 +188,7 @@ class Switches : public ::testing::TestWithParam<int> {
   // Hooks have a state: each rank makes its own.
   void check_hook(
       const Modify& modify,
-      const std::function<std::shared_ptr<parallel::BucketHook>()>& hook) {
+      const std::function<std::shared_ptr<data_parallel::BucketHook>()>& hook) {
     on_ranks([&](World& world) {
       expect_equal(
           by_fleet<optim::SGD>(world, modify, momentum()),
@@ -223,7 +223,7 @@ TEST_P(Switches, FusionFollowsTheStrategy) {
       modify(strategy);
       init(true, strategy);
       const auto model = distributed_model(net_of(world, {}));
-      return dynamic_cast<parallel::DataParallelCore&>(*model.core())
+      return dynamic_cast<data_parallel::DataParallelCore&>(*model.core())
           .plan()
           .buckets.size();
     };
@@ -709,7 +709,7 @@ TEST_P(Switches, ManyAtOnce) {
       optim::GradScaler scaler = scaler_by_hand();
       for (int step = 0; step < kSteps; ++step) {
         merge.zero_grad();
-        std::optional<parallel::NoSync> alone;
+        std::optional<training::NoSync> alone;
         if (!merge.will_step()) {
           alone.emplace(model.core());
         }

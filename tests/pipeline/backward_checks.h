@@ -5,8 +5,8 @@
 
 #include <functional>
 
-#include "argosy/parallel/pipeline/split_backward.h"
-#include "tests/parallel/numbers.h"
+#include "argosy/pipeline/split_backward.h"
+#include "tests/support/numbers.h"
 
 // Backward in two halves against backward as a whole.
 namespace argosy::pipeline {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/parallel/pipeline/cut/part_runner.h"
+#include "argosy/pipeline/cut/part_runner.h"
 
 // Runs a module whole and in parts, as the stages of a pipeline would: what
 // goes from part to part carries values alone, and gradients go back.

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "argosy/parallel/autocast.h"
-#include "argosy/parallel/pipeline/cut/program.h"
-#include "argosy/parallel/pipeline/cut/split_point.h"
+#include "argosy/pipeline/cut/program.h"
+#include "argosy/pipeline/cut/split_point.h"
+#include "argosy/training/autocast.h"
 #include "examples/02_gpt/gpt.h"
 
 // Modules that know nothing of pipelines, each with something of its own that
@@ -106,8 +106,8 @@ struct MixedImpl : torch::nn::Module {
   torch::nn::Linear third = register_module("third", torch::nn::Linear(16, 4));
 
   at::Tensor forward(const at::Tensor& x) {
-    const parallel::Autocast before;
-    parallel::Autocast low;
+    const training::Autocast before;
+    training::Autocast low;
     low.cpu = true;
     low.cpu_dtype = torch::kBFloat16;
     low.set();

@@ -1,4 +1,4 @@
-#include "argosy/parallel/pipeline/cut/cut_module.h"
+#include "argosy/pipeline/cut/cut_module.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 
 #include "argosy/dtensor/deferred/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/parallel/pipeline/cut/cut_stage.h"
-#include "argosy/parallel/pipeline/pipeline_parallel.h"
+#include "argosy/pipeline/cut/cut_stage.h"
+#include "argosy/pipeline/pipeline_parallel.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/pipeline/chained_parts.h"

@@ -1,4 +1,4 @@
-#include "argosy/parallel/pipeline/cut/cut.h"
+#include "argosy/pipeline/cut/cut.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "argosy/parallel/pipeline/draw.h"
+#include "argosy/pipeline/draw.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "argosy/common/text.h"
-#include "argosy/parallel/pipeline/schedules/schedules.h"
+#include "argosy/pipeline/schedules/schedules.h"
 
 namespace argosy::pipeline {
 namespace {

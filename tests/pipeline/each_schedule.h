@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "argosy/common/error.h"
-#include "argosy/parallel/pipeline/schedules/schedules.h"
+#include "argosy/pipeline/schedules/schedules.h"
 
 namespace argosy::pipeline {
 

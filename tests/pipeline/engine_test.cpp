@@ -1,7 +1,7 @@
 // Pipelines on thread ranks against one process that runs the same microbatches
 // one after the other: gradients are equal to the last bit.
 
-#include "argosy/parallel/pipeline/pipeline_parallel.h"
+#include "argosy/pipeline/pipeline_parallel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include "argosy/comm/objects.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/file.h"
-#include "argosy/parallel/pipeline/measured_schedule.h"
-#include "argosy/parallel/pipeline/schedule_json.h"
-#include "argosy/parallel/pipeline/schedules/schedules.h"
-#include "argosy/parallel/pipeline/simulate.h"
+#include "argosy/pipeline/measured_schedule.h"
+#include "argosy/pipeline/schedule_json.h"
+#include "argosy/pipeline/schedules/schedules.h"
+#include "argosy/pipeline/simulate.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/pipeline/sleeping_layer.h"

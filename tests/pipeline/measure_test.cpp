@@ -1,4 +1,4 @@
-#include "argosy/parallel/pipeline/measure.h"
+#include "argosy/pipeline/measure.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -5,8 +5,8 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
-#include "argosy/parallel/pipeline/schedule_json.h"
-#include "argosy/parallel/pipeline/schedules/schedules.h"
+#include "argosy/pipeline/schedule_json.h"
+#include "argosy/pipeline/schedules/schedules.h"
 #include "tests/support/command.h"
 
 namespace argosy::testing {

@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "argosy/comm/ops.h"
-#include "argosy/parallel/pipeline/cut/cut.h"
-#include "argosy/parallel/pipeline/cut/part_runner.h"
-#include "argosy/parallel/pipeline/cut/program.h"
-#include "argosy/parallel/tensor/rng.h"
+#include "argosy/pipeline/cut/cut.h"
+#include "argosy/pipeline/cut/part_runner.h"
+#include "argosy/pipeline/cut/program.h"
+#include "argosy/tensor_parallel/rng.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/pipeline/chained_parts.h"

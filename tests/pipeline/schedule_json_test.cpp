@@ -1,4 +1,4 @@
-#include "argosy/parallel/pipeline/schedule_json.h"
+#include "argosy/pipeline/schedule_json.h"
 
 #include <gmock/gmock.h>
 

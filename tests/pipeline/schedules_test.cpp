@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "argosy/parallel/pipeline/step_text.h"
-#include "argosy/parallel/pipeline/verify.h"
+#include "argosy/pipeline/step_text.h"
+#include "argosy/pipeline/verify.h"
 #include "tests/pipeline/each_schedule.h"
 
 namespace argosy::pipeline {

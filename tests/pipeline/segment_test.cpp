@@ -1,4 +1,4 @@
-#include "argosy/parallel/pipeline/segment.h"
+#include "argosy/pipeline/segment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-#include "argosy/parallel/pipeline/simulate.h"
+#include "argosy/pipeline/simulate.h"
 
 #include <gmock/gmock.h>
 
-#include "argosy/parallel/pipeline/formulas.h"
-#include "argosy/parallel/pipeline/step_text.h"
+#include "argosy/pipeline/formulas.h"
+#include "argosy/pipeline/step_text.h"
 #include "tests/pipeline/each_schedule.h"
 
 namespace argosy::pipeline {

@@ -1,7 +1,7 @@
 // Backward in two halves equals the whole bit for bit, keeps little in between,
 // and leaves the products for weights to the second.
 
-#include "argosy/parallel/pipeline/split_backward.h"
+#include "argosy/pipeline/split_backward.h"
 
 #include <ATen/record_function.h>
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/optim/autocast.h"
-#include "argosy/parallel/recompute/recompute.h"
+#include "argosy/recomputation/recompute.h"
 #include "examples/02_gpt/gpt.h"
 #include "tests/pipeline/backward_checks.h"
 #include "tests/support/refusal.h"

@@ -7,13 +7,13 @@
 
 #include "argosy/comm/ops.h"
 #include "argosy/dtensor/comm_debug.h"
-#include "argosy/parallel/pipeline/split_backward.h"
-#include "argosy/parallel/sharding/group_sharded.h"
+#include "argosy/pipeline/split_backward.h"
+#include "argosy/sharding/group_sharded.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "examples/05_hybrid/parallel_gpt.h"
-#include "tests/parallel/oracle_models.h"
 #include "tests/pipeline/backward_checks.h"
+#include "tests/support/oracle_models.h"
 
 namespace argosy::pipeline {
 namespace {

@@ -1,4 +1,4 @@
-#include "argosy/parallel/pipeline/synthesize.h"
+#include "argosy/pipeline/synthesize.h"
 
 #include <gmock/gmock.h>
 
@@ -6,8 +6,8 @@
 #include <map>
 
 #include "argosy/common/error.h"
-#include "argosy/parallel/pipeline/schedules/schedules.h"
-#include "argosy/parallel/pipeline/simulate.h"
+#include "argosy/pipeline/schedules/schedules.h"
+#include "argosy/pipeline/simulate.h"
 
 namespace argosy::pipeline {
 namespace {

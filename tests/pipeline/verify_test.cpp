@@ -1,10 +1,10 @@
-#include "argosy/parallel/pipeline/verify.h"
+#include "argosy/pipeline/verify.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 
-#include "argosy/parallel/pipeline/step_text.h"
+#include "argosy/pipeline/step_text.h"
 #include "tests/pipeline/each_schedule.h"
 
 namespace argosy::pipeline {

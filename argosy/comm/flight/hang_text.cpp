@@ -154,7 +154,7 @@ void print_verdict(std::ostream& out, const HangReport& report) {
   }
 }
 
-json operation_json(const Operation& operation) {
+json stalled_json(const Operation& operation) {
   json object = {
       {"call", to_string(operation.call)},
       {"group", operation.group},
@@ -172,7 +172,7 @@ json operation_json(const Operation& operation) {
 json callers_json(const std::vector<Stall::Caller>& callers) {
   json list = json::array();
   for (const Stall::Caller& caller : callers) {
-    json object = operation_json(caller.operation);
+    json object = stalled_json(caller.operation);
     object["rank"] = caller.rank;
     list.push_back(std::move(object));
   }
@@ -187,10 +187,10 @@ json absent_json(const std::vector<Stall::Absentee>& absent) {
         {"num_issued", absentee.num_issued},
         {"reason", absentee.reason}};
     if (absentee.last) {
-      object["last"] = operation_json(*absentee.last);
+      object["last"] = stalled_json(*absentee.last);
     }
     if (absentee.waits_in) {
-      object["waits_in"] = operation_json(*absentee.waits_in);
+      object["waits_in"] = stalled_json(*absentee.waits_in);
     }
     list.push_back(std::move(object));
   }

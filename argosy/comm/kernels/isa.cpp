@@ -11,16 +11,17 @@ namespace argosy::comm {
 
 namespace {
 
-constexpr std::string_view kNames[] = {"baseline", "avx2", "avx512"};
+constexpr std::string_view kIsaNames[] = {"baseline", "avx2", "avx512"};
 
 Isa parse_isa(std::string_view name) {
-  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  const auto* found =
+      std::find(std::begin(kIsaNames), std::end(kIsaNames), name);
   ARGOSY_CHECK(
-      found != std::end(kNames),
+      found != std::end(kIsaNames),
       "[comm.isa] ARGOSY_ISA is '",
       name,
       "', expected baseline, avx2 or avx512");
-  return static_cast<Isa>(found - std::begin(kNames));
+  return static_cast<Isa>(found - std::begin(kIsaNames));
 }
 
 // Not a name that every compiler's __builtin_cpu_supports() knows.
@@ -53,7 +54,7 @@ Isa probe() {
 } // namespace
 
 std::string_view to_string(Isa isa) {
-  return kNames[static_cast<int>(isa)];
+  return kIsaNames[static_cast<int>(isa)];
 }
 
 Isa highest_isa() {

@@ -6,7 +6,7 @@ namespace argosy::comm {
 
 namespace {
 
-constexpr std::string_view kNames[kNumReduceOps] = {
+constexpr std::string_view kReduceOpNames[kNumReduceOps] = {
     "sum", "max", "min", "prod", "avg", "bit_and", "bit_or", "bit_xor"};
 
 } // namespace
@@ -18,7 +18,7 @@ std::string_view to_string(ReduceOp op) {
       "[comm.reduce_op] ",
       index,
       " is not a value of ReduceOp");
-  return kNames[index];
+  return kReduceOpNames[index];
 }
 
 bool is_supported(ReduceOp op, DType dtype) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "argosy/comm/byte_offset.h"
 #include "argosy/comm/memory/peers.h"
 #include "argosy/comm/memory/record.h"
 #include "argosy/common/error.h"
@@ -18,14 +19,6 @@ std::uint32_t own(const Counter& counter) {
 
 std::size_t chunk(std::size_t bytes, std::size_t done) {
   return std::min(kSlotBytes, bytes - done);
-}
-
-const std::byte* at(const void* data, std::size_t offset) {
-  return static_cast<const std::byte*>(data) + offset;
-}
-
-std::byte* at(void* data, std::size_t offset) {
-  return static_cast<std::byte*>(data) + offset;
 }
 
 } // namespace

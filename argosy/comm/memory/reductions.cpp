@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "argosy/comm/byte_offset.h"
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/collectives.h"
 #include "argosy/comm/memory/record.h"
@@ -26,14 +27,6 @@ void add_up(
       count,
       reduction.dtype,
       reduction.op);
-}
-
-const std::byte* at(const void* base, std::size_t bytes) {
-  return static_cast<const std::byte*>(base) + bytes;
-}
-
-std::byte* at(void* base, std::size_t bytes) {
-  return static_cast<std::byte*>(base) + bytes;
 }
 
 // Elements that fill whole cache lines.

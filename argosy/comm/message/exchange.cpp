@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "argosy/comm/byte_offset.h"
 #include "argosy/comm/slice.h"
 
 namespace argosy::comm::message {
@@ -15,10 +16,6 @@ constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 // From here on a chain's pieces hide its length.
 constexpr std::size_t kChainBytes = std::size_t{1} << 20;
 
-std::byte* at(const void* base, std::size_t offset) {
-  return static_cast<std::byte*>(const_cast<void*>(base)) + offset;
-}
-
 } // namespace
 
 Part piece_of(const Part& part, std::size_t bytes, std::size_t index) {
@@ -29,7 +26,8 @@ Part piece_of(const Part& part, std::size_t bytes, std::size_t index) {
 Parts parts_of(const Blocks& blocks, std::size_t element, int num_ranks) {
   Parts parts(static_cast<std::size_t>(num_ranks));
   for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
-    parts[rank] = {at(blocks[rank].data, 0), blocks[rank].count * element};
+    parts[rank] = {
+        writable_at(blocks[rank].data, 0), blocks[rank].count * element};
   }
   return parts;
 }
@@ -41,7 +39,8 @@ Parts slices_of(
   Parts parts;
   for (int rank = 0; rank < num_ranks; ++rank) {
     const Slice slice = slice_of(count, num_ranks, rank, grain);
-    parts.push_back({at(data, slice.begin * element), slice.count * element});
+    parts.push_back(
+        {writable_at(data, slice.begin * element), slice.count * element});
   }
   return parts;
 }

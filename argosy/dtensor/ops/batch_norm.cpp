@@ -30,7 +30,7 @@ Strategy by_channels(const OpCall& call, std::size_t num_wide) {
   return strategy;
 }
 
-std::vector<Strategy> forward(const OpCall& call) {
+std::vector<Strategy> batch_norm_forward(const OpCall& call) {
   std::vector<Strategy> strategies{by_channels(call, 1)};
   for (int dim = 0; dim < static_cast<int>(call.shape(0).size()); ++dim) {
     if (dim != kChannels) {
@@ -42,7 +42,7 @@ std::vector<Strategy> forward(const OpCall& call) {
   return strategies;
 }
 
-std::vector<Shape> forward_shapes(const OpCall& call) {
+std::vector<Shape> batch_norm_forward_shapes(const OpCall& call) {
   const Shape& in = call.shape(0);
   const Shape saved{call.flag("training", false) ? in.at(kChannels) : 0};
   return {in, saved, saved};
@@ -50,7 +50,7 @@ std::vector<Shape> forward_shapes(const OpCall& call) {
 
 // The ranks need the sums over all samples for the input's gradient, so those
 // of the weights come with them; without training they are left Partial.
-std::vector<Strategy> backward(const OpCall& call) {
+std::vector<Strategy> batch_norm_backward(const OpCall& call) {
   std::vector<Strategy> strategies{by_channels(call, 2)};
   const bool reduces = call.flag("train", false);
   for (int dim = 0; dim < static_cast<int>(call.shape(0).size()); ++dim) {
@@ -64,7 +64,7 @@ std::vector<Strategy> backward(const OpCall& call) {
   return strategies;
 }
 
-std::vector<Shape> backward_shapes(const OpCall& call) {
+std::vector<Shape> batch_norm_backward_shapes(const OpCall& call) {
   const Shape channels{call.shape(1).at(kChannels)};
   return {call.shape(1), channels, channels};
 }
@@ -220,7 +220,7 @@ void run_without_elements(LocalCall& call, std::int64_t num_saved) {
   call.finish(torch::jit::Stack{at::empty_like(input), zeros, zeros});
 }
 
-void run_forward(LocalCall& call) {
+void run_batch_norm_forward(LocalCall& call) {
   const bool is_empty = argument(call, "input").numel() == 0;
   if (!call.argument("training").toBool()) {
     is_empty ? run_without_elements(call, 0) : call.run();
@@ -271,7 +271,7 @@ void run_backward_on_cut_samples(
       if_wanted(2, sums[0])});
 }
 
-void run_backward(LocalCall& call) {
+void run_batch_norm_backward(LocalCall& call) {
   const auto axes = axes_of_samples(call);
   if (!axes.empty() && call.argument("train").toBool()) {
     run_backward_on_cut_samples(call, axes);
@@ -288,10 +288,14 @@ void run_backward(LocalCall& call) {
 void add_batch_norm_rules(RuleTable& table) {
   table.add(
       {"native_batch_norm"},
-      {.strategies = forward, .shapes = forward_shapes, .run = run_forward});
+      {.strategies = batch_norm_forward,
+       .shapes = batch_norm_forward_shapes,
+       .run = run_batch_norm_forward});
   table.add(
       {"native_batch_norm_backward"},
-      {.strategies = backward, .shapes = backward_shapes, .run = run_backward});
+      {.strategies = batch_norm_backward,
+       .shapes = batch_norm_backward_shapes,
+       .run = run_batch_norm_backward});
 }
 
 } // namespace argosy::dtensor

@@ -269,7 +269,7 @@ void run_convolution(LocalCall& call) {
 
 // Inputs: grad_output, input, weight. Outputs: gradients of input, weight,
 // bias.
-std::vector<Strategy> backward(const OpCall& call) {
+std::vector<Strategy> convolution_backward(const OpCall& call) {
   const std::size_t ndim = call.shape(0).size();
   if (ndim < 3) {
     return {};
@@ -307,7 +307,7 @@ std::vector<Strategy> backward(const OpCall& call) {
   return strategies;
 }
 
-std::vector<Shape> backward_shapes(const OpCall& call) {
+std::vector<Shape> convolution_backward_shapes(const OpCall& call) {
   return {call.shape(1), call.shape(2), {call.shape(0)[1]}};
 }
 
@@ -357,7 +357,7 @@ std::array<at::Tensor, 3> gradients(
   return {of_input, of_weight, of_bias};
 }
 
-void run_backward(LocalCall& call) {
+void run_convolution_backward(LocalCall& call) {
   const at::Tensor grad = call.original("grad_output").toTensor();
   const at::Tensor input = call.argument("input").toTensor();
   const Halos halos(
@@ -393,10 +393,10 @@ void add_convolution_rules(RuleTable& table) {
        .run = run_convolution});
   table.add(
       {"convolution_backward"},
-      {.strategies = backward,
-       .shapes = backward_shapes,
+      {.strategies = convolution_backward,
+       .shapes = convolution_backward_shapes,
        .localize = localize_backward,
-       .run = run_backward});
+       .run = run_convolution_backward});
 }
 
 } // namespace argosy::dtensor

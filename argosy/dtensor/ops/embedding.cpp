@@ -53,7 +53,7 @@ std::vector<Shape> embedding_shape(const OpCall& call) {
 
 // grad (..., columns), indices (...), and perhaps the weight, which says where
 // its gradient should be and is not read.
-std::vector<Strategy> weight_grad(const OpCall& call) {
+std::vector<Strategy> embedding_grad(const OpCall& call) {
   const auto ndim = static_cast<int>(call.shape(1).size());
   const bool has_weight = call.num_inputs() > 2;
   const Placement weight = has_weight ? call.current(2) : Replicate();
@@ -77,7 +77,7 @@ std::vector<Strategy> weight_grad(const OpCall& call) {
   return strategies;
 }
 
-std::vector<Shape> weight_grad_shape(const OpCall& call) {
+std::vector<Shape> embedding_grad_shape(const OpCall& call) {
   if (call.num_inputs() > 2) {
     return {call.shape(2)};
   }
@@ -93,7 +93,7 @@ void check_indices(const at::Tensor& indices, std::int64_t rows) {
 }
 
 // Rows of the whole that this rank has.
-struct Rows {
+struct LocalRows {
   std::int64_t first;
   std::int64_t count;
 
@@ -110,7 +110,7 @@ void run_embedding(LocalCall& call) {
   const at::Tensor weight = call.argument("weight").toTensor();
   const at::Tensor indices = call.argument("indices").toTensor();
   check_indices(indices, call.original("weight").toTensor().size(0));
-  const Rows rows{offset_of(call, "weight", 0), weight.size(0)};
+  const LocalRows rows{offset_of(call, "weight", 0), weight.size(0)};
   if (rows.count == 0) {
     Shape shape = indices.sizes().vec();
     shape.push_back(weight.size(1));
@@ -132,7 +132,7 @@ void run_weight_grad(LocalCall& call) {
   const Decision::Output& output = call.decision().outputs[0];
   const Shape& whole = output.tensors[0].shape;
   const Box box = call.mesh().local_box(whole, output.placements);
-  const Rows rows{box.offset[0], box.size[0]};
+  const LocalRows rows{box.offset[0], box.size[0]};
   if (rows.count == whole[0]) {
     call.finish(at::embedding_dense_backward(
         grad, indices, rows.count, padding, by_frequency));
@@ -192,7 +192,7 @@ struct Embedding : Function<Embedding> {
   }
 };
 
-struct WeightGrad : Function<WeightGrad> {
+struct EmbeddingGrad : Function<EmbeddingGrad> {
   static at::Tensor forward(
       AutogradContext* context,
       const at::Tensor& grad,
@@ -239,7 +239,7 @@ at::Tensor recorded_weight_grad(
     const at::Tensor& weight,
     std::int64_t padding,
     bool by_frequency) {
-  return WeightGrad::apply(grad, indices, weight, padding, by_frequency);
+  return EmbeddingGrad::apply(grad, indices, weight, padding, by_frequency);
 }
 
 } // namespace
@@ -251,8 +251,8 @@ void add_embedding_rules(RuleTable& table) {
        .shapes = embedding_shape,
        .run = run_embedding});
   const Rule grad{
-      .strategies = weight_grad,
-      .shapes = weight_grad_shape,
+      .strategies = embedding_grad,
+      .shapes = embedding_grad_shape,
       .run = run_weight_grad};
   table.add({"embedding_dense_backward"}, grad);
   table.add_qualified("argosy::embedding_weight_grad", grad);

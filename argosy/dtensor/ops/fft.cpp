@@ -25,7 +25,7 @@ std::vector<Strategy> transform(const OpCall& call) {
   return strategies;
 }
 
-std::vector<Shape> same(const OpCall& call) {
+std::vector<Shape> same_shapes(const OpCall& call) {
   return {call.shape(0)};
 }
 
@@ -48,7 +48,7 @@ std::vector<Shape> whole(const OpCall& call) {
 } // namespace
 
 void add_fft_rules(RuleTable& table) {
-  table.add({"_fft_c2c"}, {.strategies = transform, .shapes = same});
+  table.add({"_fft_c2c"}, {.strategies = transform, .shapes = same_shapes});
   table.add({"_fft_r2c"}, {.strategies = transform, .shapes = half});
   table.add({"_fft_c2r"}, {.strategies = transform, .shapes = whole});
 }

@@ -16,7 +16,7 @@ std::int64_t reduction_of(const OpCall& call) {
   return call.integer("reduction", at::Reduction::Mean);
 }
 
-std::vector<Strategy> forward(const OpCall& call) {
+std::vector<Strategy> loss_forward(const OpCall& call) {
   const Shape whole = broadcast_shape(call);
   const std::string letters = first_letters(whole.size());
   const bool reduces = reduction_of(call) != at::Reduction::None;
@@ -31,7 +31,7 @@ std::vector<Shape> forward_shape(const OpCall& call) {
 }
 
 // The gradient of the loss is a number, or one for each element.
-std::vector<Strategy> backward(const OpCall& call) {
+std::vector<Strategy> loss_backward(const OpCall& call) {
   const Shape whole = broadcast_shape(call);
   const std::string letters = first_letters(whole.size());
   return by_letters(call, broadcast_inputs(call, letters, whole), {letters});
@@ -71,14 +71,14 @@ void add_loss_rules(RuleTable& table) {
        "mse_loss",
        "smooth_l1_loss",
        "soft_margin_loss"},
-      {.strategies = forward, .shapes = forward_shape, .run = run_loss});
+      {.strategies = loss_forward, .shapes = forward_shape, .run = run_loss});
   table.add(
       {"binary_cross_entropy_backward",
        "huber_loss_backward",
        "mse_loss_backward",
        "smooth_l1_loss_backward",
        "soft_margin_loss_backward"},
-      {.strategies = backward, .shapes = backward_shape, .run = run_loss});
+      {.strategies = loss_backward, .shapes = backward_shape, .run = run_loss});
 }
 
 } // namespace argosy::dtensor

@@ -96,7 +96,7 @@ std::vector<Strategy> matmul(const OpCall& call) {
 }
 
 // input (..., k), weight (n, k) or (k), bias (n) or ().
-std::vector<Strategy> linear(const OpCall& call) {
+std::vector<Strategy> linear_strategies(const OpCall& call) {
   if (call.shape(0).empty()) {
     return {};
   }
@@ -145,7 +145,8 @@ void add_matmul_rules(RuleTable& table) {
   table.add({"baddbmm"}, {.strategies = baddbmm});
   table.add({"addmv"}, {.strategies = addmv});
   table.add({"matmul"}, {.strategies = matmul});
-  table.add({"linear"}, {.strategies = linear, .shapes = linear_shape});
+  table.add(
+      {"linear"}, {.strategies = linear_strategies, .shapes = linear_shape});
   table.add_qualified(
       "argosy::linear_weight_grad",
       {.strategies = weight_grad, .shapes = weight_grad_shape});

@@ -29,7 +29,7 @@ int target_dim(std::size_t dim) {
   return static_cast<int>(dim == 0 ? 0 : dim - 1);
 }
 
-std::int64_t reduction_of(const OpCall& call) {
+std::int64_t nll_reduction_of(const OpCall& call) {
   return call.integer("reduction", at::Reduction::Mean);
 }
 
@@ -37,9 +37,9 @@ Strategy forward_by_samples(const OpCall& call, std::size_t dim) {
   Strategy strategy = call.strategy();
   strategy.inputs[0] = Shard(static_cast<int>(dim));
   strategy.inputs[1] = Shard(target_dim(dim));
-  if (reduction_of(call) == at::Reduction::None) {
+  if (nll_reduction_of(call) == at::Reduction::None) {
     strategy.outputs[0] = Shard(target_dim(dim));
-  } else if (reduction_of(call) == at::Reduction::Sum) {
+  } else if (nll_reduction_of(call) == at::Reduction::Sum) {
     strategy.outputs = {Partial(), Partial()};
   }
   return strategy;
@@ -52,7 +52,7 @@ Strategy forward_by_classes(const OpCall& call, std::size_t dim) {
   return strategy;
 }
 
-std::vector<Strategy> forward(const OpCall& call) {
+std::vector<Strategy> nll_loss_forward(const OpCall& call) {
   const std::size_t ndim = call.shape(0).size();
   std::vector<Strategy> strategies;
   for (std::size_t dim = 0; dim < ndim; ++dim) {
@@ -63,13 +63,14 @@ std::vector<Strategy> forward(const OpCall& call) {
   return strategies;
 }
 
-std::vector<Shape> forward_shapes(const OpCall& call) {
+std::vector<Shape> nll_loss_forward_shapes(const OpCall& call) {
   return {
-      reduction_of(call) == at::Reduction::None ? call.shape(1) : Shape(), {}};
+      nll_reduction_of(call) == at::Reduction::None ? call.shape(1) : Shape(),
+      {}};
 }
 
 // Inputs are grad_output, self, target, perhaps weight, total_weight.
-std::vector<Strategy> backward(const OpCall& call) {
+std::vector<Strategy> nll_loss_backward(const OpCall& call) {
   const std::size_t ndim = call.shape(1).size();
   std::vector<Strategy> strategies;
   for (std::size_t dim = 0; dim < ndim; ++dim) {
@@ -88,7 +89,7 @@ std::vector<Strategy> backward(const OpCall& call) {
   return strategies;
 }
 
-std::vector<Shape> backward_shapes(const OpCall& call) {
+std::vector<Shape> nll_loss_backward_shapes(const OpCall& call) {
   return {call.shape(1)};
 }
 
@@ -157,7 +158,7 @@ std::tuple<at::Tensor, at::Tensor> local_forward(
       samples.self, samples.target, samples.weight, reduction, samples.ignored);
 }
 
-void run_forward(LocalCall& call) {
+void run_nll_loss_forward(LocalCall& call) {
   const Samples samples(call);
   const std::int64_t reduction = call.argument("reduction").toInt();
   const bool is_mean = reduction == at::Reduction::Mean;
@@ -185,7 +186,7 @@ void run_forward(LocalCall& call) {
   call.finish(torch::jit::Stack{loss, weight});
 }
 
-void run_backward(LocalCall& call) {
+void run_nll_loss_backward(LocalCall& call) {
   if (!axes_that_cut(call, "self", Samples(call).class_dim()).empty()) {
     const Samples own = with_own_classes(call);
     call.argument("target") = own.target;
@@ -200,10 +201,14 @@ void run_backward(LocalCall& call) {
 void add_nll_loss_rules(RuleTable& table) {
   table.add(
       {"nll_loss_forward", "nll_loss2d_forward"},
-      {.strategies = forward, .shapes = forward_shapes, .run = run_forward});
+      {.strategies = nll_loss_forward,
+       .shapes = nll_loss_forward_shapes,
+       .run = run_nll_loss_forward});
   table.add(
       {"nll_loss_backward", "nll_loss2d_backward"},
-      {.strategies = backward, .shapes = backward_shapes, .run = run_backward});
+      {.strategies = nll_loss_backward,
+       .shapes = nll_loss_backward_shapes,
+       .run = run_nll_loss_backward});
 }
 
 } // namespace argosy::dtensor

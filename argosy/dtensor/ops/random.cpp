@@ -41,11 +41,11 @@ void run_uniform(LocalCall& call) {
   fill(call, uniform(number(call, "from"), number(call, "to")));
 }
 
-void run_normal(LocalCall& call) {
+void run_random_normal(LocalCall& call) {
   fill(call, normal(number(call, "mean"), number(call, "std")));
 }
 
-void run_bernoulli(LocalCall& call) {
+void run_random_bernoulli(LocalCall& call) {
   fill(call, bernoulli(number(call, "p")));
 }
 
@@ -83,7 +83,7 @@ void run_geometric(LocalCall& call) {
 
 // New tensors, of the type that is asked for or else of the first's. Of a
 // Partial, only the shape counts.
-std::vector<Strategy> like(const OpCall& call) {
+std::vector<Strategy> random_like(const OpCall& call) {
   const Placement now = call.current(0);
   return {call.strategy(now, now.is_partial() ? Replicate() : now)};
 }
@@ -132,9 +132,10 @@ void run_bernoulli_like(LocalCall& call) {
 
 void add_random_rules(RuleTable& table) {
   table.add({"uniform_"}, {.strategies = in_place, .run = run_uniform});
-  table.add({"normal_"}, {.strategies = in_place, .run = run_normal});
+  table.add({"normal_"}, {.strategies = in_place, .run = run_random_normal});
   table.add(
-      {"bernoulli_.float"}, {.strategies = in_place, .run = run_bernoulli});
+      {"bernoulli_.float"},
+      {.strategies = in_place, .run = run_random_bernoulli});
   table.add(
       {"random_.to"}, {.strategies = in_place, .run = run_integers_below});
   table.add(
@@ -144,7 +145,8 @@ void add_random_rules(RuleTable& table) {
   table.add({"cauchy_"}, {.strategies = in_place, .run = run_cauchy});
   table.add({"geometric_"}, {.strategies = in_place, .run = run_geometric});
   const auto add_like = [&](std::string_view name, void (*run)(LocalCall&)) {
-    table.add({name}, {.strategies = like, .shapes = same_shape, .run = run});
+    table.add(
+        {name}, {.strategies = random_like, .shapes = same_shape, .run = run});
   };
   add_like("rand_like", run_rand_like);
   add_like("randn_like", run_randn_like);

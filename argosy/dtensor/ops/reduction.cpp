@@ -24,7 +24,7 @@ std::vector<Strategy> nansum(const OpCall& call) {
   return reduction(call, ReduceOp::SUM, false);
 }
 
-std::vector<Strategy> product(const OpCall& call) {
+std::vector<Strategy> product_reduction(const OpCall& call) {
   return reduction(call, ReduceOp::PROD, false);
 }
 
@@ -69,7 +69,7 @@ void add_reduction_rules(RuleTable& table) {
   table.add(
       {"nansum", "count_nonzero"},
       {.strategies = nansum, .shapes = reduced_shape});
-  table.add({"prod"}, {.strategies = product});
+  table.add({"prod"}, {.strategies = product_reduction});
   table.add({"amax", "max"}, {.strategies = maximum, .shapes = reduced_shape});
   table.add({"amin", "min"}, {.strategies = minimum, .shapes = reduced_shape});
   table.add({"any"}, {.strategies = any});

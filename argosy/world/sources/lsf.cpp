@@ -22,7 +22,7 @@ std::optional<std::string> first_host(const Environment& env) {
   return std::nullopt;
 }
 
-std::optional<Endpoint> natural_place(
+std::optional<Endpoint> lsf_store(
     const LaunchInfo& info, const Environment& env) {
   const auto port = job_port(find_int(env, "LSB_JOBID", 0).value_or(0));
   if (info.knows_local && info.local_size == info.size) {
@@ -40,7 +40,7 @@ Claim read_lsf(const Context& context) {
   if (const auto job = env.find("LSB_JOBID")) {
     info.run_id = str("lsf-", *job);
   }
-  set_store(info, env, natural_place(info, env));
+  set_store(info, env, lsf_store(info, env));
   check_store(info, "MASTER_ADDR (or LSB_MCPU_HOSTS)");
   return {info, {}};
 }

@@ -33,7 +33,7 @@ void set_counts(LaunchInfo& info, const Environment& env) {
       info.num_workers);
 }
 
-void set_role(LaunchInfo& info, const Environment& env) {
+void set_mindspore_role(LaunchInfo& info, const Environment& env) {
   const std::string role = required(env, "MS_ROLE");
   if (role == "MS_SCHED") {
     info.role = Role::Scheduler;
@@ -65,7 +65,7 @@ void set_scheduler(LaunchInfo& info, const Environment& env) {
 Claim read_mindspore(const Context& context) {
   LaunchInfo info;
   set_counts(info, context.env);
-  set_role(info, context.env);
+  set_mindspore_role(info, context.env);
   set_local_unknown(info);
   set_scheduler(info, context.env);
   return {info, {}};

@@ -119,7 +119,7 @@ void set_place_on_host(LaunchInfo& info, const Environment& env) {
                         .value_or(info.local_rank);
 }
 
-std::optional<Endpoint> natural_place(
+std::optional<Endpoint> paddle_store(
     const LaunchInfo& info, const Environment& env) {
   if (const auto master = env.find("PADDLE_MASTER")) {
     return parse_endpoint(*master, "[world.adopt] PADDLE_MASTER");
@@ -143,7 +143,7 @@ Claim read_paddle(const Context& context) {
   set_current_endpoint(info, env);
   set_place_on_host(info, env);
   info.run_id = env.get("PADDLE_JOB_ID", "");
-  set_store(info, env, natural_place(info, env));
+  set_store(info, env, paddle_store(info, env));
   check_store(info, "MASTER_ADDR, PADDLE_MASTER, PADDLE_TRAINER_ENDPOINTS");
   return {info, {}};
 }

@@ -42,7 +42,7 @@ void set_coordinator(LaunchInfo& info, const Environment& env) {
   info.current_endpoint = list[info.rank];
 }
 
-void set_role(LaunchInfo& info, const Environment& env) {
+void set_paddle_role(LaunchInfo& info, const Environment& env) {
   const std::string role = required(env, "TRAINING_ROLE");
   if (role == "TRAINER") {
     set_trainer(info, env);
@@ -75,7 +75,7 @@ Claim read_paddle_ps(const Context& context) {
   const Environment& env = context.env;
   LaunchInfo info;
   info.server_endpoints = endpoints(env, kServers);
-  set_role(info, env);
+  set_paddle_role(info, env);
   info.num_workers = required_int(env, "PADDLE_TRAINERS_NUM", 1);
   info.num_servers = static_cast<int>(info.server_endpoints.size());
   if (env.has("PADDLE_TRAINER_ENDPOINTS")) {

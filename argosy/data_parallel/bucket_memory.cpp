@@ -1,0 +1,30 @@
+#include "argosy/data_parallel/bucket_memory.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/zeros.h>
+
+#include "argosy/comm/symmetric.h"
+
+namespace argosy::data_parallel {
+
+at::Tensor bucket_memory(
+    std::size_t count, c10::ScalarType type, const GroupPtr& group) {
+  const auto size = static_cast<std::int64_t>(count);
+  // Threads see each other's memory as it is; between hosts there is none.
+  if (group->backend_name() == "shm") {
+    return comm::symmetric_empty({size}, type, group).zero_();
+  }
+  return at::zeros({size}, type);
+}
+
+at::Tensor bucket_part(
+    const at::Tensor& flat, std::size_t begin, at::IntArrayRef sizes) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  std::int64_t count = 1;
+  for (const std::int64_t size : sizes) {
+    count *= size;
+  }
+  return flat.narrow(0, static_cast<std::int64_t>(begin), count).view(sizes);
+}
+
+} // namespace argosy::data_parallel

@@ -1,0 +1,225 @@
+#include "argosy/data_parallel/bucket_plan.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "argosy/common/error.h"
+
+namespace argosy::data_parallel {
+
+namespace {
+
+constexpr std::size_t kLine = 64; // bytes: entries start on cache lines
+
+void check_order(
+    const std::vector<std::size_t>& order, std::size_t num_parameters) {
+  std::vector<std::size_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  bool is_permutation = sorted.size() == num_parameters;
+  for (std::size_t i = 0; is_permutation && i < sorted.size(); ++i) {
+    is_permutation = sorted[i] == i;
+  }
+  ARGOSY_CHECK(
+      is_permutation,
+      "[parallel.plan_buckets] the order has ",
+      order.size(),
+      " entries, expected each of ",
+      num_parameters,
+      " parameters once");
+}
+
+void check_starts(
+    const std::vector<std::size_t>& starts, std::size_t num_parameters) {
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    ARGOSY_CHECK(
+        starts[i] < num_parameters && starts[i] > (i == 0 ? 0 : starts[i - 1]),
+        "[parallel.plan_buckets] a bucket starts at ",
+        starts[i],
+        ", expected ascending places in (0, ",
+        num_parameters,
+        ")");
+  }
+}
+
+std::size_t rounded_up(std::size_t count, std::size_t element) {
+  const std::size_t grain = std::max<std::size_t>(kLine / element, 1);
+  return (count + grain - 1) / grain * grain;
+}
+
+void append(Bucket& bucket, std::size_t index, const ParameterInfo& parameter) {
+  const std::size_t begin = rounded_up(bucket.count, bucket.element);
+  bucket.entries.push_back({index, begin, parameter.count});
+  bucket.count = begin + parameter.count;
+}
+
+Bucket empty_bucket(const ParameterInfo& parameter) {
+  return {
+      .type = parameter.type,
+      .element = parameter.element,
+      .sparse = parameter.sparse};
+}
+
+// Fills buckets of each type up to a limit, in the order given.
+class Filler {
+ public:
+  explicit Filler(const std::vector<ParameterInfo>& parameters)
+      : parameters_(parameters) {}
+
+  void add(std::size_t index, std::size_t limit_bytes) {
+    const ParameterInfo& parameter = parameters_[index];
+    Bucket* bucket = open_bucket(parameter);
+    if (bucket == nullptr ||
+        (bucket->bytes() + parameter.count * parameter.element > limit_bytes)) {
+      close(parameter.type);
+      filled_.push_back(empty_bucket(parameter));
+      open_.push_back(filled_.size() - 1);
+      bucket = &filled_.back();
+    }
+    append(*bucket, index, parameter);
+    if (parameter.sparse || bucket->bytes() >= limit_bytes) {
+      close(parameter.type);
+    }
+  }
+
+  void close_all() { open_.clear(); }
+
+  std::vector<Bucket> take() { return std::move(filled_); }
+
+ private:
+  Bucket* open_bucket(const ParameterInfo& parameter) {
+    for (const std::size_t index : open_) {
+      if (filled_[index].type == parameter.type && !parameter.sparse) {
+        return &filled_[index];
+      }
+    }
+    return nullptr;
+  }
+
+  void close(const std::string& type) {
+    std::erase_if(
+        open_, [&](std::size_t index) { return filled_[index].type == type; });
+  }
+
+  const std::vector<ParameterInfo>& parameters_;
+  std::vector<Bucket> filled_;
+  std::vector<std::size_t> open_; // indices into filled_
+};
+
+// The place in the order from which on gradients go into the small last bucket:
+// as many of the last ones as fit.
+std::size_t last_bucket_start(
+    const std::vector<ParameterInfo>& parameters,
+    const std::vector<std::size_t>& order,
+    std::size_t last_bytes) {
+  std::size_t place = order.size();
+  std::size_t bytes = 0;
+  while (place > 0) {
+    const ParameterInfo& parameter = parameters[order[place - 1]];
+    bytes += parameter.count * parameter.element;
+    if (bytes > last_bytes) {
+      break;
+    }
+    --place;
+  }
+  return std::min(place, order.size() - 1);
+}
+
+BucketPlan by_size(
+    const std::vector<ParameterInfo>& parameters,
+    const std::vector<std::size_t>& order,
+    const Fusion& fusion) {
+  Filler filler(parameters);
+  const std::size_t last =
+      last_bucket_start(parameters, order, fusion.last_bytes);
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    if (place == last) {
+      filler.close_all();
+    }
+    filler.add(
+        order[place],
+        place < last ? fusion.bytes
+                     : std::max(fusion.last_bytes, std::size_t{1}));
+  }
+  return {filler.take()};
+}
+
+BucketPlan by_index(
+    const std::vector<ParameterInfo>& parameters,
+    const std::vector<std::size_t>& order,
+    const std::vector<std::size_t>& starts) {
+  check_starts(starts, order.size());
+  Filler filler(parameters);
+  auto next = starts.begin();
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    if (next != starts.end() && *next == place) {
+      filler.close_all();
+      ++next;
+    }
+    filler.add(order[place], static_cast<std::size_t>(-1));
+  }
+  return {filler.take()};
+}
+
+std::size_t total_bytes(const std::vector<ParameterInfo>& parameters) {
+  std::size_t bytes = 0;
+  for (const ParameterInfo& parameter : parameters) {
+    bytes += parameter.count * parameter.element;
+  }
+  return bytes;
+}
+
+} // namespace
+
+std::vector<std::size_t> expected_order(std::size_t num_parameters) {
+  std::vector<std::size_t> order(num_parameters);
+  for (std::size_t i = 0; i < num_parameters; ++i) {
+    order[i] = num_parameters - 1 - i;
+  }
+  return order;
+}
+
+Fusion auto_fusion(std::size_t total, std::size_t num_buckets) {
+  constexpr std::size_t kLeast = std::size_t{256} << 10;
+  Fusion fusion;
+  fusion.bytes =
+      std::max(total / std::max<std::size_t>(num_buckets, 1), kLeast);
+  fusion.last_bytes = std::max(fusion.bytes / 8, kLeast);
+  return fusion;
+}
+
+BucketPlan plan_buckets(
+    const std::vector<ParameterInfo>& parameters,
+    const std::vector<std::size_t>& order,
+    const Fusion& fusion) {
+  check_order(order, parameters.size());
+  if (parameters.empty()) {
+    return {};
+  }
+  switch (fusion.mode) {
+    case Fusion::Mode::Index:
+      return by_index(parameters, order, fusion.starts);
+    case Fusion::Mode::Auto:
+      return by_size(parameters, order, auto_fusion(total_bytes(parameters)));
+    case Fusion::Mode::None:
+      return by_size(parameters, order, {.bytes = 1, .last_bytes = 0});
+    case Fusion::Mode::Size:
+      break;
+  }
+  return by_size(parameters, order, fusion);
+}
+
+std::ostream& operator<<(std::ostream& out, const BucketPlan& plan) {
+  for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
+    const Bucket& bucket = plan.buckets[i];
+    out << "bucket " << i << ": " << bucket.entries.size() << " of "
+        << bucket.type << (bucket.sparse ? " (sparse), " : ", ")
+        << bucket.bytes() << " bytes:";
+    for (const BucketEntry& entry : bucket.entries) {
+      out << " " << entry.parameter;
+    }
+    out << "\n";
+  }
+  return out;
+}
+
+} // namespace argosy::data_parallel

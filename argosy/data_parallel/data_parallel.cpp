@@ -1,0 +1,264 @@
+#include "argosy/data_parallel/data_parallel.h"
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
+
+#include <optional>
+
+#include "argosy/common/error.h"
+#include "argosy/data_parallel/reducer.h"
+#include "argosy/data_parallel/same_modules.h"
+#include "argosy/heap/allocator.h"
+#include "argosy/training/main_grads.h"
+#include "argosy/training/parameter_marks.h"
+#include "argosy/world/world.h"
+
+namespace argosy::data_parallel {
+
+namespace {
+
+// Names of the weights of embeddings with sparse gradients.
+std::vector<std::string> sparse_embeddings(torch::nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& item : module.named_modules("", true)) {
+    const auto* single = item.value()->as<torch::nn::EmbeddingImpl>();
+    const auto* bag = item.value()->as<torch::nn::EmbeddingBagImpl>();
+    if ((single != nullptr && single->options.sparse()) ||
+        (bag != nullptr && bag->options.sparse())) {
+      names.push_back(item.key().empty() ? "weight" : item.key() + ".weight");
+    }
+  }
+  return names;
+}
+
+Fusion fusion_of(const DataParallelOptions& options) {
+  const auto bytes = [](double megabytes) {
+    ARGOSY_CHECK(
+        megabytes >= 0,
+        "[parallel.data] a buffer size is ",
+        megabytes,
+        " MB, expected >= 0");
+    return static_cast<std::size_t>(megabytes * (1 << 20));
+  };
+  return {
+      .mode = options.fusion,
+      .bytes = bytes(options.comm_buffer_size),
+      .last_bytes = bytes(options.last_comm_buffer_size),
+      .starts = options.fusion_starts};
+}
+
+} // namespace
+
+struct DataParallelCore::Impl {
+  DataParallelOptions options;
+  GroupPtr group;
+  NamedTensors parameters; // but those of experts
+  NamedTensors experts;
+  NamedTensors buffers;
+  std::optional<Reducer> reducer;    // none on one rank: nothing to do
+  std::optional<Reducer> of_experts; // nor where there are none
+  std::optional<training::MainGrads> main_grads; // there
+
+  bool sync = true;
+
+  bool joining = false;
+  std::int64_t steps = 0; // since join began
+
+  NamedTensors everything() const {
+    NamedTensors all = parameters;
+    all.insert(all.end(), buffers.begin(), buffers.end());
+    return all;
+  }
+
+  void find_parameters(const torch::nn::Module& module) {
+    for (auto& named : distinct(module.named_parameters(true))) {
+      const bool is_expert = marks_of(named.second).is_expert;
+      (is_expert ? experts : parameters).push_back(std::move(named));
+    }
+  }
+
+  ReducerOptions reducer_options(const GroupPtr& members) const {
+    ReducerOptions result;
+    result.fusion = fusion_of(options);
+    result.group = members;
+    result.find_unused_parameters = options.find_unused_parameters;
+    result.static_graph = options.static_graph;
+    result.main_grad = options.main_grad;
+    return result;
+  }
+
+  void reduce_experts() {
+    const GroupPtr members = options.expert_group
+        ? options.expert_group
+        : shared_group(current_world(), {current_world()->rank()});
+    if (members->nranks() > 1) {
+      check_same(experts, members, "experts");
+      share_values(experts, members->ranks().front(), members);
+    }
+    of_experts.emplace(trainable(experts), reducer_options(members));
+    of_experts->set_divisor(group->nranks());
+  }
+
+  template <typename Action>
+  void for_each_reducer(const Action& action) {
+    for (auto* each : {&reducer, &of_experts}) {
+      if (*each) {
+        action(**each);
+      }
+    }
+  }
+
+  // How many ranks still have inputs, told by all at every forward.
+  struct Active {
+    int count;
+    bool sync; // whether the gradients of this step are averaged
+  };
+  Active share_active(bool active) {
+    at::Tensor numbers = at::zeros({2}, at::kInt);
+    auto* values = numbers.data_ptr<int>();
+    values[0] = active ? 1 : 0;
+    values[1] = active && reducer->sync() ? 1 : 0;
+    all_reduce(numbers, ReduceOp::SUM, group);
+    return {values[0], values[1] > 0};
+  }
+};
+
+DataParallelCore::DataParallelCore(
+    torch::nn::Module& module, DataParallelOptions options)
+    : impl_(new Impl) {
+  if (options.keep_memory) {
+    keep_tensor_memory();
+  }
+  impl_->group = options.group ? options.group : get_group(0);
+  impl_->find_parameters(module);
+  impl_->buffers = distinct(module.named_buffers(true));
+  impl_->options = std::move(options);
+  if (impl_->group->nranks() == 1) {
+    if (impl_->options.main_grad) {
+      impl_->main_grads.emplace(module.parameters());
+    }
+    return;
+  }
+  check_same(impl_->everything(), impl_->group);
+  share_values(
+      impl_->everything(), impl_->group->ranks().front(), impl_->group);
+  ReducerOptions reducer = impl_->reducer_options(impl_->group);
+  reducer.hook = impl_->options.hook;
+  reducer.sparse = sparse_embeddings(module);
+  reducer.sparse.insert(
+      reducer.sparse.end(),
+      impl_->options.sparse_parameters.begin(),
+      impl_->options.sparse_parameters.end());
+  impl_->reducer.emplace(trainable(impl_->parameters), std::move(reducer));
+  if (!impl_->experts.empty()) {
+    impl_->reduce_experts();
+  }
+}
+
+DataParallelCore::~DataParallelCore() = default;
+
+void DataParallelCore::before_forward() {
+  if (!impl_->reducer || !at::GradMode::is_enabled()) {
+    return;
+  }
+  if (impl_->joining) {
+    impl_->reducer->set_divisor(impl_->share_active(true).count);
+    ++impl_->steps;
+  }
+  if (impl_->options.broadcast_buffers) {
+    share_values(impl_->buffers, impl_->group->ranks().front(), impl_->group);
+  }
+}
+
+void DataParallelCore::after_forward(const Tensors& outputs) {
+  if (at::GradMode::is_enabled()) {
+    impl_->for_each_reducer([&](Reducer& each) { each.prepare(outputs); });
+  }
+}
+
+void DataParallelCore::set_sync(bool sync) {
+  impl_->sync = sync;
+  impl_->for_each_reducer([&](Reducer& each) { each.set_sync(sync); });
+}
+
+bool DataParallelCore::sync() const {
+  return impl_->sync;
+}
+
+void DataParallelCore::zero_grad() {
+  impl_->for_each_reducer([](Reducer& each) { each.zero_grad(); });
+  if (impl_->reducer) {
+    return;
+  }
+  for (const NamedTensors* list : {&impl_->parameters, &impl_->experts}) {
+    for (const auto& [name, parameter] : *list) {
+      parameter.mutable_grad() = at::Tensor();
+    }
+  }
+}
+
+void DataParallelCore::reduce_gradients() {
+  impl_->for_each_reducer([](Reducer& each) { each.reduce(); });
+}
+
+const BucketPlan& DataParallelCore::plan() const {
+  static const BucketPlan nothing;
+  return impl_->reducer ? impl_->reducer->plan() : nothing;
+}
+
+const GroupPtr& DataParallelCore::group() const {
+  return impl_->group;
+}
+
+void DataParallelCore::begin_join() {
+  ARGOSY_CHECK(
+      !impl_->options.broadcast_buffers,
+      "[parallel.data] join() cannot follow broadcast_buffers: the first rank "
+      "may have run out of inputs");
+  ARGOSY_CHECK(
+      impl_->experts.empty(),
+      "[parallel.data] join() with experts: those who have run out of inputs "
+      "have experts that others need");
+  impl_->joining = true;
+  impl_->steps = 0;
+}
+
+void DataParallelCore::end_join() {
+  impl_->joining = false;
+  if (!impl_->reducer) {
+    return;
+  }
+  for (;;) {
+    const Impl::Active active = impl_->share_active(false);
+    if (active.count == 0) {
+      break;
+    }
+    if (active.sync) {
+      impl_->reducer->set_divisor(active.count);
+      impl_->reducer->shadow();
+    }
+  }
+  impl_->reducer->set_divisor(0);
+  // The rank with the most steps has stepped its optimizer last.
+  const std::int64_t n = impl_->group->nranks();
+  at::Tensor last = at::zeros({1}, at::kLong);
+  last.fill_(impl_->steps * n + impl_->group->rank());
+  all_reduce(last, ReduceOp::MAX, impl_->group);
+  const auto place = static_cast<std::size_t>(last.item<std::int64_t>() % n);
+  share_values(impl_->everything(), impl_->group->ranks()[place], impl_->group);
+}
+
+Join::Join(std::shared_ptr<DataParallelCore> core) : core_(std::move(core)) {
+  core_->begin_join();
+}
+
+Join::~Join() = default;
+
+void Join::finish() {
+  if (!finished_) {
+    finished_ = true;
+    core_->end_join();
+  }
+}
+
+} // namespace argosy::data_parallel

@@ -1,0 +1,175 @@
+// Deep gradient compression. For each gradient g, u = m u + g gathers momentum
+// and v += u what was not sent; the largest entries of v are sent, and u and v
+// start anew there.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <cmath>
+#include <map>
+
+#include "argosy/common/error.h"
+#include "argosy/data_parallel/compression.h"
+
+namespace argosy {
+
+namespace {
+
+using data_parallel::BucketView;
+
+struct Accumulators {
+  int step = 0;
+  at::Tensor u;
+  at::Tensor v;
+};
+
+class Dgc final : public data_parallel::BucketHook {
+ public:
+  explicit Dgc(DgcOptions options) : options_(std::move(options)) {
+    ARGOSY_CHECK(
+        !options_.sparsity.empty() && options_.rampup_step >= 1,
+        "[parallel.dgc] expected a list of sparsities and rampup_step >= 1");
+    for (const double part : options_.sparsity) {
+      ARGOSY_CHECK(
+          part >= 0 && part < 1,
+          "[parallel.dgc] a sparsity is ",
+          part,
+          ", expected in [0, 1)");
+    }
+  }
+
+  // The exchange is an all_gather of indices and one of values per gradient;
+  // what stays dense is reduced beside.
+  void start(const BucketView& bucket, const GroupPtr& group) override {
+    Sent& sent = sent_[bucket.index];
+    for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
+      const at::Tensor& gradient = bucket.gradients[i];
+      Accumulators& kept = kept_[bucket.parameters[i]];
+      if (is_compressed(gradient, kept)) {
+        sent.sparse.push_back(exchange(i, gradient, kept, group));
+      } else {
+        sent.dense.push_back(
+            {i, all_reduce(gradient, ReduceOp::AVG, group, false)});
+      }
+    }
+  }
+
+  void finish(const BucketView& bucket, const GroupPtr& group) override {
+    const Sent& sent = sent_.at(bucket.index);
+    for (const Dense& dense : sent.dense) {
+      dense.work->wait();
+      add_momentum(
+          bucket.gradients[dense.place], kept_[bucket.parameters[dense.place]]);
+    }
+    for (const Sparse& sparse : sent.sparse) {
+      sparse.indices_work->wait();
+      sparse.values_work->wait();
+      bucket.gradients[sparse.place].zero_().view({-1}).index_add_(
+          0, sparse.indices, sparse.values / group->nranks());
+    }
+    sent_.erase(bucket.index);
+    for (const std::size_t parameter : bucket.parameters) {
+      ++kept_[parameter].step;
+    }
+  }
+
+ private:
+  struct Dense {
+    std::size_t place; // in the bucket
+    WorkPtr work;
+  };
+  struct Sparse {
+    std::size_t place;
+    at::Tensor indices; // of all ranks
+    at::Tensor values;
+    at::Tensor own_indices; // alive until the work has ended
+    at::Tensor own_values;
+    WorkPtr indices_work;
+    WorkPtr values_work;
+  };
+  struct Sent {
+    std::vector<Dense> dense;
+    std::vector<Sparse> sparse;
+  };
+
+  bool is_compressed(
+      const at::Tensor& gradient, const Accumulators& kept) const {
+    return gradient.numel() >= options_.min_count &&
+        gradient.scalar_type() == at::kFloat &&
+        kept.step >= options_.rampup_begin_step;
+  }
+
+  // The list of sparsities is walked in equal parts; the last one stays.
+  double sparsity_at(int step) const {
+    const int after = step - options_.rampup_begin_step;
+    const auto length = static_cast<int>(options_.sparsity.size());
+    const int place =
+        std::min(after * length / options_.rampup_step, length - 1);
+    return options_.sparsity[static_cast<std::size_t>(place)];
+  }
+
+  at::Tensor clipped(const at::Tensor& gradient, int num_ranks) const {
+    if (options_.clip_norm <= 0) {
+      return gradient;
+    }
+    const double limit = options_.clip_norm / std::sqrt(num_ranks);
+    const double norm = gradient.norm().item<double>();
+    return norm > limit ? gradient * (limit / norm) : gradient;
+  }
+
+  // Before anything is compressed: plain momentum.
+  void add_momentum(const at::Tensor& gradient, Accumulators& kept) const {
+    if (!kept.u.defined()) {
+      kept.u = at::zeros_like(gradient);
+    }
+    kept.u.mul_(options_.momentum).add_(gradient);
+    gradient.copy_(kept.u);
+  }
+
+  Sparse exchange(
+      std::size_t place,
+      const at::Tensor& gradient,
+      Accumulators& kept,
+      const GroupPtr& group) const {
+    if (!kept.u.defined()) {
+      kept.u = at::zeros_like(gradient);
+    }
+    if (!kept.v.defined()) {
+      kept.v = at::zeros_like(gradient);
+    }
+    kept.u.mul_(options_.momentum).add_(clipped(gradient, group->nranks()));
+    kept.v.add_(kept.u);
+    const at::Tensor v = kept.v.view({-1});
+    const auto count = std::max<std::int64_t>(
+        1,
+        static_cast<std::int64_t>(std::llround(
+            static_cast<double>(v.numel()) * (1 - sparsity_at(kept.step)))));
+    Sparse sent;
+    sent.place = place;
+    sent.own_indices = std::get<1>(v.abs().topk(count));
+    sent.own_values = v.index_select(0, sent.own_indices);
+    v.index_fill_(0, sent.own_indices, 0);
+    kept.u.view({-1}).index_fill_(0, sent.own_indices, 0);
+    const std::int64_t all = count * group->nranks();
+    sent.indices = at::empty({all}, sent.own_indices.options());
+    sent.values = at::empty({all}, sent.own_values.options());
+    sent.indices_work =
+        all_gather(sent.indices, sent.own_indices, group, false);
+    sent.values_work = all_gather(sent.values, sent.own_values, group, false);
+    return sent;
+  }
+
+  const DgcOptions options_;
+  std::map<std::size_t, Accumulators> kept_; // by parameter
+  std::map<std::size_t, Sent> sent_;         // by bucket, of this step
+};
+
+} // namespace
+
+std::shared_ptr<data_parallel::BucketHook> deep_gradient_compression(
+    DgcOptions options) {
+  return std::make_shared<Dgc>(std::move(options));
+}
+
+} // namespace argosy

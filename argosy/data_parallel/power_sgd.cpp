@@ -1,0 +1,149 @@
+// Low-rank gradients: M is sent as P Q^T, with one step of power iteration from
+// the Q of the last time, and what P Q^T leaves out is added to the next M.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/linalg_qr.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <map>
+
+#include "argosy/comm/coalesce.h"
+#include "argosy/common/error.h"
+#include "argosy/data_parallel/compression.h"
+
+namespace argosy {
+
+namespace {
+
+using data_parallel::BucketView;
+
+// One matrix and what is kept for it between steps.
+struct Matrix {
+  at::Tensor error;
+  at::Tensor q;
+  at::Tensor p;     // of the current step
+  at::Tensor value; // of the current step, with the error added
+};
+
+at::Tensor as_matrix(const at::Tensor& gradient) {
+  return gradient.reshape({gradient.size(0), -1});
+}
+
+// The same on all ranks, of full rank.
+at::Tensor first_q(
+    std::int64_t rows, std::int64_t rank, const at::Tensor& like) {
+  const auto places =
+      at::arange(rows * rank, like.options()).reshape({rows, rank});
+  return (places * 0.7548776662 + 0.5698402909).frac_() - 0.5;
+}
+
+at::Tensor orthogonal(const at::Tensor& matrix) {
+  return std::get<0>(at::linalg_qr(matrix));
+}
+
+class PowerSgd final : public data_parallel::BucketHook {
+ public:
+  explicit PowerSgd(PowerSgdOptions options) : options_(options) {
+    ARGOSY_CHECK(
+        options_.rank >= 1,
+        "[parallel.power_sgd] rank is ",
+        options_.rank,
+        ", expected >= 1");
+  }
+
+  void start(const BucketView& bucket, const GroupPtr& group) override {
+    std::vector<WorkPtr>& works = works_[bucket.index];
+    if (is_plain(bucket)) {
+      works = {all_reduce(bucket.flat, ReduceOp::AVG, group, false)};
+      return;
+    }
+    Tensors sent;
+    for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
+      const at::Tensor& gradient = bucket.gradients[i];
+      sent.push_back(
+          is_compressed(gradient)
+              ? multiply(matrices_[bucket.parameters[i]], gradient)
+              : gradient);
+    }
+    works = all_reduce_coalesced(sent, ReduceOp::AVG, group, false);
+  }
+
+  void finish(const BucketView& bucket, const GroupPtr& group) override {
+    for (const WorkPtr& work : works_.at(bucket.index)) {
+      work->wait();
+    }
+    if (!is_plain(bucket)) {
+      rebuild(bucket, group);
+    }
+    for (const std::size_t parameter : bucket.parameters) {
+      ++steps_[parameter];
+    }
+  }
+
+ private:
+  bool is_plain(const BucketView& bucket) {
+    return steps_[bucket.parameters.front()] < options_.start_step;
+  }
+
+  bool is_compressed(const at::Tensor& gradient) const {
+    if (gradient.dim() < 2) {
+      return false;
+    }
+    const std::int64_t rows = gradient.size(0);
+    const std::int64_t columns =
+        gradient.numel() / std::max<std::int64_t>(rows, 1);
+    return static_cast<double>((rows + columns) * options_.rank) *
+        options_.min_compression <=
+        static_cast<double>(gradient.numel());
+  }
+
+  // P = M Q
+  at::Tensor multiply(Matrix& matrix, const at::Tensor& gradient) const {
+    const at::Tensor m = as_matrix(gradient);
+    if (!matrix.q.defined()) {
+      matrix.error = at::zeros_like(m);
+      matrix.q = orthogonal(first_q(m.size(1), options_.rank, m));
+    }
+    matrix.value = m + matrix.error;
+    matrix.p = matrix.value.mm(matrix.q);
+    return matrix.p;
+  }
+
+  // Q = M^T P, and M becomes P Q^T. The error is each rank's own, with its own
+  // Q, before the average.
+  void rebuild(const BucketView& bucket, const GroupPtr& group) {
+    Tensors qs;
+    for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
+      if (is_compressed(bucket.gradients[i])) {
+        Matrix& matrix = matrices_.at(bucket.parameters[i]);
+        matrix.p = orthogonal(matrix.p);
+        matrix.q = matrix.value.t().mm(matrix.p);
+        matrix.error = matrix.value - matrix.p.mm(matrix.q.t());
+        qs.push_back(matrix.q);
+      }
+    }
+    all_reduce_coalesced(qs, ReduceOp::AVG, group);
+    for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
+      const at::Tensor& gradient = bucket.gradients[i];
+      if (is_compressed(gradient)) {
+        Matrix& matrix = matrices_.at(bucket.parameters[i]);
+        gradient.copy_(matrix.p.mm(matrix.q.t()).reshape(gradient.sizes()));
+        matrix.q = orthogonal(matrix.q);
+      }
+    }
+  }
+
+  const PowerSgdOptions options_;
+  std::map<std::size_t, std::vector<WorkPtr>> works_; // by bucket
+  std::map<std::size_t, Matrix> matrices_;            // by parameter
+  std::map<std::size_t, int> steps_;                  // by parameter
+};
+
+} // namespace
+
+std::shared_ptr<data_parallel::BucketHook> power_sgd(PowerSgdOptions options) {
+  return std::make_shared<PowerSgd>(options);
+}
+
+} // namespace argosy

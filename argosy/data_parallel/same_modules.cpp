@@ -1,0 +1,106 @@
+#include "argosy/data_parallel/same_modules.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/ordered_dict.h>
+
+#include <unordered_set>
+
+#include "argosy/comm/coalesce.h"
+#include "argosy/comm/objects.h"
+#include "argosy/common/error.h"
+
+namespace argosy::data_parallel {
+
+namespace {
+
+// "weight float32 [3, 4]"
+std::vector<std::string> texts_of(const NamedTensors& tensors) {
+  std::vector<std::string> texts;
+  for (const auto& [name, tensor] : tensors) {
+    texts.push_back(argosy::str(
+        name,
+        " ",
+        c10::toString(tensor.scalar_type()),
+        " ",
+        tensor.sizes(),
+        tensor.requires_grad() ? "" : " without gradient"));
+  }
+  return texts;
+}
+
+// What is different first, or an empty text.
+std::string difference(
+    const std::vector<std::string>& own,
+    const std::vector<std::string>& first) {
+  for (std::size_t i = 0; i < std::max(own.size(), first.size()); ++i) {
+    const std::string mine = i < own.size() ? own[i] : "nothing";
+    const std::string theirs = i < first.size() ? first[i] : "nothing";
+    if (mine != theirs) {
+      return str(
+          "tensor ", i, " is ", mine, ", on the first rank it is ", theirs);
+    }
+  }
+  return "";
+}
+
+} // namespace
+
+NamedTensors distinct(
+    const torch::OrderedDict<std::string, at::Tensor>& named) {
+  NamedTensors result;
+  std::unordered_set<const void*> seen;
+  for (const auto& item : named) {
+    if (item.value().defined() &&
+        seen.insert(item.value().unsafeGetTensorImpl()).second) {
+      result.emplace_back(item.key(), item.value());
+    }
+  }
+  return result;
+}
+
+NamedTensors trainable(const NamedTensors& parameters) {
+  NamedTensors result;
+  for (const auto& named : parameters) {
+    if (named.second.requires_grad()) {
+      result.push_back(named);
+    }
+  }
+  return result;
+}
+
+void check_same(
+    const NamedTensors& tensors, const GroupPtr& group, const char* what) {
+  const std::vector<std::string> own = texts_of(tensors);
+  std::vector<std::vector<std::string>> lists = {own};
+  broadcast_object_list(lists, group->ranks().front(), group);
+  std::vector<std::string> differences;
+  all_gather_object(differences, difference(own, lists.front()), group);
+  for (std::size_t i = 0; i < differences.size(); ++i) {
+    ARGOSY_CHECK(
+        differences[i].empty(),
+        "[parallel.data] the ",
+        what,
+        " of the ranks differ: on rank ",
+        group->ranks()[i],
+        " ",
+        differences[i]);
+  }
+}
+
+void share_values(
+    const NamedTensors& tensors, int source, const GroupPtr& group) {
+  constexpr std::size_t kLarge = std::size_t{1} << 20; // bytes: goes alone
+  const at::NoGradGuard no_grad;
+  Tensors small;
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.nbytes() >= kLarge) {
+      broadcast(tensor, source, group);
+    } else {
+      small.push_back(tensor);
+    }
+  }
+  broadcast_coalesced(small, source, group);
+}
+
+} // namespace argosy::data_parallel

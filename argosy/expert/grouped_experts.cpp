@@ -1,0 +1,132 @@
+#include "argosy/expert/grouped_experts.h"
+
+#include <ATen/core/Generator.h>
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "argosy/comm/parts.h"
+#include "argosy/common/error.h"
+#include "argosy/expert/expert_seed.h"
+#include "argosy/expert/grouped_ffn.h"
+#include "argosy/mesh/hybrid_group.h"
+#include "argosy/tensor_parallel/initial_values.h"
+#include "argosy/tensor_parallel/linear.h"
+#include "argosy/tensor_parallel/ops.h"
+#include "argosy/training/parameter_marks.h"
+
+namespace argosy {
+
+namespace {
+
+// What belongs to one expert of the linear layer [in, out], of which `dim` is
+// cut over a group.
+struct ExpertLinear {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  int dim = -1;
+};
+
+// This rank's part, drawn as torch::nn::Linear draws its bounds.
+void draw_linear(
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    const ExpertLinear& linear,
+    const Group& group,
+    const at::Generator& generator) {
+  const double bound = 1 / std::sqrt(static_cast<double>(linear.in));
+  const auto fill = [&](at::Tensor& block) {
+    block.uniform_(-bound, bound, generator);
+  };
+  weight.copy_(tensor_parallel::draw_part(
+      {linear.in, linear.out, linear.dim, group}, fill));
+  const bool bias_is_cut = linear.dim == 1;
+  bias.copy_(tensor_parallel::draw_part(
+                 {linear.out, 1, bias_is_cut ? 0 : -1, group}, fill)
+                 .squeeze(1));
+}
+
+} // namespace
+
+GroupedExpertsImpl::GroupedExpertsImpl(GroupedExpertsOptions its_options)
+    : options(std::move(its_options)) {
+  const GroupPtr group = group_or_axis(options.group(), "expert");
+  ARGOSY_CHECK(
+      options.d_model() > 0 && options.hidden() > 0 &&
+          options.num_experts() > 0 &&
+          options.num_experts() % group->nranks() == 0,
+      "[parallel.grouped_experts] ",
+      options.num_experts(),
+      " experts of ",
+      options.d_model(),
+      " x ",
+      options.hidden(),
+      " on ",
+      group->nranks(),
+      " ranks, expected as many on each");
+  draw(*group);
+}
+
+void GroupedExpertsImpl::draw(const Group& group) {
+  const at::NoGradGuard no_grad;
+  const Group& mp = options.mp_group() ? *options.mp_group() : group;
+  const bool is_cut = options.mp_group() && mp.nranks() > 1;
+  const std::int64_t d = options.d_model();
+  const std::int64_t hidden = is_cut
+      ? comm::part_of(options.hidden(), mp.nranks(), mp.rank()).size
+      : options.hidden();
+  const std::int64_t n = options.num_experts() / group.nranks();
+  const auto add = [&](const char* name, at::IntArrayRef sizes, int cut) {
+    const at::Tensor whole = at::empty(sizes);
+    set_marks(
+        whole,
+        {.is_distributed = is_cut && cut >= 0,
+         .split_axis = is_cut ? cut : -1,
+         .is_expert = group.nranks() > 1});
+    return register_parameter(name, whole);
+  };
+  weight1 = add("weight1", {n, d, hidden}, 2);
+  bias1 = add("bias1", {n, hidden}, 1);
+  weight2 = add("weight2", {n, hidden, d}, 1);
+  bias2 = add("bias2", {n, d}, -1);
+  const std::uint64_t seed = expert::draw_seed();
+  for (std::int64_t i = 0; i < n; ++i) {
+    const at::Generator generator = expert::seeded(seed, group.rank() * n + i);
+    const ExpertLinear up{d, options.hidden(), is_cut ? 1 : -1};
+    const ExpertLinear down{options.hidden(), d, is_cut ? 0 : -1};
+    draw_linear(weight1[i], bias1[i], up, mp, generator);
+    draw_linear(weight2[i], bias2[i], down, mp, generator);
+  }
+}
+
+at::Tensor GroupedExpertsImpl::forward(
+    const at::Tensor& x, const std::vector<std::int64_t>& rows) {
+  const std::int64_t sum =
+      std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  ARGOSY_CHECK(
+      x.dim() == 2 && x.size(0) == sum && x.size(1) == options.d_model() &&
+          static_cast<std::int64_t>(rows.size()) == weight1.size(0),
+      "[parallel.grouped_experts] an input ",
+      x.sizes(),
+      " for ",
+      rows.size(),
+      " experts, expected [",
+      sum,
+      ", ",
+      options.d_model(),
+      "] for ",
+      weight1.size(0));
+  const expert::GroupedWeights weights{weight1, bias1, weight2, bias2};
+  const GroupPtr& mp = options.mp_group();
+  if (!mp || mp->nranks() == 1) {
+    return expert::grouped_ffn(x, weights, {rows, options.activation()});
+  }
+  const at::Tensor part = expert::grouped_ffn(
+      tensor_parallel::copy_to(x, mp),
+      weights,
+      {rows, options.activation(), 1.0 / mp->nranks()});
+  return tensor_parallel::sum_in_place(part, mp);
+}
+
+} // namespace argosy

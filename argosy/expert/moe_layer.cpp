@@ -1,0 +1,197 @@
+#include "argosy/expert/moe_layer.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
+
+#include <algorithm>
+
+#include "argosy/comm/graph_node.h"
+#include "argosy/common/error.h"
+#include "argosy/expert/dispatch.h"
+#include "argosy/expert/expert_seed.h"
+#include "argosy/mesh/hybrid_group.h"
+#include "argosy/recomputation/recompute.h"
+#include "argosy/tensor_parallel/ops.h"
+#include "argosy/training/loss_scale.h"
+#include "argosy/training/parameter_marks.h"
+
+namespace argosy {
+
+namespace {
+
+void check_groups(const Group& group, const Group& mp) {
+  const auto& ranks = mp.ranks();
+  const auto common = std::count_if(ranks.begin(), ranks.end(), [&](int rank) {
+    return group.get_group_rank(rank) >= 0;
+  });
+  ARGOSY_CHECK(
+      common == 1,
+      "[parallel.moe] the groups of experts and of tensor parallelism have ",
+      common,
+      " ranks in common, expected one");
+}
+
+template <typename Change>
+void mark_all(const torch::nn::Module& module, const Change& change) {
+  for (const at::Tensor& parameter : module.parameters()) {
+    ParameterMarks marks = marks_of(parameter);
+    change(marks);
+    set_marks(parameter, marks);
+  }
+}
+
+} // namespace
+
+MoELayerImpl::MoELayerImpl(MoELayerOptions its_options)
+    : options(std::move(its_options)),
+      gate(options.gate()),
+      group_(group_or_axis(options.group(), "expert")) {
+  if (options.mp_group()) {
+    check_groups(*group_, *options.mp_group());
+  }
+  if (!gate) {
+    gate =
+        GShardGate(
+            GateOptions(options.d_model(), options.num_experts()).group(group_))
+            .ptr();
+  }
+  register_module("gate", gate);
+  ARGOSY_CHECK(
+      gate->options.num_experts() == options.num_experts() &&
+          options.num_experts() % group_->nranks() == 0,
+      "[parallel.moe] a gate for ",
+      gate->options.num_experts(),
+      " experts on ",
+      group_->nranks(),
+      " ranks, expected ",
+      options.num_experts(),
+      ", as many on each rank");
+  add_experts();
+  mark_parameters();
+}
+
+void MoELayerImpl::add_experts() {
+  const std::int64_t hidden =
+      options.hidden() > 0 ? options.hidden() : 4 * options.d_model();
+  if (!options.expert()) {
+    grouped = register_module(
+        "experts",
+        GroupedExperts(
+            GroupedExpertsOptions(
+                options.d_model(), hidden, options.num_experts())
+                .activation(options.activation())
+                .group(group_)
+                .mp_group(
+                    options.split_experts() ? options.mp_group() : nullptr)));
+    return;
+  }
+  const auto list =
+      register_module("experts", std::make_shared<torch::nn::Module>());
+  const std::int64_t n = options.num_experts() / group_->nranks();
+  const std::uint64_t seed = expert::draw_seed();
+  for (std::int64_t i = group_->rank() * n; i < (group_->rank() + 1) * n; ++i) {
+    expert::with_seed(seed, i, [&] { experts.push_back(options.expert()(i)); });
+    list->register_module(std::to_string(i), experts.back().module);
+  }
+}
+
+void MoELayerImpl::mark_parameters() {
+  const auto holder = named_children()["experts"];
+  mark_all(*holder, [&](ParameterMarks& marks) {
+    marks.is_expert = group_->nranks() > 1;
+    marks.sequence_parallel = marks.sequence_parallel || divides_tokens();
+  });
+  if (divides_tokens()) {
+    mark_all(
+        *gate, [](ParameterMarks& marks) { marks.sequence_parallel = true; });
+  }
+}
+
+bool MoELayerImpl::divides_tokens() const {
+  return options.mp_group() && options.mp_group()->nranks() > 1 &&
+      !options.split_experts();
+}
+
+at::Tensor MoELayerImpl::forward(const at::Tensor& x) {
+  ARGOSY_CHECK(
+      x.dim() > 0 && x.size(-1) == options.d_model(),
+      "[parallel.moe] an input ",
+      x.sizes(),
+      ", expected [..., ",
+      options.d_model(),
+      "]");
+  const at::Tensor all = x.reshape({-1, options.d_model()});
+  const at::Tensor tokens = divides_tokens()
+      ? tensor_parallel::scatter_to(all, options.mp_group(), 0)
+      : all;
+  const Routing routing = gate->forward(tokens);
+  const auto plan =
+      expert::plan_dispatch(routing.experts, options.num_experts(), group_);
+  const auto counts = expert::expert_rows(*plan);
+  const at::Tensor rows = expert::dispatch(tokens, plan);
+  const at::Tensor results = options.recompute()
+      ? recompute(
+            [this, counts](const at::Tensor& in) {
+              return run_experts(in, counts);
+            },
+            rows)
+      : run_experts(rows, counts);
+  const at::Tensor y =
+      with_loss(expert::combine(results, routing.weights, plan));
+  return (divides_tokens() ? tensor_parallel::gather_from(
+                                 y, options.mp_group(), 0, all.size(0))
+                           : y)
+      .view(x.sizes());
+}
+
+at::Tensor MoELayerImpl::run_experts(
+    const at::Tensor& rows, const std::vector<std::int64_t>& counts) {
+  if (grouped) {
+    return grouped->forward(rows, counts);
+  }
+  Tensors parts = rows.split_with_sizes(counts);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i] = experts[i].forward(parts[i]);
+    ARGOSY_CHECK(
+        parts[i].dim() == 2 && parts[i].size(0) == counts[i] &&
+            parts[i].size(1) == options.d_model(),
+        "[parallel.moe] an expert made ",
+        parts[i].sizes(),
+        " of ",
+        counts[i],
+        " rows, expected [",
+        counts[i],
+        ", ",
+        options.d_model(),
+        "]");
+  }
+  return at::cat(parts);
+}
+
+at::Tensor MoELayerImpl::with_loss(const at::Tensor& y) {
+  const at::Tensor loss = gate->get_loss(false);
+  if (options.loss_weight() == 0 || !loss.defined()) {
+    return y;
+  }
+  const double ranks = divides_tokens() ? options.mp_group()->nranks() : 1;
+  const double weight = options.loss_weight() / ranks;
+  return comm::apply(
+      Tensors{y, loss},
+      [](const Tensors& in) { return Tensors{in[0].detach()}; },
+      [weight, loss = loss.detach()](const Tensors& grads) {
+        return Tensors{
+            grads[0],
+            at::full_like(loss, weight * training::LossScale::current())};
+      })[0];
+}
+
+at::Tensor MoELayerImpl::get_loss(bool clear) {
+  const at::Tensor loss = gate->get_loss(clear);
+  return loss.defined() && divides_tokens()
+      ? tensor_parallel::reduce_from(
+            loss / options.mp_group()->nranks(), options.mp_group())
+      : loss;
+}
+
+} // namespace argosy

@@ -1,0 +1,191 @@
+#include "argosy/expert/routing.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "argosy/common/error.h"
+
+namespace argosy::expert {
+
+namespace {
+
+// Contiguous, so that pointers will do.
+at::Tensor numbers_of(const at::Tensor& tensor, const char* what) {
+  ARGOSY_CHECK(
+      tensor.scalar_type() == at::kLong,
+      "[expert.routing] ",
+      what,
+      " are ",
+      c10::toString(tensor.scalar_type()),
+      ", expected int64");
+  return tensor.contiguous();
+}
+
+struct Numbers {
+  explicit Numbers(const at::Tensor& tensor)
+      : data(tensor.data_ptr<std::int64_t>()), size(tensor.numel()) {}
+
+  std::int64_t* begin() const { return data; }
+  std::int64_t* end() const { return data + size; }
+  std::int64_t& operator[](std::int64_t i) const { return data[i]; }
+
+  std::int64_t* const data;
+  const std::int64_t size;
+};
+
+void check_expert(std::int64_t expert, std::int64_t upper) {
+  ARGOSY_CHECK(
+      expert >= -1 && expert < upper,
+      "[expert.routing] expert ",
+      expert,
+      " is not in [-1, ",
+      upper,
+      ")");
+}
+
+} // namespace
+
+at::Tensor number_count(const at::Tensor& experts, std::int64_t upper) {
+  const at::Tensor chosen = numbers_of(experts, "experts");
+  at::Tensor counts = at::zeros({upper}, at::kLong);
+  const Numbers out(counts);
+  for (const std::int64_t expert : Numbers(chosen)) {
+    check_expert(expert, upper);
+    if (expert >= 0) {
+      ++out[expert];
+    }
+  }
+  return counts;
+}
+
+at::Tensor assign_pos(const at::Tensor& experts, const at::Tensor& cum_count) {
+  const at::Tensor chosen = numbers_of(experts, "experts");
+  const at::Tensor ends = numbers_of(cum_count, "counts").clone();
+  const Numbers in(chosen);
+  const Numbers next(ends);
+  at::Tensor places =
+      at::empty({next.size > 0 ? next[next.size - 1] : 0}, at::kLong);
+  const Numbers out(places);
+  // From the back: each takes the last free place of its expert.
+  for (std::int64_t i = in.size - 1; i >= 0; --i) {
+    check_expert(in[i], next.size);
+    if (in[i] >= 0) {
+      const std::int64_t place = --next[in[i]];
+      ARGOSY_CHECK(
+          place >= 0 && place < out.size,
+          "[expert.routing] more choices of expert ",
+          in[i],
+          " than its count says");
+      out[place] = i;
+    }
+  }
+  return places;
+}
+
+at::Tensor limit_by_capacity(
+    const at::Tensor& expert_count,
+    const at::Tensor& capacity,
+    std::int64_t num_ranks) {
+  const at::Tensor counts = numbers_of(expert_count, "counts");
+  const at::Tensor left = numbers_of(capacity, "capacities").clone();
+  const Numbers in(counts);
+  const Numbers free(left);
+  ARGOSY_CHECK(
+      in.size == free.size * num_ranks,
+      "[expert.routing] ",
+      in.size,
+      " counts, expected those of ",
+      free.size,
+      " experts on ",
+      num_ranks,
+      " ranks");
+  at::Tensor limited = at::empty_like(counts);
+  const Numbers out(limited);
+  for (std::int64_t i = 0; i < in.size; ++i) {
+    std::int64_t& room = free[i % free.size];
+    out[i] = std::min(in[i], room);
+    room -= out[i];
+  }
+  return limited;
+}
+
+at::Tensor prune_gate_by_capacity(
+    const at::Tensor& experts, const at::Tensor& expert_count) {
+  at::Tensor kept = numbers_of(experts, "experts").clone();
+  const at::Tensor left = numbers_of(expert_count, "counts").clone();
+  const Numbers room(left);
+  for (std::int64_t& expert : Numbers(kept)) {
+    check_expert(expert, room.size);
+    if (expert >= 0 && --room[expert] < 0) {
+      expert = -1;
+    }
+  }
+  return kept;
+}
+
+at::Tensor random_routing(
+    const at::Tensor& experts,
+    const at::Tensor& value,
+    const at::Tensor& chance) {
+  ARGOSY_CHECK(
+      experts.dim() == 2 && experts.size(1) == 2 &&
+          value.sizes() == experts.sizes() && chance.numel() == experts.size(0),
+      "[expert.random_routing] choices ",
+      experts.sizes(),
+      ", values ",
+      value.sizes(),
+      " and chances ",
+      chance.sizes(),
+      ", expected [tokens, 2] twice and [tokens]");
+  const at::Tensor drops = (value.select(1, 1) * 2).lt(chance.reshape({-1}));
+  at::Tensor kept = experts.clone(at::MemoryFormat::Contiguous);
+  kept.select(1, 1).masked_fill_(drops, -1);
+  return kept;
+}
+
+at::Tensor limit_by_source(
+    const at::Tensor& experts,
+    std::int64_t num_experts,
+    std::int64_t capacity) {
+  return prune_gate_by_capacity(
+             experts.t(), at::full({num_experts}, capacity, at::kLong))
+      .t()
+      .contiguous();
+}
+
+at::Tensor limit_over_ranks(
+    const at::Tensor& experts,
+    std::int64_t num_experts,
+    std::int64_t capacity,
+    const GroupPtr& group) {
+  const std::int64_t ranks = group->nranks();
+  const at::Tensor wanted =
+      exchange_counts(number_count(experts, num_experts), group);
+  const at::Tensor taken = limit_by_capacity(
+      wanted, at::full({num_experts / ranks}, capacity, at::kLong), ranks);
+  return prune_gate_by_capacity(experts, exchange_counts(taken, group));
+}
+
+at::Tensor exchange_counts(const at::Tensor& counts, const GroupPtr& group) {
+  ARGOSY_CHECK(
+      counts.numel() % group->nranks() == 0,
+      "[expert.exchange_counts] ",
+      counts.numel(),
+      " counts do not divide by ",
+      group->nranks(),
+      " ranks");
+  if (group->nranks() == 1) {
+    return counts.clone();
+  }
+  at::Tensor received = at::empty_like(counts);
+  alltoall_single(received, counts, {}, {}, group);
+  return received;
+}
+
+} // namespace argosy::expert

@@ -1,0 +1,77 @@
+#include "argosy/offload/states.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/offload/tier.h"
+#include "argosy/optim/fused.h"
+
+namespace argosy::offload {
+
+OffloadedStates::OffloadedStates(
+    OffloadOptions options, std::int64_t bucket_bytes)
+    : options_(std::move(options)), bucket_bytes_(bucket_bytes) {
+  ARGOSY_CHECK(
+      bucket_bytes > 0,
+      "[offload.states] bucket_bytes ",
+      bucket_bytes,
+      ", expected above 0");
+}
+
+OffloadedStates::~OffloadedStates() = default;
+
+void OffloadedStates::make_buckets(const std::vector<std::int64_t>& bytes) {
+  tier_ = std::make_unique<OffloadTier>(options_);
+  slots_.clear();
+  for (const std::int64_t each : bytes) {
+    slots_.push_back(each > 0 ? tier_->add(each) : 0);
+  }
+}
+
+at::Tensor OffloadedStates::fetch(std::size_t bucket) {
+  return tier_->fetch(slots_[bucket]);
+}
+
+void OffloadedStates::put_back(std::size_t bucket, bool written) {
+  tier_->put_back(slots_[bucket], written);
+}
+
+OffloadStats OffloadedStates::stats() const {
+  return tier_ ? tier_->stats() : OffloadStats{};
+}
+
+std::shared_ptr<OffloadedStates> offload_states(
+    optim::FusedOptimizer& optimizer,
+    OffloadOptions options,
+    std::int64_t bucket_bytes) {
+  auto states =
+      std::make_shared<OffloadedStates>(std::move(options), bucket_bytes);
+  optimizer.set_state_store(states);
+  return states;
+}
+
+std::vector<at::Tensor> pieces_of(
+    const at::Tensor& flat, const at::Tensor& grad, std::int64_t numel) {
+  ARGOSY_CHECK(
+      flat.dim() == 1 && grad.sizes() == flat.sizes() && numel > 0,
+      "[offload.pieces_of] ",
+      flat.sizes(),
+      " with a gradient of ",
+      grad.sizes(),
+      " in pieces of ",
+      numel,
+      ", expected one dim and pieces of at least 1");
+  std::vector<at::Tensor> pieces;
+  for (std::int64_t at = 0; at < flat.numel(); at += numel) {
+    const std::int64_t count = std::min(numel, flat.numel() - at);
+    at::Tensor piece = flat.detach().narrow(0, at, count);
+    piece.mutable_grad() = grad.detach().narrow(0, at, count);
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+} // namespace argosy::offload

@@ -1,0 +1,495 @@
+#include "argosy/pipeline/cut/cut.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/pipeline/cut/even.h"
+#include "argosy/pipeline/index.h"
+
+namespace argosy::pipeline {
+
+namespace {
+
+using Kind = Value::Kind;
+
+constexpr int kNoTouch = std::numeric_limits<int>::max();
+
+bool is_within(const std::string& state, const std::string& layer) {
+  return state.size() > layer.size() && state.starts_with(layer) &&
+      state[layer.size()] == '.';
+}
+
+// Where a cut may be: before any of the nodes from first to last.
+struct Window {
+  int first = 0;
+  int last = 0;
+};
+
+// What all decisions need to know of a graph.
+class Cutter {
+ public:
+  explicit Cutter(const Graph& graph)
+      : graph_(graph),
+        fixed_(fixed_values(graph)),
+        makers_(makers(graph)),
+        last_uses_(last_uses(graph)),
+        touched_(touched_states(graph)),
+        first_touches_(graph.values.size(), kNoTouch) {
+    for (int node = graph.num_nodes() - 1; node >= 0; --node) {
+      for (const int state : touched_[at(node)]) {
+        first_touches_[at(state)] = node;
+      }
+    }
+    for (int node = 0; node < graph.num_nodes(); ++node) {
+      for (const int value : graph.node(node).writes) {
+        last_writes_[graph.value(value).memory] = node;
+      }
+    }
+  }
+
+  const Graph& graph() const { return graph_; }
+  int first_touch(int state) const { return first_touches_[at(state)]; }
+
+  Window window(const std::string& layer, SplitPoint point) const;
+  int place(const Window& window, bool prefer_last) const;
+  Cuts parts(const std::vector<int>& places) const;
+  std::vector<int> crossing(int place) const;
+  // The memory of which several views cross a place after which it is written;
+  // -1 if there is none.
+  int torn_memory(int place) const;
+  std::vector<std::int64_t> bytes() const;
+
+ private:
+  bool touches_others(int node, const std::set<int>& own) const;
+  Window window_after(const std::set<int>& own) const;
+  Window window_before(const std::set<int>& own) const;
+  std::set<int> states_of(const std::string& layer) const;
+  std::vector<std::string> layers() const;
+  Part part(int begin, int end) const;
+  std::vector<int> repeated(int begin, int end) const;
+  std::vector<int> states(const std::vector<int>& nodes) const;
+  void check_written_states(const Cuts& cuts) const;
+
+  const Graph& graph_;
+  const std::vector<bool> fixed_;
+  const std::vector<int> makers_;
+  const std::vector<int> last_uses_;
+  const std::vector<std::vector<int>> touched_;
+  std::vector<int> first_touches_; // by value
+  std::map<int, int> last_writes_; // by memory: node
+};
+
+std::vector<std::string> Cutter::layers() const {
+  std::set<std::string> names;
+  for (const Value& value : graph_.values) {
+    for (std::string name : value.names) {
+      for (auto dot = name.rfind('.'); dot != std::string::npos;
+           dot = name.rfind('.')) {
+        name.resize(dot);
+        names.insert(name);
+      }
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+std::set<int> Cutter::states_of(const std::string& layer) const {
+  std::set<int> states;
+  bool is_known = false;
+  for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+    for (const std::string& name : graph_.values[i].names) {
+      if (is_within(name, layer)) {
+        is_known = true;
+        if (first_touches_[i] != kNoTouch) {
+          states.insert(static_cast<int>(i));
+        }
+      }
+    }
+  }
+  const auto near = is_known ? std::nullopt : nearest(layer, layers());
+  ARGOSY_CHECK(
+      is_known,
+      "[pipeline.cut] no layer ",
+      layer,
+      " with parameters or buffers, by which its place is found",
+      near ? str("; is it ", *near, "?")
+           : str("; there are ", join(layers(), ", ")));
+  ARGOSY_CHECK(
+      !states.empty(),
+      "[pipeline.cut] forward uses no parameter or buffer of ",
+      layer,
+      ", by which its place is found");
+  return states;
+}
+
+bool Cutter::touches_others(int node, const std::set<int>& own) const {
+  const auto& states = touched_[at(node)];
+  return std::any_of(states.begin(), states.end(), [&](int state) {
+    return own.count(state) == 0;
+  });
+}
+
+Window Cutter::window_after(const std::set<int>& own) const {
+  int last = 0;
+  for (const int state : own) {
+    last = std::max(last, first_touches_[at(state)]);
+  }
+  int next = last + 1;
+  for (; next < graph_.num_nodes() && !touches_others(next, own); ++next) {
+    if (!touched_[at(next)].empty()) {
+      last = next;
+    }
+  }
+  return {last + 1, std::min(next, graph_.num_nodes() - 1)};
+}
+
+Window Cutter::window_before(const std::set<int>& own) const {
+  int first = kNoTouch;
+  for (const int state : own) {
+    first = std::min(first, first_touches_[at(state)]);
+  }
+  int begin = first;
+  while (begin > 0 && touched_[at(begin - 1)].empty()) {
+    --begin;
+  }
+  return {std::max(begin, 1), first};
+}
+
+Window Cutter::window(const std::string& layer, SplitPoint point) const {
+  const std::set<int> own = states_of(layer);
+  const Window window =
+      point == SplitPoint::END ? window_after(own) : window_before(own);
+  ARGOSY_CHECK(
+      window.first <= window.last,
+      "[pipeline.cut] nothing ",
+      point == SplitPoint::END ? "comes after " : "comes before ",
+      layer,
+      ": there would be a part without work");
+  return window;
+}
+
+std::vector<int> Cutter::crossing(int place) const {
+  std::vector<int> values;
+  for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+    const Kind kind = graph_.values[i].kind;
+    if ((kind == Kind::kInput || kind == Kind::kResult) && !fixed_[i] &&
+        makers_[i] < place && last_uses_[i] >= place) {
+      values.push_back(static_cast<int>(i));
+    }
+  }
+  return values;
+}
+
+int Cutter::torn_memory(int place) const {
+  std::set<int> memories;
+  for (const int value : crossing(place)) {
+    const int memory = graph_.value(value).memory;
+    const auto write = last_writes_.find(memory);
+    if (!memories.insert(memory).second && write != last_writes_.end() &&
+        write->second >= place) {
+      return memory;
+    }
+  }
+  return -1;
+}
+
+std::vector<std::int64_t> Cutter::bytes() const {
+  std::vector<std::int64_t> changes(graph_.nodes.size() + 2, 0);
+  for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+    const Kind kind = graph_.values[i].kind;
+    if ((kind == Kind::kInput || kind == Kind::kResult) && !fixed_[i] &&
+        last_uses_[i] > makers_[i]) {
+      changes[at(makers_[i] + 1)] += graph_.values[i].bytes;
+      changes[at(last_uses_[i] + 1)] -= graph_.values[i].bytes;
+    }
+  }
+  std::partial_sum(changes.begin(), changes.end(), changes.begin());
+  changes.pop_back();
+  return changes;
+}
+
+int Cutter::place(const Window& window, bool prefer_last) const {
+  const std::vector<std::int64_t> crossing = bytes();
+  int best = -1;
+  for (int i = window.first; i <= window.last; ++i) {
+    const bool is_better = best < 0 || crossing[at(i)] < crossing[at(best)] ||
+        (prefer_last && crossing[at(i)] == crossing[at(best)]);
+    if (is_better && torn_memory(i) < 0) {
+      best = i;
+    }
+  }
+  ARGOSY_CHECK(
+      best >= 0,
+      "[pipeline.cut] several views of a memory cross the cut before ",
+      graph_.node(window.last).op,
+      ", and it is written in place after it: they would become separate "
+      "tensors; cut elsewhere, or write to a new tensor");
+  return best;
+}
+
+// From the last to the first: what makes or changes something that is needed.
+std::vector<int> Cutter::repeated(int begin, int end) const {
+  std::set<int> values;
+  std::set<int> memories;
+  const auto need = [&](int value) {
+    if (fixed_[at(value)] && graph_.value(value).kind == Kind::kResult) {
+      values.insert(value);
+      memories.insert(graph_.value(value).memory);
+    }
+  };
+  for (int node = begin; node < end; ++node) {
+    std::for_each(
+        graph_.node(node).uses.begin(), graph_.node(node).uses.end(), need);
+  }
+  if (end == graph_.num_nodes()) {
+    std::for_each(graph_.outputs.begin(), graph_.outputs.end(), need);
+  }
+  std::vector<int> nodes;
+  for (int i = begin - 1; i >= 0; --i) {
+    const Node& node = graph_.node(i);
+    const bool is_needed =
+        std::any_of(
+            node.makes.begin(),
+            node.makes.end(),
+            [&](int value) { return values.count(value) > 0; }) ||
+        std::any_of(node.writes.begin(), node.writes.end(), [&](int value) {
+          return memories.count(graph_.value(value).memory) > 0;
+        });
+    if (is_needed) {
+      nodes.insert(nodes.begin(), i);
+      std::for_each(node.uses.begin(), node.uses.end(), need);
+    }
+  }
+  return nodes;
+}
+
+std::vector<int> Cutter::states(const std::vector<int>& nodes) const {
+  std::set<int> used;
+  const auto add = [&](int value) {
+    if (graph_.value(value).kind == Kind::kState) {
+      used.insert(value);
+    }
+  };
+  for (const int node : nodes) {
+    std::for_each(
+        graph_.node(node).uses.begin(), graph_.node(node).uses.end(), add);
+  }
+  if (!nodes.empty() && nodes.back() == graph_.num_nodes() - 1) {
+    std::for_each(graph_.outputs.begin(), graph_.outputs.end(), add);
+  }
+  return {used.begin(), used.end()};
+}
+
+Part Cutter::part(int begin, int end) const {
+  Part part{.begin = begin, .end = end, .repeated = repeated(begin, end)};
+  part.receives = begin == 0 ? graph_.inputs : crossing(begin);
+  part.sends = end == graph_.num_nodes() ? graph_.outputs : crossing(end);
+  part.states = states(part.nodes());
+  return part;
+}
+
+// Each part would have a state of its own, and see only its own writes.
+void Cutter::check_written_states(const Cuts& cuts) const {
+  std::map<int, std::string> written; // by memory
+  for (const Value& value : graph_.values) {
+    if (value.kind == Kind::kState || value.kind == Kind::kConstant) {
+      if (last_writes_.count(value.memory) > 0) {
+        written[value.memory] =
+            value.names.empty() ? "a tensor outside" : value.names[0];
+      }
+    }
+  }
+  std::map<int, std::size_t> users; // by memory: part
+  for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
+    for (const int node : cuts.parts[i].nodes()) {
+      for (const int value : graph_.node(node).uses) {
+        const int memory = graph_.value(value).memory;
+        ARGOSY_CHECK(
+            written.count(memory) == 0 ||
+                users.emplace(memory, i).first->second == i,
+            "[pipeline.cut] ",
+            written[memory],
+            " is written in forward and used in parts ",
+            users[memory],
+            " and ",
+            i,
+            ", which would each have one of their own");
+      }
+    }
+  }
+}
+
+Cuts Cutter::parts(const std::vector<int>& places) const {
+  Cuts cuts;
+  int begin = 0;
+  for (const int place : places) {
+    cuts.parts.push_back(part(begin, place));
+    begin = place;
+  }
+  cuts.parts.push_back(part(begin, graph_.num_nodes()));
+  check_written_states(cuts);
+  std::map<std::string, std::vector<int>> users;
+  for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
+    for (const int state : cuts.parts[i].states) {
+      users[graph_.value(state).names[0]].push_back(static_cast<int>(i));
+    }
+  }
+  for (const auto& [name, parts] : users) {
+    if (parts.size() > 1) {
+      cuts.shared[name] = parts;
+    }
+  }
+  return cuts;
+}
+
+// States, by their first name, and the part that is the first to use them.
+std::map<std::string, int> owners(const Graph& graph, const Cuts& cuts) {
+  std::map<std::string, int> by_name;
+  for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
+    for (const int state : cuts.parts[i].states) {
+      by_name.emplace(graph.value(state).names[0], static_cast<int>(i));
+    }
+  }
+  return by_name;
+}
+
+bool has_same_ops(const Graph& a, const Graph& b) {
+  return std::equal(
+      a.nodes.begin(),
+      a.nodes.end(),
+      b.nodes.begin(),
+      b.nodes.end(),
+      [](const Node& x, const Node& y) { return x.op == y.op; });
+}
+
+// Between the first uses of the states of the parts up to this one, and those
+// of the parts after it.
+Window window_between(
+    const Cutter& cutter, const std::map<std::string, int>& owners, int part) {
+  Window window{1, cutter.graph().num_nodes() - 1};
+  for (std::size_t i = 0; i < cutter.graph().values.size(); ++i) {
+    const Value& value = cutter.graph().values[i];
+    const int touch = cutter.first_touch(static_cast<int>(i));
+    const auto owner =
+        value.names.empty() ? owners.end() : owners.find(value.names[0]);
+    if (touch == kNoTouch || owner == owners.end()) {
+      continue;
+    }
+    if (owner->second <= part) {
+      window.first = std::max(window.first, touch + 1);
+    } else {
+      window.last = std::min(window.last, touch);
+    }
+  }
+  ARGOSY_CHECK(
+      window.first <= window.last,
+      "[pipeline.cut] for these inputs forward uses the layers in another "
+      "order than for the first, at the end of part ",
+      part);
+  return window;
+}
+
+} // namespace
+
+std::vector<int> Part::nodes() const {
+  std::vector<int> all = repeated;
+  for (int node = begin; node < end; ++node) {
+    all.push_back(node);
+  }
+  return all;
+}
+
+Cuts cut(const Graph& graph, const SplitSpec& points) {
+  const Cutter cutter(graph);
+  std::vector<int> places;
+  std::string before = "the beginning";
+  for (const auto& [layer, point] : points) {
+    const int place =
+        cutter.place(cutter.window(layer, point), point == SplitPoint::END);
+    ARGOSY_CHECK(
+        places.empty() || places.back() < place,
+        "[pipeline.cut] the cut at ",
+        layer,
+        " does not come after the one at ",
+        before,
+        "; expected points in the order of forward, with work in between");
+    places.push_back(place);
+    before = layer;
+  }
+  return cutter.parts(places);
+}
+
+Cuts cut_evenly(
+    const Graph& graph, int parts, const std::vector<double>& weights) {
+  ARGOSY_CHECK(
+      parts >= 1 && parts <= graph.num_nodes(),
+      "[pipeline.cut] ",
+      parts,
+      " parts of a forward of ",
+      graph.num_nodes(),
+      " ops");
+  ARGOSY_CHECK(
+      weights.size() == graph.nodes.size(),
+      "[pipeline.cut] ",
+      weights.size(),
+      " weights, expected one for each of ",
+      graph.num_nodes(),
+      " ops");
+  const Cutter cutter(graph);
+  std::vector<double> costs;
+  for (const std::int64_t bytes : cutter.bytes()) {
+    const bool is_torn =
+        cutter.torn_memory(static_cast<int>(costs.size())) >= 0;
+    costs.push_back(is_torn ? kNoPlace : static_cast<double>(bytes));
+  }
+  return cutter.parts(even_places(weights, costs, parts));
+}
+
+std::vector<double> work_weights(const Graph& graph) {
+  std::vector<double> weights;
+  for (const Node& node : graph.nodes) {
+    weights.push_back(node.work);
+  }
+  return weights;
+}
+
+std::vector<double> state_weights(const Graph& graph) {
+  const auto touched = touched_states(graph);
+  std::set<int> seen;
+  std::vector<double> weights;
+  for (const auto& states : touched) {
+    double bytes = 0;
+    for (const int state : states) {
+      if (seen.insert(state).second) {
+        bytes += static_cast<double>(graph.value(state).bytes);
+      }
+    }
+    weights.push_back(bytes);
+  }
+  return weights;
+}
+
+Cuts cut_alike(const Graph& graph, const Graph& like, const Cuts& cuts) {
+  const Cutter cutter(graph);
+  const bool is_same = has_same_ops(graph, like);
+  const auto by_name = owners(like, cuts);
+  std::vector<int> places;
+  for (std::size_t i = 0; i + 1 < cuts.parts.size(); ++i) {
+    places.push_back(
+        is_same
+            ? cuts.parts[i].end
+            : cutter.place(
+                  window_between(cutter, by_name, static_cast<int>(i)), true));
+  }
+  return cutter.parts(places);
+}
+
+std::vector<std::int64_t> crossing_bytes(const Graph& graph) {
+  return Cutter(graph).bytes();
+}
+
+} // namespace argosy::pipeline

@@ -1,0 +1,115 @@
+#include "argosy/pipeline/cut/cut_stage.h"
+
+#include <ATen/ops/tensor.h>
+
+#include <set>
+
+#include "argosy/common/error.h"
+#include "argosy/recomputation/recompute.h"
+
+namespace argosy::pipeline {
+
+namespace {
+
+CutRule rule_of(const CutOptions& options, int stages) {
+  const int parts = stages * options.chunks;
+  ARGOSY_CHECK(
+      options.split_spec.empty() ||
+          static_cast<int>(options.split_spec.size()) == parts - 1,
+      "[pipeline.cut] ",
+      options.split_spec.size(),
+      " points for ",
+      parts,
+      " parts, expected one fewer");
+  return {
+      .points = options.split_spec,
+      .parts = parts,
+      .weight = options.weight,
+      .agree = [group = options.group](auto& seconds) {
+        agree(seconds, group);
+      }};
+}
+
+Metas unpack_tensor(const at::Tensor& numbers) {
+  const auto* begin = numbers.data_ptr<std::int64_t>();
+  return unpack({begin, begin + numbers.numel()});
+}
+
+} // namespace
+
+CutStage::CutStage(
+    const LayerDesc& module, Tensors examples, CutOptions options)
+    : CutStage(module.build(nullptr), std::move(examples), std::move(options)) {
+}
+
+CutStage::CutStage(
+    const LayerDesc::Built& built, Tensors examples, CutOptions options)
+    : StageModel(options.group, options.chunks, options.order),
+      options_(std::move(options)),
+      cut_(
+          built.module,
+          built.forward,
+          std::move(examples),
+          rule_of(options_, stages())),
+      states_(cut_.states_of(parts())) {
+  cut_.keep_only(parts());
+  share(find_shared());
+}
+
+std::vector<int> CutStage::parts() const {
+  std::vector<int> own;
+  for (int chunk = 0; chunk < chunks(); ++chunk) {
+    own.push_back(layout().part_of(stage(), chunk));
+  }
+  return own;
+}
+
+std::vector<SharedWeight> CutStage::find_shared() const {
+  std::vector<SharedWeight> shared;
+  const auto parameters = states_->named_parameters();
+  for (const auto& [name, parts] : cut_.shared()) {
+    std::set<int> holders;
+    for (const int part : parts) {
+      holders.insert(layout().stage_of(part));
+    }
+    const at::Tensor* parameter = parameters.find(name);
+    if (holders.size() > 1 && parameter != nullptr) {
+      shared.push_back({name, *parameter, {holders.begin(), holders.end()}});
+    }
+  }
+  return shared;
+}
+
+Tensors CutStage::run(int part, const Tensors& given, const Metas& inputs) {
+  if (!options_.recompute) {
+    return cut_.forward(part, given, inputs);
+  }
+  return argosy::recompute(
+      *options_.recompute,
+      [this, part, inputs](const Tensors& kept) {
+        return cut_.forward(part, kept, inputs);
+      },
+      given);
+}
+
+Tensors CutStage::forward(int chunk, const Tensors& inputs) {
+  const int part = layout().part_of(stage(), chunk);
+  if (options_.fixed_shapes) {
+    return run(part, inputs, cut_.inputs());
+  }
+  Tensors given = inputs;
+  at::Tensor shapes; // of the module's inputs: goes along to the last part
+  if (part == 0) {
+    shapes = at::tensor(pack(metas_of(inputs)), at::kLong);
+  } else {
+    shapes = given.back();
+    given.pop_back();
+  }
+  Tensors sent = run(part, given, unpack_tensor(shapes));
+  if (part + 1 < cut_.num_parts()) {
+    sent.push_back(shapes);
+  }
+  return sent;
+}
+
+} // namespace argosy::pipeline

@@ -1,0 +1,133 @@
+#include "argosy/pipeline/cut/graph.h"
+
+#include <algorithm>
+#include <set>
+
+namespace argosy::pipeline {
+
+namespace {
+
+using Kind = Value::Kind;
+
+// Whether memories are fixed, by their number.
+class FixedMemories {
+ public:
+  explicit FixedMemories(const Graph& graph) : graph_(graph) {
+    int size = 0;
+    for (const Value& value : graph.values) {
+      size = std::max(size, value.memory + 1);
+    }
+    fixed_.assign(static_cast<std::size_t>(size), true);
+    for (const Value& value : graph.values) {
+      if (value.kind == Kind::kInput || value.kind == Kind::kState) {
+        set_varying(value.memory);
+      }
+    }
+    // A constant that is written to carries something from run to run.
+    for (const Node& node : graph.nodes) {
+      for (const int value : node.writes) {
+        if (graph.value(value).kind == Kind::kConstant) {
+          set_varying(graph.value(value).memory);
+        }
+      }
+    }
+    while (spread()) { // a later write changes what an earlier node sees
+    }
+  }
+
+  bool has(int value) const {
+    return fixed_[static_cast<std::size_t>(graph_.value(value).memory)];
+  }
+
+ private:
+  void set_varying(int memory) {
+    fixed_[static_cast<std::size_t>(memory)] = false;
+  }
+
+  bool spread() {
+    bool changed = false;
+    for (const Node& node : graph_.nodes) {
+      const bool is_fixed = !node.is_random &&
+          std::all_of(node.uses.begin(), node.uses.end(), [&](int value) {
+            return has(value);
+          });
+      if (is_fixed) {
+        continue;
+      }
+      for (const auto* values : {&node.makes, &node.writes}) {
+        for (const int value : *values) {
+          changed = changed || has(value);
+          set_varying(graph_.value(value).memory);
+        }
+      }
+    }
+    return changed;
+  }
+
+  const Graph& graph_;
+  std::vector<bool> fixed_;
+};
+
+} // namespace
+
+std::vector<bool> fixed_values(const Graph& graph) {
+  const FixedMemories memories(graph);
+  std::vector<bool> fixed;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    fixed.push_back(memories.has(static_cast<int>(i)));
+  }
+  return fixed;
+}
+
+std::vector<std::vector<int>> touched_states(const Graph& graph) {
+  const std::vector<bool> fixed = fixed_values(graph);
+  std::vector<std::vector<int>> sources(graph.values.size());
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].kind == Kind::kState) {
+      sources[i] = {static_cast<int>(i)};
+    }
+  }
+  std::vector<std::vector<int>> touched;
+  for (const Node& node : graph.nodes) {
+    std::set<int> states;
+    bool of_states_alone = !node.is_random;
+    for (const int value : node.uses) {
+      const auto& of_value = sources[static_cast<std::size_t>(value)];
+      states.insert(of_value.begin(), of_value.end());
+      of_states_alone = of_states_alone &&
+          (!of_value.empty() || fixed[static_cast<std::size_t>(value)]);
+    }
+    touched.emplace_back(states.begin(), states.end());
+    if (of_states_alone) {
+      for (const int value : node.makes) {
+        sources[static_cast<std::size_t>(value)] = touched.back();
+      }
+    }
+  }
+  return touched;
+}
+
+std::vector<int> makers(const Graph& graph) {
+  std::vector<int> by_value(graph.values.size(), -1);
+  for (int i = 0; i < graph.num_nodes(); ++i) {
+    for (const int value : graph.node(i).makes) {
+      by_value[static_cast<std::size_t>(value)] = i;
+    }
+  }
+  return by_value;
+}
+
+std::vector<int> last_uses(const Graph& graph) {
+  std::vector<int> by_value = makers(graph);
+  for (int i = 0; i < graph.num_nodes(); ++i) {
+    for (const int value : graph.node(i).uses) {
+      by_value[static_cast<std::size_t>(value)] = i;
+    }
+  }
+  for (const int value : graph.outputs) {
+    by_value[static_cast<std::size_t>(value)] = graph.num_nodes();
+  }
+  return by_value;
+}
+
+} // namespace argosy::pipeline

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "argosy/pipeline/cut/cut.h"
+#include "argosy/pipeline/cut/program.h"
+
+namespace argosy::pipeline {
+
+// Runs one part of a program again: with the inputs or what the part before
+// sent, on the module's states, recorded by autograd as the module itself
+// would be. It changes no tensor that it is given. May be called by several
+// threads.
+class PartRunner {
+ public:
+  PartRunner(std::shared_ptr<const Program> program, Part part);
+
+  // Takes what the part receives, in that order, and returns what it sends.
+  // Values are released after their last use. Throws InvalidArgument for
+  // tensors of other shapes and types than at the time of the recording.
+  Tensors run(Tensors given) const;
+
+  const Part& part() const { return part_; }
+  const Program& program() const { return *program_; }
+  Metas received() const { return program_->metas_of(part_.receives); }
+  Metas sent() const { return program_->metas_of(part_.sends); }
+
+ private:
+  class Run;
+  struct Step {
+    int node = 0;
+    std::vector<int> released; // values that nobody needs after it
+  };
+
+  void plan_releases();
+  void check(const Tensors& given) const;
+  at::Tensor accept(std::size_t index, const at::Tensor& given) const;
+
+  const std::shared_ptr<const Program> program_;
+  const Part part_;
+  std::vector<Step> steps_;
+  std::vector<bool> is_written_;   // by what is received: in this part
+  std::vector<bool> is_used_;      // by what is sent: in this part
+  bool switches_autocast_ = false; // within
+};
+
+} // namespace argosy::pipeline

@@ -1,0 +1,282 @@
+#include "argosy/pipeline/engine.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "argosy/common/error.h"
+#include "argosy/observe/span.h"
+#include "argosy/optim/autocast.h"
+#include "argosy/training/loss_scale.h"
+
+namespace argosy::pipeline {
+
+namespace {
+
+const char* name_of(Pass pass) {
+  switch (pass) {
+    case Pass::kForward:
+      return "forward";
+    case Pass::kBackward:
+      return "backward";
+    case Pass::kBackwardInput:
+      return "backward of inputs";
+    case Pass::kBackwardWeight:
+      return "backward of weights";
+  }
+  return "";
+}
+
+Tensors with_grad(const Tensors& tensors) {
+  Tensors some;
+  std::copy_if(
+      tensors.begin(),
+      tensors.end(),
+      std::back_inserter(some),
+      [](const at::Tensor& each) { return each.requires_grad(); });
+  return some;
+}
+
+// Where outputs that require grad came from, which is all that backward needs
+// of them: their values go when they are sent, unless an op has saved them.
+Tensors origins_of(const Tensors& outputs) {
+  Tensors origins;
+  for (const at::Tensor& each : with_grad(outputs)) {
+    at::Tensor origin = at::empty({0}, each.options());
+    torch::autograd::impl::set_gradient_edge(
+        origin, torch::autograd::impl::gradient_edge(each));
+    origins.push_back(std::move(origin));
+  }
+  return origins;
+}
+
+Schedule forwards_of(const Schedule& schedule) {
+  Schedule forwards = schedule;
+  for (auto& steps : forwards.steps) {
+    std::erase_if(
+        steps, [](const Step& step) { return step.pass != Pass::kForward; });
+  }
+  return forwards;
+}
+
+// The whole backward; returns the gradients of the inputs that require one.
+Tensors whole_backward(
+    const Tensors& outputs, const Tensors& gradients, const Tensors& inputs) {
+  if (!outputs.empty()) {
+    torch::autograd::backward(outputs, gradients);
+  }
+  Tensors results;
+  for (const at::Tensor& each : inputs) {
+    results.push_back(each.grad());
+    each.mutable_grad() = at::Tensor();
+  }
+  return results;
+}
+
+} // namespace
+
+Engine::Engine(StageModel& model, bool autocast)
+    : model_(model), autocast_(autocast), transport_(model.group()) {}
+
+bool Engine::is_last(int chunk) const {
+  return schedule_->part_of(model_.stage(), chunk) + 1 == schedule_->parts();
+}
+
+Engine::Result Engine::train(const Schedule& schedule, const Batch& batch) {
+  return run(schedule, batch, true);
+}
+
+Engine::Result Engine::evaluate(const Schedule& schedule, const Batch& batch) {
+  const at::NoGradGuard no_grad;
+  return run(forwards_of(schedule), batch, false);
+}
+
+// Those of the first stage's inputs.
+BatchShapes Engine::shapes() const {
+  if (model_.stage() != 0) {
+    return {};
+  }
+  const Metas first = metas_of(batch_->microbatches.front().inputs);
+  const auto& all = batch_->microbatches;
+  return {
+      .uniform = !batch_->dynamic_shapes &&
+          std::all_of(
+              all.begin(),
+              all.end(),
+              [&](const Microbatch& each) {
+                return metas_of(each.inputs) == first;
+              }),
+      .fingerprint = fingerprint(first) + (trains_ ? 1 : 0)};
+}
+
+Engine::Result Engine::run(
+    const Schedule& schedule, const Batch& batch, bool trains) {
+  ARGOSY_CHECK(
+      static_cast<int>(batch.microbatches.size()) == schedule.microbatches,
+      "[pipeline] ",
+      batch.microbatches.size(),
+      " microbatches for a schedule of ",
+      schedule.microbatches);
+  schedule_ = &schedule;
+  batch_ = &batch;
+  trains_ = trains;
+  result_ = {};
+  passages_.clear();
+  local_.clear();
+  times_.clear();
+  transport_.begin(schedule, shapes());
+  start_ = std::chrono::steady_clock::now();
+  for (const Step& step :
+       schedule.steps[static_cast<std::size_t>(model_.stage())]) {
+    do_step(step);
+  }
+  transport_.finish();
+  return std::move(result_);
+}
+
+void Engine::do_step(const Step& step) {
+  const Tensors needed = take(step);
+  const auto now = [&] {
+    const std::chrono::duration<double> since =
+        std::chrono::steady_clock::now() - start_;
+    return since.count();
+  };
+  if (listener_) {
+    listener_(step, true);
+  }
+  times_.push_back({step, now(), 0});
+  const Tensors made = compute(step, needed);
+  times_.back().end = now();
+  if (listener_) {
+    listener_(step, false);
+  }
+  give(step, made);
+}
+
+Tensors Engine::compute(const Step& step, const Tensors& needed) {
+  const observe::Span span(name_of(step.pass));
+  const training::LossScale scale(batch_->loss_scale);
+  return step.pass == Pass::kForward ? forward(step, needed)
+                                     : backward(step, needed);
+}
+
+Tensors Engine::take(const Step& step) {
+  const auto message = needed_by(*schedule_, model_.stage(), step);
+  if (!message) {
+    return {};
+  }
+  const auto here = local_.find(*message);
+  return here == local_.end() ? transport_.receive(*message)
+                              : std::move(local_.extract(here).mapped());
+}
+
+// To another stage, or to another part of this one.
+void Engine::give(const Step& step, const Tensors& tensors) {
+  const auto message = made_by(*schedule_, model_.stage(), step);
+  if (!message) {
+    return;
+  }
+  if (schedule_->stage_of(message->part) != model_.stage()) {
+    transport_.send(*message, tensors);
+    return;
+  }
+  Tensors& kept = local_[*message];
+  for (const at::Tensor& each : tensors) {
+    kept.push_back(each.detach());
+    kept.back().requires_grad_(!message->is_gradient && each.requires_grad());
+  }
+}
+
+Tensors Engine::run_part(int chunk, const Tensors& inputs) {
+  if (!autocast_) {
+    return model_.forward(chunk, inputs);
+  }
+  Tensors outputs;
+  {
+    const optim::AutoCast cast;
+    outputs = model_.forward(chunk, inputs);
+  }
+  if (is_last(chunk)) {
+    for (at::Tensor& each : outputs) {
+      if (each.scalar_type() == at::kBFloat16) {
+        each = each.to(at::kFloat);
+      }
+    }
+  }
+  return outputs;
+}
+
+Tensors Engine::forward(const Step& step, const Tensors& needed) {
+  const Microbatch& batch =
+      batch_->microbatches[static_cast<std::size_t>(step.microbatch)];
+  const bool is_first = schedule_->part_of(model_.stage(), step.chunk) == 0;
+  const Tensors& inputs = is_first ? batch.inputs : needed;
+  Tensors outputs = run_part(step.chunk, inputs);
+  if (is_last(step.chunk)) {
+    outputs = loss_of(step, outputs);
+  }
+  if (trains_) {
+    Passage& passage = passages_[{step.chunk, step.microbatch}];
+    passage.inputs = is_first ? Tensors() : with_grad(inputs);
+    passage.outputs = origins_of(outputs);
+    if (is_last(step.chunk)) {
+      passage.gradients = {at::ones_like(outputs.front())};
+    }
+  }
+  return outputs;
+}
+
+// What backward starts from, or without it the outputs themselves.
+Tensors Engine::loss_of(const Step& step, const Tensors& outputs) {
+  const Microbatch& batch =
+      batch_->microbatches[static_cast<std::size_t>(step.microbatch)];
+  if (!trains_) {
+    result_.outputs.push_back(outputs);
+  }
+  if (!batch_->loss) {
+    return outputs;
+  }
+  const at::Tensor loss = batch_->loss(outputs, batch.labels);
+  ARGOSY_CHECK(
+      loss.numel() == 1,
+      "[pipeline] the loss has ",
+      loss.numel(),
+      " elements, expected one");
+  result_.losses.push_back(loss.detach());
+  return {batch_->scale ? batch_->scale(loss) : loss};
+}
+
+Tensors Engine::backward(const Step& step, const Tensors& needed) {
+  const auto found = passages_.find({step.chunk, step.microbatch});
+  Passage& passage = found->second;
+  if (step.pass == Pass::kBackwardWeight) {
+    if (passage.split) {
+      passage.split->weight();
+    }
+    passages_.erase(found);
+    return {};
+  }
+  const Tensors outputs = std::move(passage.outputs);
+  const Tensors inputs = std::move(passage.inputs);
+  const Tensors gradients =
+      is_last(step.chunk) ? std::move(passage.gradients) : needed;
+  Tensors results(inputs.size());
+  if (step.pass == Pass::kBackward) {
+    passages_.erase(found);
+    results = whole_backward(outputs, gradients, inputs);
+  } else if (!outputs.empty()) {
+    results = passage.split.emplace().input(outputs, gradients, inputs);
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined()) { // the loss does not depend on it
+      results[i] = at::zeros_like(inputs[i]);
+    }
+  }
+  return results;
+}
+
+} // namespace argosy::pipeline

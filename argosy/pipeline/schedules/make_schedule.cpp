@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <cctype>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/pipeline/schedules/schedules.h"
+
+namespace argosy::pipeline {
+namespace {
+
+using OneChunk = Schedule (*)(int stages, int microbatches);
+using AnyChunks = Schedule (*)(int stages, int microbatches, int chunks);
+
+struct Known {
+  const char* name;
+  const char* alias;    // lower case, as the name
+  AnyChunks any_chunks; // either this, or
+  OneChunk fixed;       // with as many chunks as `chunks` says
+  int chunks;
+};
+
+constexpr Known kKnown[] = {
+    {"gpipe", "fthenb", gpipe, nullptr, 0},
+    {"1f1b", "1f1b", nullptr, one_forward_one_backward, 1},
+    {"eager", "eager1f1b", nullptr, eager, 1},
+    {"interleaved", "vpp", interleaved, nullptr, 0},
+    {"zbh1", "zbh1", nullptr, zero_bubble_h1, 1},
+    {"zbv", "zbvpp", nullptr, zero_bubble_v, 2},
+};
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return text;
+}
+
+const Known& find(const std::string& name) {
+  const std::string wanted = lower(name);
+  const auto* found =
+      std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& it) {
+        return wanted == it.name || wanted == it.alias;
+      });
+  ARGOSY_CHECK(
+      found != std::end(kKnown),
+      "[pipeline.schedule] no schedule \"",
+      name,
+      "\", expected one of ",
+      join(schedule_names(), ", "));
+  return *found;
+}
+
+} // namespace
+
+Schedule make_schedule(
+    const std::string& name, int stages, int microbatches, int chunks) {
+  const Known& known = find(name);
+  if (known.any_chunks != nullptr) {
+    return known.any_chunks(stages, microbatches, chunks);
+  }
+  ARGOSY_CHECK(
+      chunks == 1 || chunks == known.chunks,
+      "[pipeline.schedule] ",
+      known.name,
+      " with ",
+      chunks,
+      " chunks, but it has ",
+      known.chunks,
+      "; gpipe and interleaved take any number");
+  return known.fixed(stages, microbatches);
+}
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const Known& known : kKnown) {
+    names.emplace_back(known.name);
+  }
+  return names;
+}
+
+} // namespace argosy::pipeline

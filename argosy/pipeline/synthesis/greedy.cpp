@@ -1,0 +1,262 @@
+#include "argosy/pipeline/synthesis/greedy.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <tuple>
+
+#include "argosy/pipeline/index.h"
+
+namespace argosy::pipeline {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct Choice {
+  Step step;
+  double begin = kNever;
+};
+
+struct Stage {
+  double clock = 0;
+  int ahead = 0; // microbatches of its parts between forward and weights
+  double kept = 0;
+  std::array<std::vector<int>, 4> done; // by pass and chunk
+};
+
+class Greedy {
+ public:
+  Greedy(
+      const Schedule& shape,
+      const Costs& costs,
+      double memory_cap,
+      const GreedyRule& rule)
+      : schedule_(shape),
+        costs_(costs),
+        cap_(memory_cap),
+        rule_(rule),
+        stages_(at(shape.stages)) {
+    schedule_.steps.assign(at(shape.stages), {});
+    for (Stage& stage : stages_) {
+      stage.done.fill(std::vector<int>(at(shape.chunks), 0));
+    }
+    for (auto& ends : ends_) {
+      ends.assign(at(shape.parts() * shape.microbatches), kNever);
+    }
+  }
+
+  std::optional<Schedule> run() {
+    for (int stage = 0; stage < schedule_.stages; ++stage) {
+      choices_.push_back(choose(stage));
+    }
+    const int steps = 3 * schedule_.parts() * schedule_.microbatches;
+    for (int i = 0; i < steps; ++i) {
+      // The stage that can begin first: nothing that others do later can
+      // change what it may choose from.
+      const auto first = std::min_element(
+          choices_.begin(),
+          choices_.end(),
+          [](const Choice& a, const Choice& b) { return a.begin < b.begin; });
+      if (first->begin == kNever) {
+        return std::nullopt;
+      }
+      take(static_cast<int>(first - choices_.begin()), *first);
+    }
+    return std::move(schedule_);
+  }
+
+ private:
+  Choice choose(int stage) const {
+    const Stage& state = stages_[at(stage)];
+    const Choice weight = next_weight(stage);
+    Choice best;
+    Choice input;
+    for (int chunk = 0; chunk < schedule_.chunks; ++chunk) {
+      const Choice backward = next(stage, Pass::kBackwardInput, chunk);
+      input = prefer(stage, input, backward);
+      best = prefer(stage, best, backward);
+      best = prefer(stage, best, next(stage, Pass::kForward, chunk));
+    }
+    if (weight.begin == kNever) {
+      return best;
+    }
+    const double slack = rule_[at(stage)].patience *
+        costs_.times[at(schedule_.part_of(stage, weight.step.chunk))].weight;
+    const Choice& rival = rule_[at(stage)].weight_first ? input : best;
+    return rival.begin <= state.clock + slack ? rival : weight;
+  }
+
+  // The earlier one, and of two at the same time the one the rule prefers.
+  Choice prefer(int stage, const Choice& a, const Choice& b) const {
+    const StageRule& rule = rule_[at(stage)];
+    const auto key = [&rule](const Choice& choice) {
+      const bool forward = choice.step.pass == Pass::kForward;
+      const int chunk = choice.step.chunk;
+      return std::tuple(
+          choice.begin,
+          forward != rule.forward_first,
+          rule.deep_first ? -chunk : chunk);
+    };
+    return key(b) < key(a) ? b : a;
+  }
+
+  Choice next(int stage, Pass pass, int chunk) const {
+    const int batch = done(stage, pass, chunk);
+    if (batch == schedule_.microbatches ||
+        (pass == Pass::kForward && !admits(stage, chunk))) {
+      return {};
+    }
+    const int part = schedule_.part_of(stage, chunk);
+    const Needs needs = needs_of(pass, part, schedule_.parts());
+    double begin = stages_[at(stage)].clock;
+    for (const auto& need : {needs.own, needs.other}) {
+      if (need) {
+        const bool sent = schedule_.stage_of(need->part) != stage;
+        begin = std::max(
+            begin,
+            end_of(need->pass, need->part, batch) +
+                (sent ? costs_.message : 0));
+      }
+    }
+    return {{pass, chunk, batch}, begin};
+  }
+
+  // Of the chunk that is furthest behind.
+  Choice next_weight(int stage) const {
+    Choice best;
+    for (int chunk = schedule_.chunks - 1; chunk >= 0; --chunk) {
+      const int batch = done(stage, Pass::kBackwardWeight, chunk);
+      if (batch < done(stage, Pass::kBackwardInput, chunk) &&
+          (best.begin == kNever || batch < best.step.microbatch)) {
+        best = {
+            {Pass::kBackwardWeight, chunk, batch}, stages_[at(stage)].clock};
+      }
+    }
+    return best;
+  }
+
+  // Whether there is room for a forward, and then still for what the first
+  // microbatch that is not through all chunks needs: it can always go on, and
+  // once it is done it leaves room for the next.
+  bool admits(int stage, int chunk) const {
+    const Stage& state = stages_[at(stage)];
+    if (state.ahead >= rule_[at(stage)].ahead) {
+      return false;
+    }
+    const auto& forwards = state.done[at(static_cast<int>(Pass::kForward))];
+    const int oldest = *std::min_element(forwards.begin(), forwards.end());
+    double needed = state.kept;
+    for (int other = 0; other < schedule_.chunks; ++other) {
+      const bool counts = other == chunk || forwards[at(other)] == oldest;
+      needed += counts ? memory_of(stage, other) : 0;
+    }
+    return needed <= cap_;
+  }
+
+  void take(int stage, Choice choice) {
+    const Step& step = choice.step;
+    const int part = schedule_.part_of(stage, step.chunk);
+    Stage& state = stages_[at(stage)];
+    state.clock = choice.begin + duration(step.pass, costs_.times[at(part)]);
+    const double memory = memory_of(stage, step.chunk);
+    if (step.pass == Pass::kForward) {
+      ++state.ahead;
+    } else if (step.pass == Pass::kBackwardWeight) {
+      --state.ahead;
+    }
+    state.kept += memory * memory_change(step.pass, costs_.kept_after_input);
+    ++state.done[at(static_cast<int>(step.pass))][at(step.chunk)];
+    schedule_.steps[at(stage)].push_back(step);
+    if (step.pass == Pass::kBackwardWeight) {
+      choices_[at(stage)] = choose(stage);
+    } else {
+      tell(step, part, state.clock);
+    }
+  }
+
+  // Both this stage and the one that waits for the step choose again.
+  void tell(const Step& step, int part, double end) {
+    const bool forward = step.pass == Pass::kForward;
+    ends_[forward ? 0 : 1]
+         [at(part * schedule_.microbatches + step.microbatch)] = end;
+    const int other = forward ? part + 1 : part - 1;
+    for (const int waiting : {part, other}) {
+      if (waiting >= 0 && waiting < schedule_.parts()) {
+        const int stage = schedule_.stage_of(waiting);
+        choices_[at(stage)] = choose(stage);
+      }
+    }
+  }
+
+  int done(int stage, Pass pass, int chunk) const {
+    return stages_[at(stage)].done[at(static_cast<int>(pass))][at(chunk)];
+  }
+
+  double memory_of(int stage, int chunk) const {
+    return costs_.memory.empty()
+        ? 1
+        : costs_.memory[at(schedule_.part_of(stage, chunk))];
+  }
+
+  double end_of(Pass pass, int part, int batch) const {
+    return ends_[pass == Pass::kForward ? 0 : 1]
+                [at(part * schedule_.microbatches + batch)];
+  }
+
+  Schedule schedule_;
+  const Costs& costs_;
+  const double cap_;
+  const GreedyRule& rule_;
+  std::vector<Stage> stages_;
+  std::vector<Choice> choices_;             // what each stage would do next
+  std::array<std::vector<double>, 2> ends_; // forward, backward of inputs
+};
+
+// For all stages, or for later ones with fewer microbatches ahead, as in 1F1B.
+GreedyRule same_rule(const Schedule& shape, StageRule rule, bool narrows) {
+  GreedyRule rules;
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    rules.push_back(rule);
+    if (narrows) {
+      rule.ahead = std::max(shape.chunks, rule.ahead - shape.chunks);
+    }
+  }
+  return rules;
+}
+
+} // namespace
+
+std::vector<GreedyRule> greedy_rules(const Schedule& shape) {
+  const int filled = shape.parts();
+  const int all = shape.chunks * shape.microbatches;
+  std::vector<GreedyRule> rules;
+  for (const int ahead :
+       {all, filled, filled + 1, filled + shape.chunks, 2 * filled - 1}) {
+    for (int bits = 0; bits < 16; ++bits) {
+      if ((bits & 8) != 0 && shape.chunks == 1) {
+        continue; // there is no deeper chunk
+      }
+      for (const double patience : {0.0, 0.5, 1.0}) {
+        const StageRule rule{
+            .ahead = ahead,
+            .forward_first = (bits & 2) != 0,
+            .weight_first = (bits & 4) != 0,
+            .deep_first = (bits & 8) != 0,
+            .patience = patience};
+        const bool narrows = (bits & 1) != 0;
+        rules.push_back(same_rule(shape, rule, narrows));
+      }
+    }
+  }
+  return rules;
+}
+
+std::optional<Schedule> greedy_schedule(
+    const Schedule& shape,
+    const Costs& costs,
+    double memory_cap,
+    const GreedyRule& rule) {
+  return Greedy(shape, costs, memory_cap, rule).run();
+}
+
+} // namespace argosy::pipeline

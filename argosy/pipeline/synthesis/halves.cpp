@@ -1,0 +1,46 @@
+#include "argosy/pipeline/synthesis/halves.h"
+
+#include <utility>
+
+namespace argosy::pipeline {
+
+Schedule halved(Schedule schedule) {
+  for (auto& steps : schedule.steps) {
+    std::vector<Step> halves;
+    for (Step step : steps) {
+      if (step.pass == Pass::kBackward) {
+        step.pass = Pass::kBackwardInput;
+        halves.push_back(step);
+        step.pass = Pass::kBackwardWeight;
+      }
+      halves.push_back(step);
+    }
+    steps = std::move(halves);
+  }
+  return schedule;
+}
+
+Schedule joined(Schedule schedule, const Costs& costs) {
+  const double makespan = replay(schedule, costs.times, costs.message).makespan;
+  for (auto& steps : schedule.steps) {
+    for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+      const Step input = steps[i];
+      const Step weight = steps[i + 1];
+      if (input.pass != Pass::kBackwardInput ||
+          weight !=
+              Step{Pass::kBackwardWeight, input.chunk, input.microbatch}) {
+        continue;
+      }
+      const auto place = steps.begin() + static_cast<std::ptrdiff_t>(i);
+      steps[i].pass = Pass::kBackward;
+      steps.erase(place + 1);
+      if (replay(schedule, costs.times, costs.message).makespan > makespan) {
+        steps[i].pass = Pass::kBackwardInput;
+        steps.insert(place + 1, weight);
+      }
+    }
+  }
+  return schedule;
+}
+
+} // namespace argosy::pipeline

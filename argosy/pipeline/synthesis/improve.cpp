@@ -1,0 +1,179 @@
+#include "argosy/pipeline/synthesis/improve.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <tuple>
+#include <utility>
+
+#include "argosy/pipeline/synthesis/critical_path.h"
+
+namespace argosy::pipeline {
+namespace {
+
+using Steps = std::vector<Step>;
+constexpr double kRefused = std::numeric_limits<double>::infinity();
+
+// Whether `first`, which comes before `second`, must stay there.
+bool must_precede(const Step& first, const Step& second) {
+  if (first.chunk != second.chunk) {
+    return false;
+  }
+  if (first.pass == second.pass) {
+    return true; // microbatches in order
+  }
+  return first.microbatch == second.microbatch && first.pass < second.pass;
+}
+
+void move_step(Steps& steps, std::size_t from, std::size_t to) {
+  const auto at = [&](std::size_t i) {
+    return steps.begin() + static_cast<std::ptrdiff_t>(i);
+  };
+  if (from < to) {
+    std::rotate(at(from), at(from + 1), at(to + 1));
+  } else {
+    std::rotate(at(to), at(from), at(from + 1));
+  }
+}
+
+class Walk {
+ public:
+  Walk(const Schedule& start, const Costs& costs, const ImproveOptions& options)
+      : current_(start),
+        best_(start),
+        costs_(costs),
+        options_(options),
+        random_(options.seed) {
+    double all = 0;
+    for (int stage = 0; stage < start.stages; ++stage) {
+      peaks_.push_back(peak_of(stage));
+      all += peaks_.back();
+    }
+    memory_price_ = all == 0 ? 0 : kMemory / all;
+    current_price_ = price_of();
+    best_price_ = current_price_;
+    best_makespan_ = played_.makespan;
+    critical_ = critical_path(current_, played_);
+  }
+
+  Schedule walk() {
+    for (std::int64_t i = 0; i < options_.tries; ++i) {
+      if (best_makespan_ <= options_.bound ||
+          (i % 64 == 0 && options_.deadline.expired())) {
+        break;
+      }
+      const double left =
+          1 - static_cast<double>(i) / static_cast<double>(options_.tries);
+      step(kWorse * left * left * best_price_);
+    }
+    return best_;
+  }
+
+ private:
+  // What the walk accepts in the beginning, as a share of the makespan.
+  static constexpr double kWorse = 0.02;
+  // How much the ends of the stages count beside the last of them, which show
+  // the way where the makespan alone is flat, and memory beside that.
+  static constexpr double kEnds = 1e-3;
+  static constexpr double kMemory = 1e-4;
+
+  void step(double worse) {
+    const auto [stage, from] = pick_step();
+    Steps& steps = current_.steps[stage];
+    const std::size_t to = pick_target(steps, from);
+    if (to == from) {
+      return;
+    }
+    move_step(steps, from, to);
+    const double peak =
+        std::exchange(peaks_[stage], peak_of(static_cast<int>(stage)));
+    const double price =
+        peaks_[stage] <= options_.memory_cap ? price_of() : kRefused;
+    if (price > current_price_ + worse || price == kRefused) {
+      move_step(steps, to, from);
+      peaks_[stage] = peak;
+      return;
+    }
+    current_price_ = price;
+    critical_ = critical_path(current_, played_);
+    // A shorter makespan counts first: the rest must not cost any of it.
+    if (std::tie(played_.makespan, price) <
+        std::tie(best_makespan_, best_price_)) {
+      best_price_ = price;
+      best_ = current_;
+      best_makespan_ = played_.makespan;
+    }
+  }
+
+  // Every other time a step that the makespan hangs on.
+  Place pick_step() {
+    if (pick(2) == 0) {
+      return critical_[pick(critical_.size())];
+    }
+    const std::size_t stage = pick(current_.steps.size());
+    return {stage, pick(current_.steps[stage].size())};
+  }
+
+  // As far to one side as chance and the step's own order allow.
+  std::size_t pick_target(const Steps& steps, std::size_t from) {
+    const std::size_t far = 1 + pick(pick(2) == 0 ? 3 : steps.size());
+    std::size_t to = from;
+    if (pick(2) == 0) {
+      while (to + 1 < steps.size() && to < from + far &&
+             !must_precede(steps[from], steps[to + 1])) {
+        ++to;
+      }
+    } else {
+      while (to > 0 && to + far > from &&
+             !must_precede(steps[to - 1], steps[from])) {
+        --to;
+      }
+    }
+    return to;
+  }
+
+  double price_of() {
+    played_ = replay(current_, costs_.times, costs_.message);
+    if (!played_.finished(current_)) {
+      return kRefused;
+    }
+    double ends = 0;
+    for (const auto& spans : played_.spans) {
+      ends += spans.empty() ? 0 : spans.back().end;
+    }
+    const double memory = std::accumulate(peaks_.begin(), peaks_.end(), 0.0);
+    return played_.makespan * (1 + memory_price_ * memory) +
+        kEnds * ends / current_.stages;
+  }
+
+  double peak_of(int stage) const {
+    return stage_peak(current_, stage, costs_.memory, costs_.kept_after_input);
+  }
+
+  std::size_t pick(std::size_t count) { return random_() % count; }
+
+  Schedule current_;
+  Schedule best_;
+  const Costs& costs_;
+  const ImproveOptions options_;
+  std::mt19937_64 random_;
+  std::vector<double> peaks_;   // of current_, by stage
+  Replay played_;               // of the last price_of()
+  std::vector<Place> critical_; // of current_
+  double memory_price_ = 0;
+  double current_price_ = 0;
+  double best_price_ = 0;
+  double best_makespan_ = kRefused;
+};
+
+} // namespace
+
+Schedule improve(
+    const Schedule& schedule,
+    const Costs& costs,
+    const ImproveOptions& options) {
+  return Walk(schedule, costs, options).walk();
+}
+
+} // namespace argosy::pipeline

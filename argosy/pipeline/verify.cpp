@@ -1,0 +1,165 @@
+#include "argosy/pipeline/verify.h"
+
+#include <array>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/pipeline/replay.h"
+#include "argosy/pipeline/shape.h"
+#include "argosy/pipeline/step_text.h"
+
+namespace argosy::pipeline {
+namespace {
+
+std::string where_of(const Schedule& schedule) {
+  return str("[pipeline.verify] \"", schedule.name, "\": ");
+}
+
+std::string text_of(const Schedule& schedule, const Place& place) {
+  const auto [stage, index] = place;
+  return str(
+      "stage ",
+      stage,
+      " at its step ",
+      index,
+      " (",
+      schedule.steps[stage][index],
+      ")");
+}
+
+void check_range(
+    const Schedule& schedule,
+    const Place& place,
+    const char* what,
+    int value,
+    int count) {
+  ARGOSY_CHECK(
+      value >= 0 && value < count,
+      where_of(schedule),
+      text_of(schedule, place),
+      " has ",
+      what,
+      " ",
+      value,
+      ", expected 0 to ",
+      count - 1);
+}
+
+void check_ranges(const Schedule& schedule, const Place& place) {
+  const Step& step = schedule.steps[place.stage][place.index];
+  check_range(schedule, place, "pass", static_cast<int>(step.pass), 4);
+  check_range(schedule, place, "chunk", step.chunk, schedule.chunks);
+  check_range(
+      schedule, place, "microbatch", step.microbatch, schedule.microbatches);
+}
+
+// How often each pass of a part is there for a microbatch.
+using Counts = std::array<int, 4>;
+
+std::vector<Counts> count_passes(const Schedule& schedule) {
+  std::vector<Counts> counts(
+      static_cast<std::size_t>(schedule.parts() * schedule.microbatches));
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const auto& steps = schedule.steps[static_cast<std::size_t>(stage)];
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      check_ranges(schedule, {static_cast<std::size_t>(stage), i});
+      const Step& step = steps[i];
+      const int part = schedule.part_of(stage, step.chunk);
+      ++counts[static_cast<std::size_t>(
+          part * schedule.microbatches + step.microbatch)]
+              [static_cast<std::size_t>(step.pass)];
+    }
+  }
+  return counts;
+}
+
+void check_complete(const Schedule& schedule) {
+  const auto counts = count_passes(schedule);
+  for (int part = 0; part < schedule.parts(); ++part) {
+    for (int batch = 0; batch < schedule.microbatches; ++batch) {
+      const Counts& count = counts[static_cast<std::size_t>(
+          part * schedule.microbatches + batch)];
+      const auto [forward, whole, input, weight] = count;
+      ARGOSY_CHECK(
+          count == (Counts{1, 1, 0, 0}) || count == (Counts{1, 0, 1, 1}),
+          where_of(schedule),
+          "stage ",
+          schedule.stage_of(part),
+          " runs part ",
+          part,
+          " for microbatch ",
+          batch,
+          " with ",
+          forward,
+          " forwards, ",
+          whole,
+          " whole backwards, ",
+          input,
+          " of inputs, ",
+          weight,
+          " of weights, expected one forward and one whole backward or one "
+          "of each half");
+    }
+  }
+}
+
+// "stage 0 at its step 2 (B0) waits for stage 1 at its step 1 (B0)".
+std::vector<std::string> waits_of(
+    const Schedule& schedule, const Replay& played, int stage) {
+  const auto own = static_cast<std::size_t>(stage);
+  const auto& steps = schedule.steps[own];
+  const auto& ran = played.spans[own];
+  std::vector<std::string> waits;
+  if (ran.size() == steps.size()) {
+    return waits;
+  }
+  const Step& step = steps[ran.size()];
+  const Needs needs = needs_of(
+      step.pass, schedule.part_of(stage, step.chunk), schedule.parts());
+  for (const auto& need : {needs.own, needs.other}) {
+    if (!need) {
+      continue;
+    }
+    const Place other = find_step(schedule, *need, step.microbatch);
+    if (other.index >= played.spans[other.stage].size()) {
+      waits.push_back(
+          str(text_of(schedule, {own, ran.size()}),
+              " waits for ",
+              text_of(schedule, other)));
+    }
+  }
+  return waits;
+}
+
+std::string where_it_stands(const Schedule& schedule, const Replay& played) {
+  std::vector<std::string> all;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const auto waits = waits_of(schedule, played, stage);
+    all.insert(all.end(), waits.begin(), waits.end());
+  }
+  return join(all, "; ");
+}
+
+} // namespace
+
+void verify(const Schedule& schedule) {
+  check_shape(schedule);
+  ARGOSY_CHECK(
+      schedule.steps.size() == static_cast<std::size_t>(schedule.stages),
+      where_of(schedule),
+      "steps of ",
+      schedule.steps.size(),
+      " stages, expected ",
+      schedule.stages);
+  check_complete(schedule);
+  const std::vector<PartTimes> times(
+      static_cast<std::size_t>(schedule.parts()));
+  const Replay played = replay(schedule, times, 0);
+  ARGOSY_CHECK(
+      played.finished(schedule),
+      where_of(schedule),
+      "the stages wait for one another: ",
+      where_it_stands(schedule, played));
+}
+
+} // namespace argosy::pipeline

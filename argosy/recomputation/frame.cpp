@@ -1,0 +1,162 @@
+#include "argosy/recomputation/frame.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/recomputation/keep_replayed.h"
+
+namespace argosy::recomputation {
+
+namespace {
+
+using torch::autograd::SavedVariableHooks;
+
+// Thrown through the function when all is there.
+struct ReplayIsDone {};
+
+class FrameHooks final : public SavedVariableHooks {
+ public:
+  explicit FrameHooks(std::shared_ptr<Frame> frame)
+      : frame_(std::move(frame)) {}
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    placeholder_ = frame_->add(tensor);
+  }
+  at::Tensor call_unpack_hook() override { return frame_->take(*placeholder_); }
+
+ private:
+  const std::shared_ptr<Frame> frame_;
+  std::shared_ptr<Placeholder> placeholder_;
+};
+
+// What a replay saves goes to the placeholders. Of its own graph nothing is
+// needed but what the function itself may differentiate.
+class ReplayHooks final : public SavedVariableHooks {
+ public:
+  using Found = std::function<void(const at::Tensor&)>;
+
+  explicit ReplayHooks(Found found) : found_(std::move(found)) {}
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    value_ = tensor.detach();
+    found_(value_);
+  }
+  at::Tensor call_unpack_hook() override { return value_; }
+
+ private:
+  const Found found_;
+  at::Tensor value_;
+};
+
+class ReplayKeeper final : public SavedTensorKeeper {
+ public:
+  explicit ReplayKeeper(ReplayHooks::Found found) : found_(std::move(found)) {}
+
+  std::unique_ptr<SavedVariableHooks> hooks() override {
+    return std::make_unique<ReplayHooks>(found_);
+  }
+
+ private:
+  const ReplayHooks::Found found_;
+};
+
+void check_is_same(const Placeholder& placeholder, const at::Tensor& tensor) {
+  ARGOSY_CHECK(
+      tensor.sizes() == placeholder.sizes &&
+          tensor.scalar_type() == placeholder.dtype,
+      "[parallel.recompute] tensor ",
+      placeholder.index,
+      " that the function saves is ",
+      tensor.scalar_type(),
+      " ",
+      tensor.sizes(),
+      " when it runs again, expected ",
+      placeholder.dtype,
+      " ",
+      at::IntArrayRef(placeholder.sizes));
+}
+
+} // namespace
+
+Frame::Frame(
+    const RecomputeOptions& options,
+    const std::vector<at::Tensor>& inputs,
+    Replay replay)
+    : early_stop_(options.early_stop),
+      state_(options.preserve_rng_state),
+      replay_(std::move(replay)) {
+  for (const at::Tensor& input : inputs) {
+    inputs_.push_back(keep_input(input, options));
+  }
+}
+
+std::unique_ptr<SavedVariableHooks> Frame::hooks() {
+  return std::make_unique<FrameHooks>(shared_from_this());
+}
+
+std::shared_ptr<Placeholder> Frame::add(const at::Tensor& tensor) {
+  const std::lock_guard lock(mutex_);
+  auto placeholder = std::make_shared<Placeholder>(Placeholder{
+      placeholders_.size(), tensor.sizes().vec(), tensor.scalar_type(), {}});
+  placeholders_.push_back(placeholder);
+  return placeholder;
+}
+
+at::Tensor Frame::take(Placeholder& placeholder) {
+  const std::lock_guard lock(mutex_);
+  if (!placeholder.value.defined()) {
+    replay();
+  }
+  if (KeepReplayed::is_inside()) {
+    return placeholder.value;
+  }
+  return std::exchange(placeholder.value, {});
+}
+
+std::size_t Frame::num_wanted() const {
+  std::size_t count = placeholders_.size();
+  while (count > 0 && placeholders_[count - 1].expired()) {
+    --count;
+  }
+  return count;
+}
+
+void Frame::replay() {
+  std::vector<at::Tensor> inputs;
+  for (const auto& input : inputs_) {
+    inputs.push_back(input->get());
+  }
+  const std::size_t wanted = early_stop_ ? num_wanted() : placeholders_.size();
+  std::size_t num_found = 0;
+  ReplayKeeper keeper([&](const at::Tensor& tensor) {
+    if (num_found >= placeholders_.size()) {
+      return;
+    }
+    if (const auto placeholder = placeholders_[num_found++].lock()) {
+      check_is_same(*placeholder, tensor);
+      placeholder->value = tensor;
+    }
+    if (early_stop_ && num_found == wanted) {
+      throw ReplayIsDone();
+    }
+  });
+  try {
+    const auto restored = state_.restore();
+    const at::AutoGradMode with_graph(true);
+    const SavedTensorScope scope(keeper);
+    replay_(std::move(inputs));
+  } catch (const ReplayIsDone&) {
+    return;
+  }
+  ARGOSY_CHECK(
+      num_found == placeholders_.size(),
+      "[parallel.recompute] the function saves ",
+      num_found,
+      " tensors when it runs again, expected ",
+      placeholders_.size());
+}
+
+} // namespace argosy::recomputation

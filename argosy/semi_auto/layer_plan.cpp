@@ -1,0 +1,190 @@
+#include "argosy/semi_auto/layer_plan.h"
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+
+#include <memory>
+
+#include "argosy/common/error.h"
+#include "argosy/dtensor/tensor.h"
+
+namespace argosy::semi_auto {
+
+namespace {
+
+using dtensor::LayerHooks;
+
+std::size_t axis_of(const PlannedLayer& layer) {
+  return static_cast<std::size_t>(layer.axis);
+}
+
+// Cuts a parameter over the axis, which no op then undoes.
+void cut(const PlannedLayer& layer, const at::Tensor& parameter, int dim) {
+  Placements placements = is_dtensor(parameter)
+      ? placements_of(parameter)
+      : Placements(static_cast<std::size_t>(layer.mesh.ndim()), Replicate());
+  placements[axis_of(layer)] = Shard(dim);
+  const auto before = dtensor::parts_of(parameter);
+  const auto hooks = before != nullptr ? before->hooks : nullptr;
+  shard_tensor_(parameter, layer.mesh, placements);
+  dtensor::require_parts(parameter, "parallelize").pinned |=
+      static_cast<std::uint8_t>(1u << layer.axis);
+  if (hooks != nullptr) {
+    dtensor::set_hooks(parameter, hooks);
+  }
+}
+
+template <typename Layer>
+bool is(const torch::nn::Module& module) {
+  return dynamic_cast<const Layer*>(&module) != nullptr;
+}
+
+bool is_embedding(const torch::nn::Module& module) {
+  return is<torch::nn::EmbeddingImpl>(module);
+}
+
+enum class Side { Outputs, Inputs };
+
+// The dim of a weight that the outputs, or the inputs, of the layer number.
+// LibTorch's weights are [outputs, inputs, ...], those of Embedding the other
+// way round.
+int dim_of(const PlannedLayer& layer, const at::Tensor& weight, Side side) {
+  ARGOSY_CHECK(
+      weight.dim() >= 2,
+      "[parallelize] the weight of ",
+      layer.name,
+      " has ",
+      weight.dim(),
+      " dims, expected 2 or more as of Linear, Embedding or a convolution");
+  return (side == Side::Outputs) != is_embedding(layer.module) ? 0 : 1;
+}
+
+void cut_parameters(
+    const PlannedLayer& layer, Side side, const std::string& only) {
+  bool found = false;
+  for (const auto& each : layer.module.named_parameters(false)) {
+    if (!only.empty() && each.key() != only) {
+      continue;
+    }
+    found = true;
+    if (each.value().dim() >= 2) {
+      cut(layer, each.value(), dim_of(layer, each.value(), side));
+    } else if (side == Side::Outputs) {
+      cut(layer, each.value(), 0); // a bias
+    }
+  }
+  ARGOSY_CHECK(
+      found, "[parallelize] ", layer.name, " has no parameter to be cut");
+}
+
+// On the axis; a plain tensor is on all ranks.
+LayerHooks::Change change_to(const PlannedLayer& layer, Placement placement) {
+  return [mesh = layer.mesh, axis = axis_of(layer), placement](
+             const at::Tensor& tensor) {
+    Placements placements = is_dtensor(tensor)
+        ? placements_of(tensor)
+        : Placements(static_cast<std::size_t>(mesh.ndim()), Replicate());
+    const int dim = static_cast<int>(tensor.dim());
+    placements[axis] = placement.is_shard() && placement.dim() < 0
+        ? Placement(Shard(dim + placement.dim()))
+        : placement;
+    return shard_tensor(tensor, mesh, placements);
+  };
+}
+
+LayerHooks::Change change_by(const PlannedLayer& layer, const LayerFn& fn) {
+  ARGOSY_CHECK(
+      fn != nullptr,
+      "[parallelize] the plan of ",
+      layer.name,
+      " has no function");
+  return [mesh = layer.mesh, fn](const at::Tensor& tensor) {
+    return fn(tensor, mesh);
+  };
+}
+
+// Adds to what the parameters of the layer carry.
+void add_hook(
+    const PlannedLayer& layer,
+    std::vector<LayerHooks::Change> LayerHooks::*side,
+    const LayerHooks::Change& change) {
+  const auto parameters = layer.module.named_parameters(false);
+  ARGOSY_CHECK(
+      !parameters.is_empty(),
+      "[parallelize] ",
+      layer.name,
+      " has no weight of its own, so nobody knows when it runs; give the plan "
+      "to a layer within it, or change the tensor in the model with reshard()");
+  for (const auto& each : parameters) {
+    if (!is_dtensor(each.value())) {
+      shard_tensor_(
+          each.value(),
+          layer.mesh,
+          Placements(static_cast<std::size_t>(layer.mesh.ndim()), Replicate()));
+    }
+    const auto& before =
+        dtensor::require_parts(each.value(), "parallelize").hooks;
+    auto hooks = before != nullptr ? std::make_shared<LayerHooks>(*before)
+                                   : std::make_shared<LayerHooks>();
+    hooks->is_linear = is<torch::nn::LinearImpl>(layer.module);
+    ((*hooks).*side).push_back(change);
+    dtensor::set_hooks(each.value(), std::move(hooks));
+  }
+}
+
+// Carries out each kind of plan.
+struct Applier {
+  const PlannedLayer& layer;
+  const std::string& parameter;
+
+  void operator()(const ColWiseParallel& plan) const {
+    cut_parameters(layer, Side::Outputs, parameter);
+    if (plan.gather_output) {
+      after(Replicate());
+    }
+  }
+  void operator()(const RowWiseParallel& plan) const {
+    cut_parameters(layer, Side::Inputs, parameter);
+    if (!plan.is_input_parallel && !is_embedding(layer.module)) {
+      before(Shard(-1));
+    }
+  }
+  void operator()(const PrepareLayerInput& plan) const {
+    add_hook(layer, &LayerHooks::inputs, change_by(layer, plan.fn));
+  }
+  void operator()(const PrepareLayerOutput& plan) const {
+    add_hook(layer, &LayerHooks::outputs, change_by(layer, plan.fn));
+  }
+  void operator()(const SequenceParallelBegin& plan) const {
+    after(Shard(plan.dim));
+  }
+  void operator()(const SequenceParallelEnd&) const { before(Replicate()); }
+  void operator()(const SequenceParallelEnable& plan) const {
+    before(Shard(plan.dim));
+    after(Replicate());
+  }
+  void operator()(const SequenceParallelDisable& plan) const {
+    before(Replicate());
+    after(Shard(plan.dim));
+  }
+
+ private:
+  void before(Placement placement) const {
+    add_hook(layer, &LayerHooks::inputs, change_to(layer, placement));
+  }
+  void after(Placement placement) const {
+    add_hook(layer, &LayerHooks::outputs, change_to(layer, placement));
+  }
+};
+
+} // namespace
+
+void apply_plan(
+    const PlannedLayer& layer,
+    const LayerPlan& plan,
+    const std::string& parameter) {
+  std::visit(Applier{layer, parameter}, plan);
+}
+
+} // namespace argosy::semi_auto

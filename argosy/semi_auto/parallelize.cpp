@@ -1,0 +1,157 @@
+#include "argosy/semi_auto/parallelize.h"
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/dtensor/dtensor.h"
+#include "argosy/semi_auto/layer_plan.h"
+
+namespace argosy {
+
+namespace {
+
+using semi_auto::apply_plan;
+using semi_auto::PlannedLayer;
+
+std::regex compile(const std::string& pattern) {
+  try {
+    return std::regex(pattern);
+  } catch (const std::regex_error& error) {
+    throw InvalidArgument(
+        str("[parallelize] ",
+            pattern,
+            " is no regular expression: ",
+            error.what()));
+  }
+}
+
+bool matches(
+    const std::string& name, const std::string& pattern, const std::regex& re) {
+  return name == pattern || std::regex_match(name, re);
+}
+
+// Applies what one pattern says wherever it matches; how often that was.
+int apply_everywhere(
+    torch::nn::Module& model,
+    const ProcessMesh& mesh,
+    int axis,
+    const std::string& pattern,
+    const LayerPlans& plans) {
+  const std::regex re = compile(pattern);
+  int count = 0;
+  const auto visit = [&](const std::string& name, torch::nn::Module& module) {
+    const PlannedLayer layer{name, module, mesh, axis};
+    const auto apply_all = [&](const std::string& parameter) {
+      ++count;
+      for (const LayerPlan& plan : plans) {
+        apply_plan(layer, plan, parameter);
+      }
+    };
+    if (matches(name, pattern, re)) {
+      apply_all("");
+      return;
+    }
+    for (const auto& each : module.named_parameters(false)) {
+      const std::string full =
+          name.empty() ? each.key() : str(name, ".", each.key());
+      if (matches(full, pattern, re)) {
+        apply_all(each.key());
+      }
+    }
+  };
+  visit("", model);
+  for (const auto& each : model.named_modules("", false)) {
+    visit(each.key(), *each.value());
+  }
+  return count;
+}
+
+int mp_axis(const ProcessMesh& mesh) {
+  const auto& names = mesh.dim_names();
+  const auto found = std::find(names.begin(), names.end(), "mp");
+  ARGOSY_CHECK(
+      found != names.end(),
+      "[parallelize] ",
+      mesh,
+      " has no axis mp, over which mp_config cuts layers");
+  return static_cast<int>(found - names.begin());
+}
+
+void apply_mp(
+    torch::nn::Module& model,
+    const ProcessMesh& mesh,
+    const ParallelizeConfig::Mp& config) {
+  const int axis = mp_axis(mesh);
+  for (const auto& [pattern, plans] : config.parallelize_plan) {
+    if (apply_everywhere(model, mesh, axis, pattern, plans) == 0) {
+      log::warn("[parallelize] no layer or parameter is called ", pattern);
+    }
+  }
+}
+
+void apply_plans(
+    torch::nn::Module& model,
+    const ProcessMesh& mesh,
+    const ParallelizeConfig& config) {
+  ARGOSY_CHECK(
+      !config.pp_config || config.pp_config->split_spec.empty(),
+      "[parallelize] pp_config is for pipelines, which take a model apart; "
+      "parallelize() keeps it whole: give the points to pipeline::CutStage");
+  if (config.mp_config) {
+    apply_mp(model, mesh, *config.mp_config);
+  }
+}
+
+// Parameters that no plan placed, so that no rank ever has all of them.
+void shard_at_once(
+    const torch::optim::Optimizer& optimizer,
+    const ProcessMesh& mesh,
+    int axis) {
+  const Placements whole(static_cast<std::size_t>(mesh.ndim()), Replicate());
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& each : group.params()) {
+      if (!is_dtensor(each)) {
+        shard_tensor_(
+            each,
+            mesh,
+            semi_auto::sharded_over(whole, axis, each.sizes().vec()));
+      }
+    }
+  }
+}
+
+} // namespace
+
+void parallelize(
+    torch::nn::Module& model,
+    const ProcessMesh& mesh,
+    const ParallelizeConfig& config) {
+  apply_plans(model, mesh, config);
+  shard_layer(model, mesh);
+}
+
+ShardOptimizer parallelize(
+    torch::nn::Module& model,
+    torch::optim::Optimizer& optimizer,
+    const ProcessMesh& mesh,
+    const ParallelizeConfig& config) {
+  apply_plans(model, mesh, config);
+  ShardingStage stage;
+  if (config.dp_config && config.dp_config->sharding_level > 0) {
+    // By number: the parameters' mesh may have been named otherwise before.
+    const int axis = mesh.axis_index(config.dp_config->sharding_mesh_dim);
+    stage = {config.dp_config->sharding_level, axis};
+    if (stage.stage == 3) {
+      shard_at_once(optimizer, mesh, axis);
+    }
+  }
+  shard_layer(model, mesh);
+  return shard_optimizer(optimizer, std::move(stage));
+}
+
+} // namespace argosy

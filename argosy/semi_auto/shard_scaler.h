@@ -1,0 +1,43 @@
+#pragma once
+
+#include <utility>
+
+#include "argosy/optim/grad_scaler.h"
+#include "argosy/semi_auto/shard_optimizer.h"
+
+namespace argosy {
+
+// Scales the loss of a model of DTensors, and leaves out steps whose gradients
+// are not finite on any rank of the mesh:
+//
+//   auto scaler = shard_scaler({.init_loss_scaling = 1024});
+//   scaler.scale(loss).backward();
+//   scaler.step(optimizer);  // a ShardOptimizer
+//   scaler.update();
+//
+// Ranks look at the parts they have, and agree by one number. All ranks of the
+// mesh must call the same functions; unscale_() and step() block. Otherwise as
+// optim::GradScaler, which it keeps the state in.
+class ShardScaler {
+ public:
+  explicit ShardScaler(optim::GradScaler scaler);
+
+  at::Tensor scale(const at::Tensor& loss) const;
+  void unscale_(ShardOptimizer& optimizer);
+  bool step(ShardOptimizer& optimizer);
+  void update();
+
+  const optim::GradScaler& scaler() const { return scaler_; }
+
+ private:
+  optim::GradScaler scaler_;
+};
+
+inline ShardScaler shard_scaler(optim::GradScaler scaler) {
+  return ShardScaler(std::move(scaler));
+}
+inline ShardScaler shard_scaler(const optim::GradScalerOptions& options = {}) {
+  return ShardScaler(optim::GradScaler(options));
+}
+
+} // namespace argosy

@@ -1,0 +1,200 @@
+#include "argosy/sequence_parallel/ring_attention.h"
+
+// First: clang 14 wants IValue complete before tensors.
+#include <ATen/core/ivalue.h>
+
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/sequence_parallel/ring_travel.h"
+#include "argosy/sequence_parallel/split_group.h"
+#include "argosy/sequence_parallel/tiled_attention.h"
+
+namespace argosy {
+
+namespace {
+
+using sequence_parallel::Attended;
+using sequence_parallel::AttentionBackward;
+using sequence_parallel::AttentionForward;
+using sequence_parallel::GradientTravel;
+using sequence_parallel::KeysAndValues;
+using sequence_parallel::KeyTravel;
+using sequence_parallel::Ring;
+using torch::autograd::AutogradContext;
+
+// What backward needs to know beside tensors.
+struct Call : torch::CustomClassHolder {
+  Call(GroupPtr group, SequenceSplit split, bool causal, double factor)
+      : ring(std::move(group), std::move(split), causal), scale(factor) {}
+
+  const Ring ring;
+  const double scale;
+};
+
+Attended attend(
+    const Call& call, const at::Tensor& query, const KeysAndValues& own) {
+  AttentionForward sum(query, own.keys, own.values, call.scale);
+  KeyTravel travel(call.ring, own);
+  for (int step = 0; step < call.ring.nranks(); ++step) {
+    travel.begin_next(step);
+    const KeysAndValues& here = travel.here();
+    sum.add(here.keys, here.values, call.ring.blocks(step));
+    travel.end_next();
+  }
+  return sum.finish();
+}
+
+torch::autograd::variable_list differentiate(
+    const Call& call,
+    const at::Tensor& query,
+    const KeysAndValues& own,
+    const Attended& attended,
+    const at::Tensor& gradient) {
+  AttentionBackward sum(query, own.keys, attended, gradient, call.scale);
+  KeyTravel travel(call.ring, own);
+  GradientTravel gradients(call.ring, own, sum.sums());
+  for (int step = 0; step < call.ring.nranks(); ++step) {
+    gradients.begin(step);
+    travel.begin_next(step);
+    const KeysAndValues& here = travel.here();
+    const KeysAndValues& place = gradients.place();
+    sum.add(
+        here.keys,
+        here.values,
+        call.ring.blocks(step),
+        place.keys,
+        place.values);
+    gradients.end(step);
+    travel.end_next();
+  }
+  const KeysAndValues all = gradients.finish();
+  const at::ScalarType dtype = query.scalar_type();
+  return {sum.query_gradient(), all.keys.to(dtype), all.values.to(dtype), {}};
+}
+
+struct RingAttention : torch::autograd::Function<RingAttention> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& query,
+      const at::Tensor& key,
+      const at::Tensor& value,
+      const c10::intrusive_ptr<Call>& call) {
+    const KeysAndValues own{key.contiguous(), value.contiguous()};
+    const Attended attended = attend(*call, query, own);
+    context->save_for_backward(
+        {query, own.keys, own.values, attended.out, attended.log_sum});
+    context->saved_data["call"] = c10::IValue::make_capsule(call);
+    return attended.out;
+  }
+
+  static torch::autograd::variable_list backward(
+      AutogradContext* context,
+      const torch::autograd::variable_list& gradients) {
+    ARGOSY_CHECK(
+        !at::GradMode::is_enabled(),
+        "[parallel.ring_attention] create_graph is on, but there are no "
+        "gradients of these gradients");
+    const auto saved = context->get_saved_variables();
+    const auto call = context->saved_data["call"].toCapsule();
+    return differentiate(
+        static_cast<const Call&>(*call),
+        saved[0],
+        {saved[1], saved[2]},
+        {saved[3], saved[4]},
+        gradients[0]);
+  }
+};
+
+void check_shapes(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    std::int64_t length) {
+  ARGOSY_CHECK(
+      query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
+      "[parallel.ring_attention] query ",
+      query.sizes(),
+      ", key ",
+      key.sizes(),
+      ", value ",
+      value.sizes(),
+      ", expected [batch, heads, length, dim] each");
+  ARGOSY_CHECK(
+      query.size(0) == key.size(0) && query.size(3) == key.size(3) &&
+          key.sizes().slice(0, 3) == value.sizes().slice(0, 3) &&
+          (key.size(1) == 0 ? query.size(1) == 0
+                            : query.size(1) % key.size(1) == 0),
+      "[parallel.ring_attention] query ",
+      query.sizes(),
+      " does not go with key ",
+      key.sizes(),
+      " and value ",
+      value.sizes());
+  ARGOSY_CHECK(
+      query.size(2) == length && key.size(2) == length,
+      "[parallel.ring_attention] lengths ",
+      query.size(2),
+      " and ",
+      key.size(2),
+      ", expected this rank's part of the sequence, ",
+      length);
+  ARGOSY_CHECK(
+      query.is_floating_point() && query.scalar_type() == key.scalar_type() &&
+          query.scalar_type() == value.scalar_type(),
+      "[parallel.ring_attention] types ",
+      query.scalar_type(),
+      ", ",
+      key.scalar_type(),
+      ", ",
+      value.scalar_type(),
+      ", expected one and floating");
+}
+
+at::Tensor run(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    const SequenceSplit& split,
+    const GroupPtr& group,
+    const AttentionOptions& options) {
+  check_shapes(query, key, value, split.length(group ? group->rank() : 0));
+  const double scale = options.scale.value_or(
+      1 /
+      std::sqrt(static_cast<double>(std::max<std::int64_t>(query.size(3), 1))));
+  return RingAttention::apply(
+      query,
+      key,
+      value,
+      c10::make_intrusive<Call>(group, split, options.causal, scale));
+}
+
+} // namespace
+
+at::Tensor ring_attention(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    const SequenceSplit& split,
+    const GroupPtr& group,
+    const AttentionOptions& options) {
+  const GroupPtr members =
+      sequence_parallel::group_of_split(group, split, "ring_attention");
+  return run(query, key, value, split, members, options);
+}
+
+at::Tensor tiled_attention(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    const AttentionOptions& options) {
+  const std::int64_t length = query.dim() == 4 ? query.size(2) : 0;
+  return run(query, key, value, contiguous_split(length, 1), nullptr, options);
+}
+
+} // namespace argosy

@@ -1,0 +1,22 @@
+#include "argosy/sequence_parallel/split_group.h"
+
+#include "argosy/common/error.h"
+#include "argosy/mesh/hybrid_group.h"
+
+namespace argosy::sequence_parallel {
+
+GroupPtr group_of_split(
+    const GroupPtr& group, const SequenceSplit& split, const char* op) {
+  GroupPtr members = group_or_axis(group, "sep");
+  ARGOSY_CHECK(
+      members->is_member() && members->nranks() == split.nranks(),
+      "[parallel.",
+      op,
+      "] the sequence is split for ",
+      split.nranks(),
+      " ranks, expected a group of as many, with this rank; it has ",
+      members->nranks());
+  return members;
+}
+
+} // namespace argosy::sequence_parallel

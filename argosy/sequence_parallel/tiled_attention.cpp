@@ -1,0 +1,249 @@
+#include "argosy/sequence_parallel/tiled_attention.h"
+
+#include <ATen/OpMathType.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+namespace argosy::sequence_parallel {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A tile of scores should stay in the core's cache with the matrices around it.
+constexpr std::int64_t kTileKeys = 256;
+constexpr std::int64_t kTileScores = 256 << 10;
+constexpr std::int64_t kLeastRows = 16;
+
+std::int64_t queries_in_tile(const AttentionShape& shape) {
+  const std::int64_t matrices =
+      std::max<std::int64_t>(shape.batch * shape.key_heads * shape.group, 1);
+  return std::max(kTileScores / kTileKeys / matrices, kLeastRows);
+}
+
+// [batch, heads, length, dim] to rows of the order inside.
+at::Tensor to_rows(const at::Tensor& tensor, const AttentionShape& shape) {
+  const std::int64_t dim = tensor.size(3);
+  return tensor.to(shape.sums)
+      .reshape({shape.batch, shape.key_heads, shape.group, shape.length, dim})
+      .transpose(2, 3)
+      .reshape({shape.batch * shape.key_heads, shape.length, shape.group, dim})
+      .contiguous();
+}
+
+at::Tensor from_rows(const at::Tensor& rows, const AttentionShape& shape) {
+  const std::int64_t dim = rows.size(3);
+  return rows
+      .view({shape.batch, shape.key_heads, shape.length, shape.group, dim})
+      .transpose(2, 3)
+      .reshape({shape.batch, shape.heads, shape.length, dim})
+      .to(shape.dtype);
+}
+
+// [batch, key heads, length, dim] as matrices.
+at::Tensor matrices(const at::Tensor& tensor) {
+  return tensor.flatten(0, 1);
+}
+
+// The rows of some queries, as one matrix; a view. Of [.., length, group, dim]
+// or [.., length, group].
+at::Tensor rows_of(const at::Tensor& all, const Segment& queries) {
+  std::vector<std::int64_t> sizes = all.sizes().vec();
+  sizes.erase(sizes.begin() + 1);
+  sizes[1] *= queries.size;
+  return all.narrow(1, queries.begin, queries.size).view(sizes);
+}
+
+struct Tile {
+  Segment queries;
+  Segment keys;
+  // A query sees the keys whose place in the tile is at most its own plus this.
+  std::int64_t visible;
+
+  bool is_cut() const { return visible < keys.size - 1; }
+};
+
+// Tiles of a block in an order in which each query's first tile has a key that
+// it sees. Tiles that are masked are left out.
+void for_each_tile(
+    const AttentionBlock& block,
+    std::int64_t tile_queries,
+    const std::function<void(const Tile&)>& visit) {
+  for (std::int64_t k = 0; k < block.keys.size; k += kTileKeys) {
+    const std::int64_t num_keys = std::min(kTileKeys, block.keys.size - k);
+    for (std::int64_t q = 0; q < block.queries.size; q += tile_queries) {
+      const std::int64_t num = std::min(tile_queries, block.queries.size - q);
+      const std::int64_t visible = block.is_diagonal ? q - k : num_keys;
+      if (visible + num > 0) {
+        visit(
+            {{block.queries.begin + q, num},
+             {block.keys.begin + k, num_keys},
+             visible});
+      }
+    }
+  }
+}
+
+void mask(at::Tensor& scores, const Tile& tile, std::int64_t group) {
+  if (!tile.is_cut()) {
+    return;
+  }
+  const std::int64_t queries = tile.queries.size;
+  const std::int64_t keys = tile.keys.size;
+  const at::Tensor hidden =
+      at::ones({queries, keys}, scores.options().dtype(at::kBool))
+          .triu(tile.visible + 1);
+  scores.view({scores.size(0), queries, group, keys})
+      .masked_fill_(hidden.unsqueeze(1), -kInfinity);
+}
+
+// The keys (or values) of the tile, of the type of sums. Tiles with the same
+// keys come one after the other.
+class TileOf {
+ public:
+  TileOf(const at::Tensor& all, at::ScalarType sums)
+      : all_(matrices(all)), sums_(sums) {}
+
+  const at::Tensor& at(const Segment& keys) {
+    if (!(keys == keys_)) {
+      keys_ = keys;
+      tile_ = all_.narrow(1, keys.begin, keys.size).to(sums_);
+    }
+    return tile_;
+  }
+
+ private:
+  const at::Tensor all_;
+  const at::ScalarType sums_;
+  Segment keys_{-1, -1};
+  at::Tensor tile_;
+};
+
+at::Tensor scores_of(
+    const at::Tensor& queries,
+    const at::Tensor& keys,
+    const Tile& tile,
+    const AttentionShape& shape) {
+  at::Tensor scores = at::bmm(queries, keys.transpose(1, 2));
+  mask(scores, tile, shape.group);
+  return scores;
+}
+
+} // namespace
+
+AttentionShape::AttentionShape(
+    const at::Tensor& queries, const at::Tensor& keys)
+    : batch(queries.size(0)),
+      heads(queries.size(1)),
+      key_heads(keys.size(1)),
+      group(key_heads > 0 ? heads / key_heads : 1),
+      length(queries.size(2)),
+      dtype(queries.scalar_type()),
+      sums(at::toOpMathType(dtype)) {}
+
+AttentionForward::AttentionForward(
+    const at::Tensor& queries,
+    const at::Tensor& keys,
+    const at::Tensor& values,
+    double scale)
+    : shape_(queries, keys), queries_(to_rows(queries, shape_).mul(scale)) {
+  const std::int64_t count = shape_.batch * shape_.key_heads;
+  most_ = at::full(
+      {count, shape_.length, shape_.group}, -kInfinity, queries_.options());
+  sum_ = at::zeros(most_.sizes(), queries_.options());
+  out_ = at::zeros(
+      {count, shape_.length, shape_.group, values.size(3)}, queries_.options());
+}
+
+void AttentionForward::add(
+    const at::Tensor& keys,
+    const at::Tensor& values,
+    const std::vector<AttentionBlock>& blocks) {
+  if (blocks.empty()) {
+    return;
+  }
+  TileOf key_tile(keys, shape_.sums);
+  TileOf value_tile(values, shape_.sums);
+  const auto add_tile = [&](const Tile& tile) {
+    at::Tensor scores = scores_of(
+        rows_of(queries_, tile.queries), key_tile.at(tile.keys), tile, shape_);
+    at::Tensor most = rows_of(most_, tile.queries);
+    const at::Tensor now = at::maximum(most, scores.amax(-1));
+    scores.sub_(now.unsqueeze(-1)).exp_();
+    const at::Tensor decay = most.sub(now).exp_();
+    most.copy_(now);
+    rows_of(sum_, tile.queries).mul_(decay).add_(scores.sum(-1));
+    rows_of(out_, tile.queries)
+        .mul_(decay.unsqueeze(-1))
+        .baddbmm_(scores, value_tile.at(tile.keys));
+  };
+  for (const AttentionBlock& block : blocks) {
+    for_each_tile(block, queries_in_tile(shape_), add_tile);
+  }
+}
+
+Attended AttentionForward::finish() {
+  const at::Tensor out = out_.div_(sum_.unsqueeze(-1));
+  return {from_rows(out, shape_), sum_.log_().add_(most_)};
+}
+
+AttentionBackward::AttentionBackward(
+    const at::Tensor& queries,
+    const at::Tensor& keys,
+    const Attended& attended,
+    const at::Tensor& out_gradient,
+    double scale)
+    : shape_(queries, keys),
+      scale_(scale),
+      queries_(to_rows(queries, shape_).mul(scale)),
+      log_sum_(attended.log_sum),
+      out_gradient_(to_rows(out_gradient, shape_)),
+      product_((to_rows(attended.out, shape_) * out_gradient_).sum(-1)),
+      query_gradient_(at::zeros(queries_.sizes(), queries_.options())) {}
+
+void AttentionBackward::add(
+    const at::Tensor& keys,
+    const at::Tensor& values,
+    const std::vector<AttentionBlock>& blocks,
+    const at::Tensor& key_gradient,
+    const at::Tensor& value_gradient) {
+  if (blocks.empty()) {
+    return;
+  }
+  TileOf key_tile(keys, shape_.sums);
+  TileOf value_tile(values, shape_.sums);
+  const auto add_tile = [&](const Tile& tile) {
+    const at::Tensor q = rows_of(queries_, tile.queries);
+    const at::Tensor gradient = rows_of(out_gradient_, tile.queries);
+    const at::Tensor& k = key_tile.at(tile.keys);
+    const at::Tensor& v = value_tile.at(tile.keys);
+    const auto of_keys = [&](const at::Tensor& all) {
+      return matrices(all).narrow(1, tile.keys.begin, tile.keys.size);
+    };
+    at::Tensor weights = scores_of(q, k, tile, shape_);
+    weights.sub_(rows_of(log_sum_, tile.queries).unsqueeze(-1)).exp_();
+    of_keys(value_gradient).baddbmm_(weights.transpose(1, 2), gradient);
+    at::Tensor score_gradient = at::bmm(gradient, v.transpose(1, 2));
+    score_gradient.sub_(rows_of(product_, tile.queries).unsqueeze(-1))
+        .mul_(weights);
+    of_keys(key_gradient).baddbmm_(score_gradient.transpose(1, 2), q);
+    rows_of(query_gradient_, tile.queries).baddbmm_(score_gradient, k);
+  };
+  for (const AttentionBlock& block : blocks) {
+    for_each_tile(block, queries_in_tile(shape_), add_tile);
+  }
+}
+
+at::Tensor AttentionBackward::query_gradient() const {
+  return from_rows(query_gradient_ * scale_, shape_);
+}
+
+} // namespace argosy::sequence_parallel

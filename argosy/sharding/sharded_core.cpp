@@ -1,0 +1,357 @@
+#include "argosy/sharding/sharded_core.h"
+
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "argosy/common/error.h"
+#include "argosy/data_parallel/same_modules.h"
+#include "argosy/heap/allocator.h"
+#include "argosy/sharding/grad_memory.h"
+#include "argosy/sharding/param_memory.h"
+#include "argosy/training/main_grads.h"
+#include "argosy/training/parameter_marks.h"
+
+namespace argosy::sharding {
+
+namespace {
+
+using data_parallel::NamedTensors;
+
+constexpr std::array<const char*, 3> kLevels = {"os", "os_g", "p_g_os"};
+
+ParameterInfo info_of(const std::string& name, const at::Tensor& tensor) {
+  return {
+      .name = name,
+      .count = tensor.numel(),
+      .element = static_cast<std::size_t>(tensor.element_size()),
+      .type = c10::toString(tensor.scalar_type()),
+      .trainable = tensor.requires_grad(),
+      .is_distributed = marks_of(tensor).is_distributed,
+      .is_expert = marks_of(tensor).is_expert};
+}
+
+bool is_inside(
+    const std::string& name, const std::vector<std::string>& modules) {
+  return std::any_of(
+      modules.begin(), modules.end(), [&](const std::string& module) {
+        return name.rfind(module + ".", 0) == 0;
+      });
+}
+
+// The units of some parameters, chosen by index.
+template <typename Members>
+std::vector<UnitPlan> plan_some(
+    const std::vector<ParameterInfo>& all,
+    const std::vector<std::size_t>& chosen,
+    int num_ranks,
+    bool resident,
+    const Members& members) {
+  std::vector<ParameterInfo> some;
+  for (const std::size_t i : chosen) {
+    some.push_back(all[i]);
+  }
+  std::vector<UnitPlan> plan;
+  if (some.empty()) {
+    return plan;
+  }
+  for (UnitMembers& unit : members(some)) {
+    for (std::size_t& index : unit.parameters) {
+      index = chosen[index];
+    }
+    plan.push_back(plan_unit(all, unit, num_ranks));
+    plan.back().resident = resident;
+  }
+  return plan;
+}
+
+std::vector<UnitPlan> plan_of(
+    const std::vector<ParameterInfo>& parameters,
+    Level level,
+    const ShardingOptions& options,
+    int num_ranks) {
+  std::vector<std::size_t> whole;
+  std::vector<std::size_t> cut;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const bool is_cut = level == Level::p_g_os &&
+        !is_inside(parameters[i].name, options.exclude_layer);
+    (is_cut ? cut : whole).push_back(i);
+  }
+  std::vector<UnitPlan> plan =
+      plan_some(parameters, cut, num_ranks, false, [&](const auto& some) {
+        return members_by_module(some, options.units, options.segment_size);
+      });
+  const std::vector<UnitPlan> rest =
+      plan_some(parameters, whole, num_ranks, true, [&](const auto& some) {
+        return members_by_size(some, options.buffer_max_size);
+      });
+  plan.insert(plan.end(), rest.begin(), rest.end());
+  return plan;
+}
+
+GroupPtr if_several(const GroupPtr& group) {
+  return group && group->nranks() > 1 ? group : nullptr;
+}
+
+// Parameters lie in buffers as they lie in memory, without gaps.
+void close_gaps(const NamedTensors& parameters) {
+  for (const auto& [name, tensor] : parameters) {
+    ARGOSY_CHECK(
+        tensor.layout() == c10::kStrided && tensor.device().is_cpu(),
+        "[sharding] parameter ",
+        name,
+        " is not a dense tensor on the CPU");
+    if (!tensor.is_non_overlapping_and_dense()) {
+      tensor.set_data(tensor.contiguous());
+    }
+  }
+}
+
+// Whole buffers at the same time: a unit in use and the next one, and gradients
+// that come in while others are reduced.
+std::shared_ptr<BufferPool> make_pool(
+    const std::vector<UnitPlan>& plan,
+    const NamedTensors& parameters,
+    Level level,
+    bool main_grad,
+    const GroupPtr& group) {
+  std::map<c10::ScalarType, std::int64_t> largest;
+  for (const UnitPlan& unit : plan) {
+    for (const FlatPlan& flat : unit.flats) {
+      auto& count =
+          largest[parameters[flat.entries[0].parameter].second.scalar_type()];
+      count = std::max(count, flat.count);
+    }
+  }
+  auto pool = std::make_shared<BufferPool>();
+  for (const auto& [type, count] : largest) {
+    const auto grad_type = training::grad_type(type, main_grad);
+    pool->add(level == Level::p_g_os ? 2 : 0, count, type, group);
+    pool->add(level == Level::os ? 0 : 2, count, grad_type, group);
+  }
+  return pool;
+}
+
+} // namespace
+
+Level level_of(const std::string& name) {
+  for (std::size_t i = 0; i < kLevels.size(); ++i) {
+    if (name == kLevels[i]) {
+      return static_cast<Level>(i);
+    }
+  }
+  throw InvalidArgument(
+      str("[sharding] there is no level \"",
+          name,
+          "\", expected os, os_g or p_g_os"));
+}
+
+const char* to_string(Level level) {
+  return kLevels[static_cast<std::size_t>(level)];
+}
+
+struct ShardedCore::Impl {
+  torch::nn::Module& module;
+  const Level level;
+  const ShardingOptions options;
+  const GroupPtr group;
+  const NamedTensors named;
+  const NamedTensors buffers;
+  std::vector<ParameterInfo> infos;
+  std::vector<UnitPlan> plan;
+  std::shared_ptr<BufferPool> pool;
+  std::shared_ptr<ParamMemory> params;
+  std::optional<GradMemory> grads;
+  std::vector<OwnPiece> pieces;
+  bool is_stale = false; // resident parameters, after a step
+
+  Impl(torch::nn::Module& its_module, Level its_level, ShardingOptions given)
+      : module(its_module),
+        level(its_level),
+        options(std::move(given)),
+        group(options.group ? options.group : get_group(0)),
+        named(data_parallel::distinct(module.named_parameters(true))),
+        buffers(data_parallel::distinct(module.named_buffers(true))) {}
+
+  std::shared_ptr<ShardMemory> shards_if(bool offloaded) const;
+  void share_start() const;
+  int expert_ranks() const;
+  void cut();
+};
+
+std::shared_ptr<ShardMemory> ShardedCore::Impl::shards_if(
+    bool offloaded) const {
+  ARGOSY_CHECK(
+      !offloaded || options.offload,
+      "[sharding] offload_params or offload_grads without offload, which says "
+      "where to");
+  return std::make_shared<ShardMemory>(
+      offloaded ? options.offload : std::nullopt);
+}
+
+// Everybody has the values of the first rank; of experts, those that have the
+// same ones.
+void ShardedCore::Impl::share_start() const {
+  NamedTensors experts;
+  NamedTensors all = buffers;
+  for (const auto& each : named) {
+    (marks_of(each.second).is_expert ? experts : all).push_back(each);
+  }
+  const auto share = [](const NamedTensors& tensors, const GroupPtr& ranks) {
+    if (ranks) {
+      data_parallel::check_same(tensors, ranks);
+      data_parallel::share_values(tensors, ranks->ranks().front(), ranks);
+    }
+  };
+  share(all, group);
+  share(all, options.dp_group);
+  if (!experts.empty()) {
+    share(experts, group);
+    share(experts, options.expert_dp_group);
+  }
+}
+
+// How many ranks a gradient of an expert is the sum of.
+int ShardedCore::Impl::expert_ranks() const {
+  const auto ranks = [](const GroupPtr& some) {
+    return some ? some->nranks() : 1;
+  };
+  return ranks(options.dp_group) / ranks(options.expert_dp_group);
+}
+
+void ShardedCore::Impl::cut() {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : named) {
+    infos.push_back(info_of(name, tensor));
+    tensors.push_back(tensor);
+  }
+  plan = plan_of(infos, level, options, group->nranks());
+  pool = make_pool(plan, named, level, options.main_grad, group);
+  params = ParamMemory::make(
+      plan, tensors, group, pool, shards_if(options.offload_params));
+  grads.emplace(
+      params->units(),
+      infos,
+      pool,
+      shards_if(options.offload_grads),
+      GradOptions{
+          .group = group,
+          .replicas = if_several(options.dp_group),
+          .expert_replicas = if_several(options.expert_dp_group),
+          .expert_ranks = expert_ranks(),
+          .keeps_whole = level == Level::os,
+          .find_unused_parameters = options.find_unused_parameters,
+          .main_grad = options.main_grad},
+      [memory = params.get()](std::size_t unit) { memory->release(unit); });
+  for (const auto& [place, tensor] : grads->pieces()) {
+    pieces.push_back(
+        {infos[place.parameter].name, tensors[place.parameter], place, tensor});
+  }
+}
+
+ShardedCore::ShardedCore(
+    torch::nn::Module& module, Level level, ShardingOptions options)
+    : impl_(new Impl(module, level, std::move(options))) {
+  if (impl_->options.keep_memory) {
+    keep_tensor_memory();
+  }
+  ARGOSY_CHECK(!impl_->named.empty(), "[sharding] a module without parameters");
+  close_gaps(impl_->named);
+  impl_->share_start();
+  impl_->cut();
+}
+
+ShardedCore::~ShardedCore() = default;
+
+void ShardedCore::before_forward() {
+  after_step();
+  impl_->params->release_all();
+  impl_->params->begin_pass();
+  if (impl_->options.sync_buffers && at::GradMode::is_enabled()) {
+    data_parallel::share_values(
+        impl_->buffers, impl_->group->ranks().front(), impl_->group);
+  }
+}
+
+void ShardedCore::after_forward(const Tensors& /*outputs*/) {
+  if (at::GradMode::is_enabled()) {
+    impl_->grads->check_idle();
+    impl_->is_stale = impl_->is_stale || sync(); // a step may follow
+  }
+}
+
+void ShardedCore::set_sync(bool sync) {
+  impl_->grads->set_sync(sync);
+}
+
+bool ShardedCore::sync() const {
+  return impl_->grads->sync();
+}
+
+void ShardedCore::zero_grad() {
+  impl_->grads->zero_grad();
+}
+
+void ShardedCore::reduce_gradients() {
+  impl_->grads->reduce();
+  impl_->is_stale = true; // a step may follow
+}
+
+Level ShardedCore::level() const {
+  return impl_->level;
+}
+
+const GroupPtr& ShardedCore::group() const {
+  return impl_->group;
+}
+
+const GroupPtr& ShardedCore::dp_group() const {
+  return impl_->options.dp_group;
+}
+
+const ShardingOptions& ShardedCore::options() const {
+  return impl_->options;
+}
+
+torch::nn::Module& ShardedCore::module() const {
+  return impl_->module;
+}
+
+const std::vector<UnitPlan>& ShardedCore::plan() const {
+  return impl_->plan;
+}
+
+const std::vector<ParameterInfo>& ShardedCore::parameters() const {
+  return impl_->infos;
+}
+
+const std::vector<OwnPiece>& ShardedCore::pieces() const {
+  return impl_->pieces;
+}
+
+void ShardedCore::before_step() {
+  impl_->params->release_all();
+  impl_->is_stale = true;
+}
+
+void ShardedCore::after_step() {
+  if (impl_->is_stale) {
+    impl_->is_stale = false;
+    impl_->params->take_step();
+  }
+}
+
+void ShardedCore::begin_whole() {
+  after_step();
+  impl_->params->release_all();
+  impl_->params->begin_whole();
+}
+
+void ShardedCore::end_whole() {
+  impl_->params->end_whole();
+}
+
+} // namespace argosy::sharding

@@ -1,0 +1,261 @@
+#include "argosy/sharding/unit_plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <ostream>
+#include <set>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+
+namespace argosy::sharding {
+
+namespace {
+
+constexpr std::size_t kAlignment = 64; // bytes, of entries and parts
+
+std::int64_t aligned(std::int64_t count, std::int64_t to) {
+  return (count + to - 1) / to * to;
+}
+
+std::vector<std::string> parts_of(const std::string& name) {
+  std::vector<std::string> parts{""};
+  for (const char c : name) {
+    if (c == '.') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0;
+  });
+}
+
+std::string first_parts(const std::vector<std::string>& parts, std::size_t n) {
+  return join({parts.begin(), parts.begin() + static_cast<long>(n)}, ".");
+}
+
+// "blocks.3" of blocks.3.linear.weight, "head" of head.weight, "" of weight.
+std::string usual_module(const std::string& name) {
+  const auto parts = parts_of(name);
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    if (is_number(parts[i])) {
+      return first_parts(parts, i + 1);
+    }
+  }
+  return parts.size() > 1 ? parts.front() : "";
+}
+
+// How many parts of a name the boundary covers; 0 when it is not inside.
+std::size_t covered(
+    const std::vector<std::string>& name,
+    const std::vector<std::string>& boundary) {
+  if (boundary.size() >= name.size()) {
+    return 0; // the last part is the parameter's own
+  }
+  for (std::size_t i = 0; i < boundary.size(); ++i) {
+    if (boundary[i] != "*" && boundary[i] != name[i]) {
+      return 0;
+    }
+  }
+  return boundary.size();
+}
+
+class Modules {
+ public:
+  explicit Modules(const std::vector<std::string>& boundaries) {
+    for (const std::string& each : boundaries) {
+      boundaries_.push_back({each, parts_of(each), false});
+    }
+  }
+
+  std::string of(const std::string& name) {
+    const auto parts = parts_of(name);
+    std::size_t most = 0;
+    for (Boundary& boundary : boundaries_) {
+      const std::size_t n = covered(parts, boundary.parts);
+      boundary.used = boundary.used || n > 0;
+      most = std::max(most, n);
+    }
+    if (most > 0) {
+      return first_parts(parts, most);
+    }
+    return boundaries_.empty() ? usual_module(name)
+                               : (parts.size() > 1 ? parts.front() : "");
+  }
+
+  void check_all_used() const {
+    for (const Boundary& boundary : boundaries_) {
+      ARGOSY_CHECK(
+          boundary.used,
+          "[sharding] no parameter lies in a module \"",
+          boundary.text,
+          "\"");
+    }
+  }
+
+ private:
+  struct Boundary {
+    std::string text;
+    std::vector<std::string> parts;
+    bool used = false;
+  };
+  std::vector<Boundary> boundaries_;
+};
+
+// Whether a unit is not worth a call of its own. All ranks must say the same,
+// and parts of layers have different sizes.
+bool is_small(
+    const std::vector<ParameterInfo>& parameters,
+    const UnitMembers& members,
+    std::size_t least_bytes) {
+  std::size_t bytes = 0;
+  for (const std::size_t i : members.parameters) {
+    if (parameters[i].is_distributed) {
+      return false;
+    }
+    bytes += parameters[i].bytes();
+  }
+  return bytes < least_bytes;
+}
+
+void append(UnitMembers& to, const UnitMembers& more) {
+  to.parameters.insert(
+      to.parameters.end(), more.parameters.begin(), more.parameters.end());
+}
+
+// Each that is too small goes with the one before; the first with the second.
+std::vector<UnitMembers> without_small(
+    std::vector<UnitMembers> units,
+    const std::vector<ParameterInfo>& parameters,
+    std::size_t least_bytes) {
+  std::vector<UnitMembers> result;
+  for (UnitMembers& unit : units) {
+    const bool joins = !result.empty() &&
+        (is_small(parameters, unit, least_bytes) ||
+         is_small(parameters, result.back(), least_bytes));
+    if (joins) {
+      append(result.back(), unit);
+    } else {
+      result.push_back(std::move(unit));
+    }
+  }
+  return result;
+}
+
+FlatPlan& flat_for(UnitPlan& unit, const ParameterInfo& parameter) {
+  for (FlatPlan& flat : unit.flats) {
+    if (flat.type == parameter.type && flat.trainable == parameter.trainable &&
+        flat.is_distributed == parameter.is_distributed &&
+        flat.is_expert == parameter.is_expert) {
+      return flat;
+    }
+  }
+  return unit.flats.emplace_back(FlatPlan{
+      .type = parameter.type,
+      .element = parameter.element,
+      .trainable = parameter.trainable,
+      .is_distributed = parameter.is_distributed,
+      .is_expert = parameter.is_expert});
+}
+
+} // namespace
+
+std::ostream& operator<<(std::ostream& out, const std::vector<UnitPlan>& plan) {
+  out << plan.size() << " units";
+  for (const UnitPlan& unit : plan) {
+    std::size_t bytes = 0;
+    std::size_t parameters = 0;
+    for (const FlatPlan& flat : unit.flats) {
+      bytes += flat.bytes();
+      parameters += flat.entries.size();
+    }
+    out << "\n  " << unit.name << ": " << parameters << " parameters, " << bytes
+        << " bytes" << (unit.resident ? ", resident" : "");
+  }
+  return out;
+}
+
+std::vector<UnitMembers> members_by_size(
+    const std::vector<ParameterInfo>& parameters, std::size_t bytes) {
+  std::vector<UnitMembers> units;
+  for (const bool is_distributed : {false, true}) {
+    std::size_t room = 0;
+    for (std::size_t i = parameters.size(); i-- > 0;) {
+      const ParameterInfo& parameter = parameters[i];
+      if (!parameter.trainable || parameter.is_distributed != is_distributed) {
+        continue;
+      }
+      if (units.empty() || parameter.bytes() > room) {
+        units.push_back({.name = parameter.name});
+        room = bytes;
+      }
+      units.back().parameters.push_back(i);
+      room -= std::min(room, parameter.bytes());
+    }
+  }
+  return units;
+}
+
+std::vector<UnitMembers> members_by_module(
+    const std::vector<ParameterInfo>& parameters,
+    const std::vector<std::string>& boundaries,
+    std::size_t least_bytes) {
+  Modules modules(boundaries);
+  std::vector<UnitMembers> units;
+  std::map<std::string, std::size_t> known;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string module = modules.of(parameters[i].name);
+    const auto [place, is_new] = known.emplace(module, units.size());
+    if (is_new) {
+      units.push_back({.name = module});
+    }
+    units[place->second].parameters.push_back(i);
+  }
+  modules.check_all_used();
+  return without_small(std::move(units), parameters, least_bytes);
+}
+
+UnitPlan plan_unit(
+    const std::vector<ParameterInfo>& parameters,
+    const UnitMembers& members,
+    int num_ranks) {
+  UnitPlan unit{.name = members.name};
+  for (const std::size_t i : members.parameters) {
+    FlatPlan& flat = flat_for(unit, parameters[i]);
+    const auto line = static_cast<std::int64_t>(kAlignment / flat.element);
+    const std::int64_t begin = aligned(flat.count, line);
+    flat.entries.push_back({i, begin, parameters[i].count});
+    flat.count = begin + parameters[i].count;
+  }
+  for (FlatPlan& flat : unit.flats) {
+    const auto line = static_cast<std::int64_t>(kAlignment / flat.element);
+    flat.count =
+        std::max<std::int64_t>(aligned(flat.count, line * num_ranks), 0);
+  }
+  return unit;
+}
+
+std::vector<Piece> pieces_of(const FlatPlan& flat, int rank, int num_ranks) {
+  const std::int64_t part = flat.count / num_ranks;
+  const std::int64_t first = part * rank;
+  std::vector<Piece> pieces;
+  for (const FlatEntry& entry : flat.entries) {
+    const std::int64_t begin = std::max(entry.begin, first);
+    const std::int64_t end = std::min(entry.begin + entry.count, first + part);
+    if (begin < end) {
+      pieces.push_back(
+          {entry.parameter, begin - entry.begin, begin - first, end - begin});
+    }
+  }
+  return pieces;
+}
+
+} // namespace argosy::sharding

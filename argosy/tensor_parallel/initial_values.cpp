@@ -1,0 +1,137 @@
+#include "argosy/tensor_parallel/initial_values.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "argosy/comm/parts.h"
+#include "argosy/common/error.h"
+#include "argosy/tensor_parallel/rng.h"
+#include "argosy/training/parameter_marks.h"
+
+namespace argosy::tensor_parallel {
+
+namespace {
+
+// Normal numbers are drawn 16 at a time: blocks that are multiples of it, and a
+// last one that is no shorter, have the values of the whole.
+constexpr std::int64_t kBlockRows = 512;
+
+// Of both dims of the matrix, what this rank has.
+struct OwnBox {
+  comm::Part rows;
+  comm::Part columns;
+};
+
+OwnBox own_box(const CutMatrix& matrix) {
+  const auto part = [&](int dim, std::int64_t size) {
+    return matrix.dim == dim
+        ? comm::part_of(size, matrix.group.nranks(), matrix.group.rank())
+        : comm::Part{0, size};
+  };
+  return {part(0, matrix.rows), part(1, matrix.columns)};
+}
+
+// Copies what a block that begins at row `first` has of this rank's part.
+void keep_own(
+    const at::Tensor& out,
+    const OwnBox& box,
+    const at::Tensor& block,
+    std::int64_t first) {
+  const std::int64_t begin = std::max(first, box.rows.begin);
+  const std::int64_t end =
+      std::min(first + block.size(0), box.rows.begin + box.rows.size);
+  if (begin < end) {
+    out.narrow(0, begin - box.rows.begin, end - begin)
+        .copy_(block.narrow(0, begin - first, end - begin)
+                   .narrow(1, box.columns.begin, box.columns.size));
+  }
+}
+
+// Of torch::nn::init::kaiming_uniform_() with a = sqrt(5), to the last bit.
+double weight_bound(std::int64_t fan_in) {
+  const double gain = std::sqrt(2.0 / (1 + std::pow(std::sqrt(5.0), 2)));
+  const double deviation = gain / std::sqrt(static_cast<double>(fan_in));
+  return std::sqrt(3.0) * deviation;
+}
+
+} // namespace
+
+at::Generator initial_generator() {
+  const auto tracker = rng_states_tracker();
+  const at::Generator* scope = RngStatesTracker::Scope::current();
+  // In that of what ranks have different parts of, they would cut different
+  // values.
+  if (scope != nullptr &&
+      !(tracker->has(kModelParallelRng) &&
+        *scope == tracker->generator(kModelParallelRng))) {
+    return *scope;
+  }
+  return tracker->has(kGlobalRng) ? tracker->generator(kGlobalRng)
+                                  : at::detail::getDefaultCPUGenerator();
+}
+
+at::Tensor draw_part(
+    const CutMatrix& matrix, const std::function<void(at::Tensor&)>& fill) {
+  const at::NoGradGuard no_grad;
+  const OwnBox box = own_box(matrix);
+  at::Tensor out = at::empty({box.rows.size, box.columns.size});
+  for (std::int64_t first = 0; first < matrix.rows;) {
+    const std::int64_t left = matrix.rows - first;
+    const std::int64_t rows = left < 2 * kBlockRows ? left : kBlockRows;
+    at::Tensor block = at::empty({rows, matrix.columns});
+    fill(block);
+    keep_own(out, box, block, first);
+    first += rows;
+  }
+  return out;
+}
+
+void add_linear(
+    torch::nn::Module& module,
+    const CutLinear& linear,
+    const Group& group,
+    at::Tensor& weight,
+    at::Tensor& bias) {
+  ARGOSY_CHECK(
+      linear.in_features > 0 && linear.out_features > 0,
+      "[parallel.linear] ",
+      linear.in_features,
+      " inputs and ",
+      linear.out_features,
+      " outputs, expected more than none");
+  const at::Generator generator = initial_generator();
+  const auto uniform = [&](double bound) {
+    return [&generator, bound](at::Tensor& block) {
+      block.uniform_(-bound, bound, generator);
+    };
+  };
+  weight = draw_part(
+      {linear.out_features, linear.in_features, linear.dim, group},
+      uniform(weight_bound(linear.in_features)));
+  mark_cut(weight, linear.dim, group);
+  module.register_parameter("weight", weight);
+  if (!linear.bias) {
+    module.register_parameter("bias", {}, /*requires_grad=*/false);
+    return;
+  }
+  const bool is_cut = linear.dim == 0;
+  const double bound = 1 / std::sqrt(static_cast<double>(linear.in_features));
+  const CutMatrix column{linear.out_features, 1, is_cut ? 0 : -1, group};
+  bias = draw_part(column, uniform(bound)).squeeze(1).detach();
+  if (is_cut) {
+    mark_cut(bias, 0, group);
+  }
+  module.register_parameter("bias", bias);
+}
+
+void mark_cut(const at::Tensor& parameter, int dim, const Group& group) {
+  if (group.nranks() > 1) {
+    set_marks(parameter, {.is_distributed = true, .split_axis = dim});
+  }
+}
+
+} // namespace argosy::tensor_parallel

@@ -1,0 +1,124 @@
+#include "argosy/tensor_parallel/layers.h"
+
+#include <utility>
+
+#include "argosy/comm/parts.h"
+#include "argosy/common/error.h"
+#include "argosy/mesh/hybrid_group.h"
+#include "argosy/tensor_parallel/initial_values.h"
+#include "argosy/tensor_parallel/linear.h"
+#include "argosy/tensor_parallel/ops.h"
+
+namespace argosy {
+
+namespace {
+
+void check_rows(const at::Tensor& index, std::int64_t rows) {
+  if (index.numel() == 0) {
+    return;
+  }
+  const auto smallest = index.min().item<std::int64_t>();
+  const auto largest = index.max().item<std::int64_t>();
+  ARGOSY_CHECK(
+      smallest >= 0 && largest < rows,
+      "[parallel.embedding] number ",
+      smallest < 0 ? smallest : largest,
+      " is not in [0, ",
+      rows,
+      ")");
+}
+
+} // namespace
+
+ColumnParallelLinearImpl::ColumnParallelLinearImpl(
+    ColumnParallelLinearOptions its_options)
+    : options(std::move(its_options)),
+      group_(group_or_axis(options.group(), "model")) {
+  reset();
+}
+
+void ColumnParallelLinearImpl::reset() {
+  tensor_parallel::add_linear(
+      *this,
+      {options.in_features(), options.out_features(), options.bias(), 0},
+      *group_,
+      weight,
+      bias);
+}
+
+at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
+  const at::Tensor y =
+      tensor_parallel::column_linear(x, weight, bias, {.group = group_});
+  return options.gather_output()
+      ? tensor_parallel::gather_from(y, group_, -1, options.out_features())
+      : y;
+}
+
+RowParallelLinearImpl::RowParallelLinearImpl(
+    RowParallelLinearOptions its_options)
+    : options(std::move(its_options)),
+      group_(group_or_axis(options.group(), "model")) {
+  reset();
+}
+
+void RowParallelLinearImpl::reset() {
+  tensor_parallel::add_linear(
+      *this,
+      {options.in_features(), options.out_features(), options.bias(), 1},
+      *group_,
+      weight,
+      bias);
+}
+
+at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
+  const at::Tensor part =
+      options.input_is_parallel() ? x : tensor_parallel::scatter_to(x, group_);
+  const at::Tensor sum = tensor_parallel::sum_in_place(
+      tensor_parallel::row_product(part, weight), group_);
+  return options.bias() ? sum + bias : sum;
+}
+
+VocabParallelEmbeddingImpl::VocabParallelEmbeddingImpl(
+    VocabParallelEmbeddingOptions its_options)
+    : options(std::move(its_options)),
+      group_(group_or_axis(options.group(), "model")) {
+  reset();
+}
+
+void VocabParallelEmbeddingImpl::reset() {
+  const at::Generator generator = tensor_parallel::initial_generator();
+  const at::Tensor part = tensor_parallel::draw_part(
+      {options.num_embeddings(), options.embedding_dim(), 0, *group_},
+      [&](at::Tensor& block) { block.normal_(0, 1, generator); });
+  tensor_parallel::mark_cut(part, 0, *group_);
+  weight = register_parameter("weight", part);
+}
+
+std::int64_t VocabParallelEmbeddingImpl::first_row() const {
+  return comm::part_of(
+             options.num_embeddings(), group_->nranks(), group_->rank())
+      .begin;
+}
+
+at::Tensor VocabParallelEmbeddingImpl::forward(const at::Tensor& index) {
+  check_rows(index, options.num_embeddings());
+  return tensor_parallel::sum_in_place(
+      tensor_parallel::lookup(weight, index, first_row()), group_);
+}
+
+ParallelCrossEntropyImpl::ParallelCrossEntropyImpl(
+    ParallelCrossEntropyOptions its_options)
+    : options(std::move(its_options)),
+      group_(group_or_axis(options.group(), "model")) {}
+
+at::Tensor ParallelCrossEntropyImpl::forward(
+    const at::Tensor& scores, const at::Tensor& target) {
+  return tensor_parallel::cross_entropy(
+      scores,
+      target,
+      group_,
+      {.ignore_index = options.ignore_index(),
+       .num_classes = options.num_classes()});
+}
+
+} // namespace argosy

@@ -1,0 +1,71 @@
+#include "argosy/tensor_parallel/parameters.h"
+
+#include <ATen/ops/full.h>
+#include <torch/nn/module.h>
+
+#include "argosy/comm/parts.h"
+#include "argosy/common/error.h"
+#include "argosy/mesh/hybrid_group.h"
+#include "argosy/training/parameter_marks.h"
+
+namespace argosy::tensor_parallel {
+
+namespace {
+
+using Named = torch::OrderedDict<std::string, at::Tensor>;
+
+void load_all(const Named& to, const Named& from, const GroupPtr& group) {
+  for (const auto& item : to) {
+    const at::Tensor* whole = from.find(item.key());
+    ARGOSY_CHECK(
+        whole != nullptr,
+        "[parallel.load_module] the whole module has no ",
+        item.key());
+    load_parameter(item.value(), *whole, group);
+  }
+}
+
+} // namespace
+
+at::Tensor full_parameter(const at::Tensor& parameter, const GroupPtr& group) {
+  const ParameterMarks marks = marks_of(parameter);
+  const at::Tensor part = parameter.detach();
+  if (!marks.is_distributed) {
+    return part;
+  }
+  const GroupPtr members = group_or_axis(group, "model");
+  const at::Tensor size = at::full({1}, part.size(marks.split_axis), at::kLong);
+  all_reduce(size, ReduceOp::SUM, members);
+  return comm::gather_parts(
+      part, marks.split_axis, size.item<std::int64_t>(), members)();
+}
+
+void load_parameter(
+    const at::Tensor& parameter,
+    const at::Tensor& whole,
+    const GroupPtr& group) {
+  const at::NoGradGuard no_grad;
+  const ParameterMarks marks = marks_of(parameter);
+  const at::Tensor part = marks.is_distributed
+      ? comm::own_part(whole, marks.split_axis, *group_or_axis(group, "model"))
+      : whole;
+  ARGOSY_CHECK(
+      part.sizes() == parameter.sizes(),
+      "[parallel.load_parameter] a part ",
+      part.sizes(),
+      " of ",
+      whole.sizes(),
+      ", expected ",
+      parameter.sizes());
+  parameter.copy_(part);
+}
+
+void load_module(
+    torch::nn::Module& module,
+    const torch::nn::Module& whole,
+    const GroupPtr& group) {
+  load_all(module.named_parameters(), whole.named_parameters(), group);
+  load_all(module.named_buffers(), whole.named_buffers(), group);
+}
+
+} // namespace argosy::tensor_parallel

@@ -1,0 +1,186 @@
+#include "argosy/tensor_parallel/rng.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/dropout.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
+#include "argosy/mesh/hybrid_group.h"
+#include "argosy/training/generator_state.h"
+#include "argosy/training/intercept.h"
+#include "argosy/world/world.h"
+
+namespace argosy {
+
+namespace {
+
+using training::set_state;
+using training::state_of;
+
+thread_local const at::Generator* current_generator = nullptr;
+
+// DTensors draw from numbers of their own.
+bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
+  return std::any_of(
+      stack.end() - static_cast<std::ptrdiff_t>(num_arguments),
+      stack.end(),
+      [](const c10::IValue& value) {
+        return value.isTensor() && is_dtensor(value.toTensor());
+      });
+}
+
+} // namespace
+
+void tensor_parallel::give_generator(
+    const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
+  if (current_generator == nullptr) {
+    return;
+  }
+  const auto& arguments = schema.arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue& given = stack[stack.size() - arguments.size() + i];
+    if (given.isNone() && arguments[i].name() == "generator" &&
+        !has_dtensor(stack, arguments.size())) {
+      given = *current_generator;
+    }
+  }
+}
+
+struct RngStatesTracker::Stream {
+  at::Generator generator;
+  std::uint64_t seed;
+};
+
+RngStatesTracker::RngStatesTracker() = default;
+RngStatesTracker::~RngStatesTracker() = default;
+
+void RngStatesTracker::add(const std::string& name, std::uint64_t seed) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [known, stream] : streams_) {
+    ARGOSY_CHECK(
+        known != name, "[parallel.rng] there is a stream ", name, " already");
+    ARGOSY_CHECK(
+        stream.seed != seed,
+        "[parallel.rng] stream ",
+        known,
+        " has the seed ",
+        seed,
+        " already");
+  }
+  streams_.emplace(name, Stream{at::detail::createCPUGenerator(seed), seed});
+}
+
+bool RngStatesTracker::has(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  return streams_.count(name) > 0;
+}
+
+at::Generator RngStatesTracker::generator(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = streams_.find(name);
+  ARGOSY_CHECK(
+      found != streams_.end(),
+      "[parallel.rng] there is no stream ",
+      name,
+      "; add() or model_parallel_random_seed() makes one");
+  return found->second.generator;
+}
+
+RngStatesTracker::States RngStatesTracker::get_states() const {
+  const std::lock_guard lock(mutex_);
+  States states;
+  for (const auto& [name, stream] : streams_) {
+    states.emplace(name, state_of(stream.generator));
+  }
+  return states;
+}
+
+void RngStatesTracker::set_states(const States& states) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, state] : states) {
+    auto found = streams_.find(name);
+    if (found == streams_.end()) {
+      const at::Generator made = at::detail::createCPUGenerator();
+      found = streams_.emplace(name, Stream{made, 0}).first;
+    }
+    set_state(found->second.generator, state);
+    found->second.seed = found->second.generator.current_seed();
+  }
+}
+
+void RngStatesTracker::reset() {
+  const std::lock_guard lock(mutex_);
+  streams_.clear();
+}
+
+RngStatesTracker::Scope::Scope(const at::Generator& generator)
+    : generator_(std::make_unique<at::Generator>(generator)),
+      outer_(std::exchange(current_generator, generator_.get())),
+      was_intercepted_(c10::impl::tls_is_dispatch_key_included(kInterceptKey)) {
+  c10::impl::tls_set_dispatch_key_included(kInterceptKey, true);
+}
+
+RngStatesTracker::Scope::~Scope() {
+  current_generator = outer_;
+  c10::impl::tls_set_dispatch_key_included(kInterceptKey, was_intercepted_);
+}
+
+const at::Generator* RngStatesTracker::Scope::current() {
+  return current_generator;
+}
+
+RngStatesTracker::Scope RngStatesTracker::rng_state(
+    const std::string& name) const {
+  return Scope(generator(name));
+}
+
+std::shared_ptr<RngStatesTracker> rng_states_tracker() {
+  return require_world("parallel.rng")->attached<RngStatesTracker>([] {
+    return std::make_shared<RngStatesTracker>();
+  });
+}
+
+void model_parallel_random_seed(
+    std::uint64_t seed, const ModelParallelPlace& place) {
+  const auto tracker = rng_states_tracker();
+  tracker->reset();
+  tracker->add(kGlobalRng, seed);
+  tracker->add(
+      kModelParallelRng,
+      seed + 1 +
+          static_cast<std::uint64_t>(
+              place.mp_rank * place.pp_size + place.pp_rank));
+  at::manual_seed(seed);
+}
+
+void model_parallel_random_seed(std::uint64_t seed) {
+  if (const auto hybrid = get_hybrid_communicate_group()) {
+    model_parallel_random_seed(
+        seed,
+        {.mp_rank = hybrid->get_model_parallel_rank(),
+         .pp_rank = hybrid->get_pipe_parallel_rank(),
+         .pp_size = hybrid->get_pipe_parallel_world_size()});
+    return;
+  }
+  const auto world = require_world("parallel.model_parallel_random_seed");
+  model_parallel_random_seed(seed, {.mp_rank = world->rank()});
+}
+
+at::Tensor tensor_parallel::dropout(
+    const at::Tensor& x, double p, const std::string& rng_name, bool training) {
+  const auto tracker = rng_states_tracker();
+  if (rng_name.empty() && !tracker->has(kGlobalRng)) {
+    return at::dropout(x, p, training);
+  }
+  const auto scope =
+      tracker->rng_state(rng_name.empty() ? kGlobalRng : rng_name);
+  return at::dropout(x, p, training);
+}
+
+} // namespace argosy

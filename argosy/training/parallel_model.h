@@ -1,0 +1,128 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "argosy/comm/ops.h"
+#include "argosy/training/nested_tensors.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace argosy::training {
+
+// What a way of training in parallel does around a module, without its type.
+class ModelCore {
+ public:
+  virtual ~ModelCore() = default;
+
+  virtual void before_forward() = 0;
+  virtual void after_forward(const Tensors& outputs) = 0;
+
+  // Without, gradients stay local and add up.
+  virtual void set_sync(bool sync) = 0;
+  virtual bool sync() const = 0;
+  virtual void zero_grad() = 0;
+
+  // Sends what has added up without sync. All ranks call it alike, outside of
+  // backward.
+  virtual void reduce_gradients() = 0;
+
+  // All ranks: parameters are whole in between. See Whole.
+  virtual void begin_whole() {}
+  virtual void end_whole() {}
+};
+
+// While it lives, gradients stay local and add up.
+class NoSync {
+ public:
+  explicit NoSync(std::shared_ptr<ModelCore> core);
+  ~NoSync();
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
+
+ private:
+  const std::shared_ptr<ModelCore> core_;
+  const bool before_;
+};
+
+// While it lives, parameters are whole on all ranks, to be looked at, saved, or
+// written to by all ranks alike. Made and ended by all ranks.
+class Whole {
+ public:
+  explicit Whole(std::shared_ptr<ModelCore> core) : core_(std::move(core)) {
+    core_->begin_whole();
+  }
+  ~Whole() { core_->end_whole(); }
+  Whole(const Whole&) = delete;
+  Whole& operator=(const Whole&) = delete;
+
+ private:
+  const std::shared_ptr<ModelCore> core_;
+};
+
+// The module behind a holder, a pointer or an AnyModule.
+template <typename Module>
+torch::nn::Module& as_module(Module& module) {
+  if constexpr (requires { *module.ptr(); }) {
+    return *module.ptr();
+  } else {
+    return *module;
+  }
+}
+
+template <typename Module, typename... Args>
+decltype(auto) call_forward(Module& module, Args&&... args) {
+  if constexpr (requires { module->forward(std::forward<Args>(args)...); }) {
+    return module->forward(std::forward<Args>(args)...);
+  } else {
+    return module.forward(std::forward<Args>(args)...);
+  }
+}
+
+// A module of any type, trained as its core does it.
+template <typename Module, typename Core = ModelCore>
+class ParallelModel {
+ public:
+  // `make` gets the torch::nn::Module, and returns the core.
+  template <typename Make>
+  ParallelModel(Module module, const Make& make)
+      : module_(std::move(module)), core_(make(as_module(module_))) {}
+
+  template <typename... Args>
+  decltype(auto) forward(Args&&... args) {
+    core_->before_forward();
+    auto result = call_forward(module_, std::forward<Args>(args)...);
+    Tensors outputs;
+    for_each_tensor(
+        result, [&](const at::Tensor& each) { outputs.push_back(each); });
+    core_->after_forward(outputs);
+    return result;
+  }
+
+  template <typename... Args>
+  decltype(auto) operator()(Args&&... args) {
+    return forward(std::forward<Args>(args)...);
+  }
+
+  Module& module() { return module_; }
+  auto operator->() { return &as_module(module_); }
+
+  // Gradients start anew; cheaper than zeroing them.
+  void zero_grad() { core_->zero_grad(); }
+
+  [[nodiscard]] NoSync no_sync() { return NoSync(core_); }
+
+  // While the result lives, parameters are whole on all ranks.
+  [[nodiscard]] Whole whole() { return Whole(core_); }
+
+  // For those who steer several wrappers.
+  const std::shared_ptr<Core>& core() const { return core_; }
+
+ private:
+  Module module_;
+  std::shared_ptr<Core> core_;
+};
+
+} // namespace argosy::training
