@@ -41,22 +41,22 @@ bool is_synthesised(const std::string& schedule) {
 void add_model(CLI::App& app, PipelineOptions& options) {
   const CLI::Range counts(1, 10'000);
   auto* stages = app.add_option(
-      "--stages,-p", options.input.stages, "Stages: ranks in a row");
+      "--stages,-p", options.input.stages, "Number of pipeline stages");
   auto* microbatches = app.add_option(
       "--microbatches,-m",
       options.input.microbatches,
-      "Microbatches of a step");
+      "Number of microbatches per step");
   auto* schedule = app.add_option(
       "--schedule,-s",
       options.schedule,
       join(pipeline::schedule_names(), ", ") + ",\nor " + kSynthesised +
-          ": search for the fastest that fits [1f1b]");
+          ": search for the fastest one that fits into memory [1f1b]");
   auto* chunks = app.add_option(
       "--chunks",
       options.chunks,
-      "Parts of the model at each stage [2 for interleaved and zbv, else 1]");
+      "Model parts per stage [2 for interleaved and zbv, else 1]");
   auto* load = app.add_option(
-      "--load", options.load, "Draw the schedule that --save wrote instead");
+      "--load", options.load, "Draw a schedule that --save wrote");
   for (auto* count : {stages, microbatches, chunks}) {
     count->check(counts)->excludes(load);
   }
@@ -68,33 +68,34 @@ void add_costs(CLI::App& app, PipelineOptions& options) {
       app.add_option(
              "--times",
              options.times,
-             "F,I,W: how long forward, backward of inputs and backward of "
-             "weights\ntake for a part and a microbatch, in any unit [1,1,1]")
+             "F,I,W: time of forward, of backward for inputs and of backward "
+             "for weights,\nof one part and one microbatch, in any unit "
+             "[1,1,1]")
           ->delimiter(',')
           ->expected(3);
-  auto* message = app.add_option(
-      "--message", options.message, "How long a message takes [0]");
+  auto* message =
+      app.add_option("--message", options.message, "Time of a message [0]");
   app.add_option(
          "--times-file",
          options.times_file,
-         "JSON with the times of each part and its memory\n"
+         "JSON file with the times and the memory of each part\n"
          "(docs/pipeline-schedules.md)")
       ->excludes(times)
       ->excludes(message);
   app.add_option(
       "--memory-cap",
       options.input.memory_cap,
-      "What a stage may keep between forward and backward: microbatches of\n"
-      "its parts, or the unit of memory in the times file [no limit]");
+      "Most that a stage may keep between forward and backward, in\n"
+      "microbatches, or in the memory unit of the times file [no limit]");
   app.add_option(
-      "--seconds", options.input.seconds, "For the search, about [1]");
-  app.add_option("--seed", options.input.seed, "Of the search [0]");
+      "--seconds", options.input.seconds, "Approximate search time [1]");
+  app.add_option("--seed", options.input.seed, "Random seed of the search [0]");
 }
 
 void add_outputs(CLI::App& app, PipelineOptions& options) {
-  app.add_option("--svg", options.svg, "Also draw into this file");
+  app.add_option("--svg", options.svg, "Also draw the schedule into this file");
   app.add_option(
-      "--save", options.save, "Write the schedule into this file, as JSON");
+      "--save", options.save, "Write the schedule to this file, as JSON");
 }
 
 void check_name(const std::string& schedule) {
@@ -204,13 +205,14 @@ int plan_pipeline(PipelineOptions& options) {
 } // namespace
 
 int plan(const std::vector<std::string>& arguments) {
-  CLI::App app("Says what would run, without running it.", "argosy plan");
+  CLI::App app("Shows what would run, without running it.", "argosy plan");
   app.require_subcommand(1);
   PipelineOptions options;
   CLI::App* pipeline = app.add_subcommand(
       "pipeline",
-      "Draws the schedule of a pipeline, with its bubble rate and the most "
-      "activations\nthat each stage keeps (docs/pipeline-schedules.md).");
+      "Draws a pipeline schedule, with its bubble rate and the peak "
+      "activations "
+      "of each\nstage (docs/pipeline-schedules.md).");
   add_model(*pipeline, options);
   add_costs(*pipeline, options);
   add_outputs(*pipeline, options);

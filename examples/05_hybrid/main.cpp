@@ -1,9 +1,9 @@
-// A GPT on the King James Bible, with its layers, its sequences, its batch and
-// what training keeps divided over ranks as a file says.
+// Trains a GPT on the King James Bible. A strategy file says how ranks split
+// its layers, its sequences, its batch and the training state.
 //
 //   argosy run -n 4 ./hybrid --strategy strategy.json
 //
-// prints from rank 0, among others:
+// prints from rank 0, among other lines:
 //   data 1 x sharding 2 x sep 1 x model 2
 //   step 100: loss 5...
 
@@ -21,7 +21,7 @@ namespace fleet = argosy::fleet;
 using argosy::examples::ParallelGpt;
 using argosy::examples::ParallelGptOptions;
 
-// What this rank has of the model: where it stands decides.
+// The part of the model that this rank has, which depends on its coordinates.
 ParallelGptOptions options_of(const GptOptions& gpt) {
   const auto hybrid = fleet::get_hybrid_communicate_group();
   ParallelGptOptions options{gpt, hybrid->get_model_parallel_group()};
@@ -53,7 +53,7 @@ void train(const fleet::DistributedStrategy& strategy, int steps) {
   const auto options = options_of({.vocab = 512, .width = 64, .layers = 2});
 
   ParallelGpt gpt(options);
-  argosy::tensor_parallel::load_module( // begins as one process would
+  argosy::tensor_parallel::load_module( // the same start as in one process
       *gpt,
       *Gpt(options.gpt),
       options.group);

@@ -318,6 +318,7 @@ double train(int step) {
 // The program in docs/observe.md, which is the text between the marks.
 void run_example() {
   // [example]
+  namespace observe = argosy::observe;
   observe::Session session(
       {.json_lines = "run/metrics.jsonl",
        .tensor_board = "run",
