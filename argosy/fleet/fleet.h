@@ -108,7 +108,7 @@ std::shared_ptr<Fleet> init(
 // InvalidArgument whose message starts with `op`.
 std::shared_ptr<Fleet> current_fleet(const char* op);
 
-// The RoleMaker's methods of the same names, for the current Fleet.
+// JobRole's methods of the same names, for the current Fleet.
 bool is_first_worker();
 bool is_worker();
 bool is_server();
