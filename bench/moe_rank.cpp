@@ -57,12 +57,12 @@ void set_layer(MoELayer& layer, const Size& size) {
 class TravelTime final : public observe::Sink {
  public:
   bool wants(observe::Interest interest) const override {
-    return interest == observe::Interest::Stretches;
+    return interest == observe::Interest::Spans;
   }
 
-  void on_stretch(const observe::Stretch& stretch) override {
-    if (stretch.name.find("experts") != std::string_view::npos) {
-      total_ns_ += stretch.end_ns - stretch.begin_ns;
+  void on_span(const observe::SpanEvent& span) override {
+    if (span.name.find("experts") != std::string_view::npos) {
+      total_ns_ += span.end_ns - span.begin_ns;
     }
   }
 

@@ -9,7 +9,7 @@
 #include "argosy/common/error.h"
 #include "argosy/expert/dispatch.h"
 #include "argosy/expert/expert_seed.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/recomputation/recompute.h"
 #include "argosy/tensor_parallel/ops.h"
 #include "argosy/torch_hooks/graph_node.h"

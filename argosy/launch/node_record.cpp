@@ -32,7 +32,7 @@ std::vector<int> order_nodes(const Arrivals& arrivals) {
 
 namespace {
 
-// Names alone do not tell nodes apart where all are called localhost.
+// With the address, because all hosts may be called localhost.
 std::string label(const Node& node) {
   return str(node.host, " (", node.address, ")");
 }
@@ -168,7 +168,7 @@ auto parse_with(const std::string& text, Reader read) {
   }
 }
 
-// Workers may print any bytes; JSON takes UTF-8 only.
+// Workers may print any bytes; JSON needs valid UTF-8.
 std::string dump(const json& document) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -72,7 +72,7 @@ class StaticMembership : public Membership {
   void leave() override {}
 
  private:
-  // Every node starts as many processes as this one.
+  // Assumes that every node starts as many processes as this one.
   NodeAssignment counted() {
     NodeAssignment assignment;
     assignment.node_rank = options_.node_rank.value_or(0);

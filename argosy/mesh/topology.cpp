@@ -92,7 +92,7 @@ int CommunicateTopology::get_rank_from_stage(
     int rank, const Coordinates& changed) const {
   Coordinates place = get_coord(rank);
   for (const auto& [axis, index] : changed) {
-    mesh_.axis_index(axis); // throws when there is none
+    mesh_.axis_index(axis); // throws for an unknown axis
     place[axis] = index;
   }
   return get_rank(place);

@@ -26,7 +26,7 @@ void Observer::add(const std::shared_ptr<Sink>& sink) {
 }
 
 void Observer::remove(const Sink& sink) {
-  std::shared_ptr<Sink> removed; // may be destroyed only without the lock
+  std::shared_ptr<Sink> removed; // its destructor must run without the lock
   const std::lock_guard lock(mutex_);
   const auto found =
       std::find_if(sinks_.begin(), sinks_.end(), [&](const auto& each) {
@@ -62,13 +62,13 @@ void Observer::report(const Report& report) {
   send(Interest::Reports, [&](Sink& sink) { sink.on_report(report); });
 }
 
-void Observer::stretch(const Stretch& stretch) {
-  if (stretch.activity == Activity::Wait) {
+void Observer::span(const SpanEvent& span) {
+  if (span.activity == Activity::Wait) {
     waited_ns_.fetch_add(
-        stretch.end_ns - stretch.begin_ns, std::memory_order_relaxed);
+        span.end_ns - span.begin_ns, std::memory_order_relaxed);
   }
-  if (listens(Interest::Stretches)) {
-    send(Interest::Stretches, [&](Sink& sink) { sink.on_stretch(stretch); });
+  if (listens(Interest::Spans)) {
+    send(Interest::Spans, [&](Sink& sink) { sink.on_span(span); });
   }
 }
 

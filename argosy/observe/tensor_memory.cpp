@@ -36,8 +36,8 @@ std::shared_ptr<Account> calling_account() {
       : of_no_world;
 }
 
-// Who made which block. A block's address alone says how to free it, as the
-// allocator's raw interface demands.
+// Which rank allocated which block. The address alone identifies the block, as
+// the allocator's raw interface requires.
 class Blocks {
  public:
   void add(void* data, std::int64_t bytes) {
@@ -66,7 +66,7 @@ class Blocks {
   std::unordered_map<void*, Block> blocks_; // guarded by mutex_
 };
 
-// Never destroyed: tensors of static lifetime are freed later than all else.
+// Never destroyed: static tensors are freed after all other statics.
 Blocks& blocks() {
   static auto* all = new Blocks;
   return *all;
@@ -75,7 +75,7 @@ Blocks& blocks() {
 std::atomic<c10::Allocator*> inner_allocator{nullptr};
 
 void free_counted(void* data) {
-  // Before the memory can be somebody else's.
+  // Before freeing: another thread may get the same address at once.
   blocks().remove(data);
   inner_allocator.load()->raw_deallocate(data);
 }

@@ -31,7 +31,7 @@ std::vector<std::int64_t> receive_numbers(
 } // namespace
 
 void Transport::begin(const Schedule& schedule, BatchShapes shapes) {
-  drop();
+  abort();
   schedule_ = &schedule;
   shapes_ = shapes;
   own_metas_.clear();
@@ -64,7 +64,7 @@ Transport::Inbox& Transport::inbox_of(const Message& message) {
   return inboxes_.at(source);
 }
 
-// The metas of a message, when this rank knows them.
+// Returns the metas of a message if this rank knows them, else null.
 const Metas* Transport::known(const Message& message) const {
   const int receiver = message.is_gradient ? message.part + 1 : message.part;
   if (!shapes_.uniform) {
@@ -83,8 +83,9 @@ void Transport::keep_until_sent(const at::Tensor& tensor, int rank) {
   outgoing_.emplace_back(isend(tensor, rank, group_), tensor);
 }
 
-// The shapes of activations, unless the receiver knows them.
-void Transport::tell(const Message& message, const Metas& metas, int rank) {
+// Sends the shapes of activations, unless the receiver knows them.
+void Transport::send_metas(
+    const Message& message, const Metas& metas, int rank) {
   if (const Metas* before = known(message)) {
     ARGOSY_CHECK(
         *before == metas,
@@ -110,7 +111,7 @@ void Transport::tell(const Message& message, const Metas& metas, int rank) {
   }
 }
 
-Metas Transport::hear(Inbox& inbox) {
+Metas Transport::receive_metas(Inbox& inbox) {
   const Message& message = inbox.order[inbox.next];
   const std::int64_t count = receive_numbers(1, inbox.rank, group_).front();
   const Metas metas = trace::unpack(receive_numbers(count, inbox.rank, group_));
@@ -125,7 +126,7 @@ Metas Transport::hear(Inbox& inbox) {
 void Transport::send(const Message& message, const Tensors& tensors) {
   const int rank = rank_of(schedule_->stage_of(message.part));
   if (!message.is_gradient) {
-    tell(message, metas_of(tensors), rank);
+    send_metas(message, metas_of(tensors), rank);
   }
   for (const at::Tensor& each : tensors) {
     keep_until_sent(each.detach().contiguous(), rank);
@@ -137,14 +138,14 @@ void Transport::send(const Message& message, const Tensors& tensors) {
           [](const auto& each) {
             const bool is_sent = each.first->is_completed();
             if (is_sent) {
-              each.first->wait(); // throws what went wrong
+              each.first->wait(); // rethrows a failure of the send
             }
             return is_sent;
           }),
       outgoing_.end());
 }
 
-void Transport::post(Inbox& inbox, const Metas& metas) {
+void Transport::post_receive(Inbox& inbox, const Metas& metas) {
   const Message& message = inbox.order[inbox.next];
   const Metas expected = message.is_gradient ? gradients_of(metas) : metas;
   Incoming incoming{message, make_tensors(expected), expected, {}};
@@ -159,7 +160,7 @@ void Transport::post_ahead(Inbox& inbox) {
     return;
   }
   if (const Metas* metas = known(inbox.order[inbox.next])) {
-    post(inbox, *metas);
+    post_receive(inbox, *metas);
   }
 }
 
@@ -173,7 +174,7 @@ void Transport::await_next(Inbox& inbox) {
     if (metas == nullptr && message.is_gradient) {
       throw InternalError("[pipeline] a gradient before its activations");
     }
-    post(inbox, metas != nullptr ? *metas : hear(inbox));
+    post_receive(inbox, metas != nullptr ? *metas : receive_metas(inbox));
   }
   for (const WorkPtr& work : inbox.incoming->works) {
     work->wait();
@@ -202,16 +203,16 @@ void Transport::finish() {
   for (const auto& [work, tensor] : outgoing_) {
     work->wait();
   }
-  drop();
+  abort();
 }
 
-void Transport::drop() {
+void Transport::abort() {
   outgoing_.clear();
   inboxes_.clear();
   schedule_ = nullptr;
 }
 
-double Transport::share(double number, int source) {
+double Transport::broadcast(double number, int source) {
   if (group_->rank() != source) {
     const at::Tensor told = at::empty({1}, at::kDouble);
     recv(told, rank_of(source), group_);

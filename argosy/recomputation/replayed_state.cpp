@@ -9,7 +9,7 @@
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/torch_hooks/autocast.h"
 #include "argosy/torch_hooks/generator_state.h"
-#include "argosy/world/binding.h"
+#include "argosy/world/thread_binding.h"
 #include "argosy/world/world.h"
 
 namespace argosy {

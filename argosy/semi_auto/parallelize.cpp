@@ -35,7 +35,8 @@ bool matches(
   return name == pattern || std::regex_match(name, re);
 }
 
-// Applies what one pattern says wherever it matches; how often that was.
+// Applies plans to everything that a pattern matches; returns the number of
+// matches.
 int apply_everywhere(
     torch::nn::Module& model,
     const ProcessMesh& mesh,
@@ -107,8 +108,9 @@ void apply_plans(
   }
 }
 
-// Parameters that no plan placed, so that no rank ever has all of them.
-void shard_at_once(
+// Shards parameters that no plan placed before the model is replicated, so that
+// no rank ever holds all of them.
+void shard_unplaced(
     const torch::optim::Optimizer& optimizer,
     const ProcessMesh& mesh,
     int axis) {
@@ -143,11 +145,11 @@ ShardOptimizer parallelize(
   apply_plans(model, mesh, config);
   ShardingStage stage;
   if (config.dp_config && config.dp_config->sharding_level > 0) {
-    // By number: the parameters' mesh may have been named otherwise before.
+    // By index: the mesh of the parameters may name its axes differently.
     const int axis = mesh.axis_index(config.dp_config->sharding_mesh_dim);
     stage = {config.dp_config->sharding_level, axis};
     if (stage.stage == 3) {
-      shard_at_once(optimizer, mesh, axis);
+      shard_unplaced(optimizer, mesh, axis);
     }
   }
   shard_layer(model, mesh);

@@ -6,7 +6,7 @@
 
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/torch_hooks/backward.h"
 #include "argosy/torch_hooks/grad_hook.h"
 #include "argosy/training/parameter_marks.h"

@@ -62,7 +62,7 @@ Bytes KvStore::get(const std::string& key) {
     if (const auto value = kv_->get(key, limit)) {
       return to_bytes(*value);
     }
-    // The key may be erased between the two calls, hence the loop.
+    // A loop, because the key may be erased between the two calls.
     kv_->wait({key}, limit);
   }
 }

@@ -6,7 +6,7 @@
 #include <ATen/ops/dropout.h>
 
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/torch_hooks/generator_state.h"
 #include "argosy/world/world.h"
 
@@ -111,12 +111,12 @@ void model_parallel_random_seed(
 }
 
 void model_parallel_random_seed(std::uint64_t seed) {
-  if (const auto hybrid = get_hybrid_communicate_group()) {
+  if (const auto hybrid = current_hybrid_mesh()) {
     model_parallel_random_seed(
         seed,
-        {.mp_rank = hybrid->get_model_parallel_rank(),
-         .pp_rank = hybrid->get_pipe_parallel_rank(),
-         .pp_size = hybrid->get_pipe_parallel_world_size()});
+        {.mp_rank = hybrid->rank_on("model"),
+         .pp_rank = hybrid->rank_on("pipe"),
+         .pp_size = hybrid->size_on("pipe")});
     return;
   }
   const auto world = require_world("parallel.model_parallel_random_seed");

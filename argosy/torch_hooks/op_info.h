@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "argosy/common/thread_context.h"
+
 namespace argosy::torch_hooks {
 
 // What an op does with its arguments, as its schema says.
@@ -52,8 +54,10 @@ template <typename T>
 const T& known_by_op(
     const c10::OperatorHandle& op, T (*read)(const c10::OperatorHandle&)) {
   // Only a shortcut to what all threads share.
-  thread_local std::unordered_map<const void*, const T*> known;
-  const T*& found = known[&op.schema()];
+  struct Known {
+    std::unordered_map<const void*, const T*> by_schema;
+  };
+  const T*& found = of_thread<Known>().by_schema[&op.schema()];
   if (found == nullptr) {
     static std::mutex mutex;
     static std::map<const void*, std::unique_ptr<const T>> all;

@@ -6,14 +6,24 @@
 #include <torch/csrc/autograd/engine.h>
 
 #include "argosy/common/error.h"
+#include "argosy/common/thread_context.h"
 #include "argosy/torch_hooks/hook.h"
 
 namespace argosy::torch_hooks {
 
 namespace {
 
-thread_local SavedTensorScope* innermost = nullptr;
-thread_local bool is_kept = false;
+struct InnermostScope {
+  SavedTensorScope* scope = nullptr;
+};
+
+struct IsKept {
+  bool value = false;
+};
+
+SavedTensorScope*& innermost() {
+  return of_thread<InnermostScope>().scope;
+}
 
 } // namespace
 
@@ -23,10 +33,11 @@ class KeepingEngine final : public torch::autograd::Engine {
 
   std::unique_ptr<torch::autograd::SavedVariableHooks>
   get_default_saved_variable_hooks() override {
-    if (innermost == nullptr) {
+    const SavedTensorScope* scope = innermost();
+    if (scope == nullptr) {
       return nullptr;
     }
-    return innermost->keeper_.hook();
+    return scope->keeper_.hook();
   }
 
   static torch::autograd::Engine& get() {
@@ -49,29 +60,23 @@ void install_engine() {
 } // namespace
 
 SavedTensorScope::SavedTensorScope(SavedTensorKeeper& keeper)
-    : keeper_(keeper), outer_(innermost) {
+    : keeper_(keeper), outer_(innermost()) {
   require(Hook::kSavedTensors, "recompute()", install_engine);
-  innermost = this;
+  innermost() = this;
 }
 
 SavedTensorScope::~SavedTensorScope() {
-  innermost = outer_;
+  innermost() = outer_;
 }
 
 bool SavedTensorScope::is_inside() {
-  return innermost != nullptr;
+  return innermost() != nullptr;
 }
 
-KeepUnpacked::KeepUnpacked() : outer_(is_kept) {
-  is_kept = true;
-}
-
-KeepUnpacked::~KeepUnpacked() {
-  is_kept = outer_;
-}
+KeepUnpacked::KeepUnpacked() : kept_(of_thread<IsKept>().value, true) {}
 
 bool KeepUnpacked::is_inside() {
-  return is_kept;
+  return of_thread<IsKept>().value;
 }
 
 } // namespace argosy::torch_hooks

@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "argosy/common/thread_context.h"
+
 // What autograd does with the tensors that ops save for their backward.
 namespace argosy::torch_hooks {
 
@@ -72,15 +74,12 @@ class SavedTensor {
 class KeepUnpacked {
  public:
   KeepUnpacked();
-  ~KeepUnpacked();
-  KeepUnpacked(const KeepUnpacked&) = delete;
-  KeepUnpacked& operator=(const KeepUnpacked&) = delete;
 
   // Whether the calling thread is in one.
   static bool is_inside();
 
  private:
-  const bool outer_;
+  const ScopedValue<bool> kept_;
 };
 
 } // namespace argosy::torch_hooks

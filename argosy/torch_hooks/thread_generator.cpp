@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "argosy/common/thread_context.h"
 #include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
@@ -11,9 +12,15 @@ namespace argosy::torch_hooks {
 
 namespace {
 
-thread_local const at::Generator* current_generator = nullptr;
+struct CurrentGenerator {
+  const at::Generator* pointer = nullptr;
+};
 
-void give_generator(CaughtOp& caught) {
+const at::Generator*& current_generator() {
+  return of_thread<CurrentGenerator>().pointer;
+}
+
+void give_generator(CaughtOp& caught, const at::Generator& generator) {
   const auto& arguments = caught.schema().arguments();
   c10::IValue* const first = caught.arguments();
   c10::IValue* const end = first + arguments.size();
@@ -22,7 +29,7 @@ void give_generator(CaughtOp& caught) {
         std::none_of(first, end, [](const c10::IValue& value) {
           return value.isTensor() && is_wrapper(value.toTensor());
         })) {
-      first[i] = *current_generator;
+      first[i] = generator;
     }
   }
 }
@@ -32,8 +39,8 @@ bool catch_random_ops() {
       InterceptOrder::kGenerator,
       "a generator for the random ops of a thread",
       [](CaughtOp& caught, c10::function_ref<void()> next) {
-        if (current_generator != nullptr) {
-          give_generator(caught);
+        if (const at::Generator* generator = current_generator()) {
+          give_generator(caught, *generator);
         }
         next();
       });
@@ -44,18 +51,18 @@ bool catch_random_ops() {
 
 GeneratorScope::GeneratorScope(const at::Generator& generator)
     : generator_(std::make_unique<at::Generator>(generator)),
-      outer_(current_generator),
+      outer_(current_generator()),
       was_caught_(catch_random_ops()) {
-  current_generator = generator_.get();
+  current_generator() = generator_.get();
 }
 
 GeneratorScope::~GeneratorScope() {
-  current_generator = outer_;
+  current_generator() = outer_;
   catch_ops_of_thread(OpHook::kIntercept, was_caught_);
 }
 
 const at::Generator* GeneratorScope::current() {
-  return current_generator;
+  return current_generator();
 }
 
 } // namespace argosy::torch_hooks

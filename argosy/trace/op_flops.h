@@ -7,8 +7,8 @@
 
 namespace argosy::trace {
 
-// About how many multiplications a node takes: those of matrix products and
-// convolutions by their shapes, and one an element for all others.
+// Estimates the multiply-adds of a node: of matrix products and convolutions
+// from their shapes, one per element for other ops.
 double estimate_flops(const Node& node, const std::vector<TensorMeta>& metas);
 
 } // namespace argosy::trace

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "argosy/common/error.h"
+#include "argosy/common/thread_context.h"
 #include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/op_info.h"
 #include "argosy/torch_hooks/thread_generator.h"
@@ -68,12 +69,19 @@ std::vector<std::int64_t> strides_of(const at::Tensor& tensor) {
 
 constexpr auto kHook = torch_hooks::OpHook::kIntercept;
 
-thread_local Recorder* current_recorder = nullptr;
+struct CurrentRecorder {
+  Recorder* pointer = nullptr;
+};
+
+Recorder*& current_recorder() {
+  return of_thread<CurrentRecorder>().pointer;
+}
 
 // Whether ops of the thread were caught before.
 bool catch_ops(torch_hooks::Interceptor interceptor) {
   ARGOSY_CHECK(
-      current_recorder == nullptr, "[trace.record] a recording within another");
+      current_recorder() == nullptr,
+      "[trace.record] a recording within another");
   torch_hooks::install_interceptor(
       torch_hooks::InterceptOrder::kRecorder, "a recording", interceptor);
   return torch_hooks::catch_ops_of_thread(kHook, true);
@@ -83,11 +91,11 @@ bool catch_ops(torch_hooks::Interceptor interceptor) {
 
 Recorder::Scope::Scope(Recorder& recorder)
     : was_caught_(catch_ops(&Recorder::on_caught_op)) {
-  current_recorder = &recorder;
+  current_recorder() = &recorder;
 }
 
 Recorder::Scope::~Scope() {
-  current_recorder = nullptr;
+  current_recorder() = nullptr;
   torch_hooks::catch_ops_of_thread(kHook, was_caught_);
 }
 
@@ -391,10 +399,11 @@ double Recorder::run_within(c10::function_ref<void()> run) {
 
 void Recorder::on_caught_op(
     torch_hooks::CaughtOp& caught, c10::function_ref<void()> run) {
-  if (current_recorder == nullptr) {
+  Recorder* const recorder = current_recorder();
+  if (recorder == nullptr) {
     run();
   } else {
-    current_recorder->on_op(caught, run);
+    recorder->on_op(caught, run);
   }
 }
 

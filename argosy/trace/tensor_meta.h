@@ -21,17 +21,18 @@ using Metas = std::vector<TensorMeta>;
 Metas metas_of(const std::vector<at::Tensor>& tensors);
 std::string to_string(const Metas& metas);
 
-// Tensors of those types and shapes, with undefined values.
+// Allocates uninitialized tensors.
 std::vector<at::Tensor> make_tensors(const Metas& metas);
 
-// Those that require a gradient: what backward returns for them.
+// The metas of the gradients of such tensors; tensors without gradient are left
+// out.
 Metas gradients_of(const Metas& metas);
 
-// As numbers, to send them.
+// Encode and decode for messages.
 std::vector<std::int64_t> pack(const Metas& metas);
 Metas unpack(const std::vector<std::int64_t>& numbers);
 
-// A hash.
+// A hash: different metas almost certainly have different fingerprints.
 std::int64_t fingerprint(const Metas& metas);
 
 } // namespace argosy::trace

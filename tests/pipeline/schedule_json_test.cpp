@@ -52,13 +52,13 @@ TEST(ScheduleJson, SaysWhatIsWrong) {
 }
 
 TEST(CostsJson, ReadsWhatItWrites) {
-  Costs costs;
+  PartCosts costs;
   costs.times = {{1, 2, 3}, {0.5, 0.25, 4}};
   costs.message = 0.1;
   costs.kept_after_input = 0.5;
   for (const auto& memory : {std::vector<double>{}, {100, 1e12}}) {
     costs.memory = memory;
-    const Costs read = costs_from_json(to_json(costs), "test");
+    const PartCosts read = costs_from_json(to_json(costs), "test");
     EXPECT_EQ(read.times, costs.times);
     EXPECT_EQ(read.message, costs.message);
     EXPECT_EQ(read.memory, costs.memory);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/common/thread_context.h"
 #include "argosy/dtensor/tensor/expected.h"
 #include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/torch_hooks/op_info.h"
@@ -15,7 +16,9 @@ using Kind = trace::Value::Kind;
 
 namespace {
 
-thread_local Tape* tape_of_thread = nullptr;
+struct CurrentTape {
+  Tape* pointer = nullptr;
+};
 
 bool is_deferred_value(const c10::IValue& value) {
   if (value.isTensorList()) {
@@ -28,22 +31,23 @@ bool is_deferred_value(const c10::IValue& value) {
 } // namespace
 
 Tape* current_tape() {
-  return tape_of_thread;
+  return of_thread<CurrentTape>().pointer;
 }
 
 void set_current_tape(Tape* tape) {
-  tape_of_thread = tape;
+  of_thread<CurrentTape>().pointer = tape;
 }
 
 bool record_deferred(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const auto num_arguments =
       static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-  if (tape_of_thread == nullptr ||
+  Tape* const tape = current_tape();
+  if (tape == nullptr ||
       std::none_of(
           stack.end() - num_arguments, stack.end(), is_deferred_value)) {
     return false;
   }
-  tape_of_thread->record(op, stack);
+  tape->record(op, stack);
   return true;
 }
 

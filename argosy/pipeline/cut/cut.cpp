@@ -7,7 +7,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
-#include "argosy/pipeline/cut/even.h"
+#include "argosy/pipeline/cut/balanced_cuts.h"
 #include "argosy/pipeline/index.h"
 
 namespace argosy::pipeline {
@@ -23,13 +23,13 @@ bool is_within(const std::string& state, const std::string& layer) {
       state[layer.size()] == '.';
 }
 
-// Where a cut may be: before any of the nodes from first to last.
+// The range of positions for a cut: before any of the nodes first..last.
 struct Window {
   int first = 0;
   int last = 0;
 };
 
-// What all decisions need to know of a graph.
+// Analyses of a graph that all decisions use.
 class Cutter {
  public:
   explicit Cutter(const Graph& graph)
@@ -58,8 +58,8 @@ class Cutter {
   int place(const Window& window, bool prefer_last) const;
   Cuts parts(const std::vector<int>& places) const;
   std::vector<int> crossing(int place) const;
-  // The memory of which several views cross a place after which it is written;
-  // -1 if there is none.
+  // Returns the memory of which several views cross this position and which is
+  // written after it; -1 if there is none.
   int torn_memory(int place) const;
   std::vector<std::int64_t> bytes() const;
 
@@ -79,8 +79,8 @@ class Cutter {
   const std::vector<int> makers_;
   const std::vector<int> last_uses_;
   const std::vector<std::vector<int>> touched_;
-  std::vector<int> first_touches_; // by value
-  std::map<int, int> last_writes_; // by memory: node
+  std::vector<int> first_touches_; // by state: the first node that uses it
+  std::map<int, int> last_writes_; // by memory: the last node that writes it
 };
 
 std::vector<std::string> Cutter::layers() const {
@@ -231,7 +231,8 @@ int Cutter::place(const Window& window, bool prefer_last) const {
   return best;
 }
 
-// From the last to the first: what makes or changes something that is needed.
+// Walks backwards from `begin`, collecting the nodes that make or change
+// something that is needed.
 std::vector<int> Cutter::repeated(int begin, int end) const {
   std::set<int> values;
   std::set<int> memories;
@@ -292,7 +293,8 @@ Part Cutter::part(int begin, int end) const {
   return part;
 }
 
-// Each part would have a state of its own, and see only its own writes.
+// If several parts used a written state, each would have its own copy and see
+// only its own writes.
 void Cutter::check_written_states(const Cuts& cuts) const {
   std::map<int, std::string> written; // by memory
   for (const Value& value : graph_.values) {
@@ -303,7 +305,7 @@ void Cutter::check_written_states(const Cuts& cuts) const {
       }
     }
   }
-  std::map<int, std::size_t> users; // by memory: part
+  std::map<int, std::size_t> users; // by memory: the part that uses it
   for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
     for (const int node : cuts.parts[i].nodes()) {
       for (const int value : graph_.node(node).uses) {
@@ -346,7 +348,7 @@ Cuts Cutter::parts(const std::vector<int>& places) const {
   return cuts;
 }
 
-// States, by their first name, and the part that is the first to use them.
+// By first name of a state: the first part that uses it.
 std::map<std::string, int> owners(const Graph& graph, const Cuts& cuts) {
   std::map<std::string, int> by_name;
   for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
@@ -366,8 +368,8 @@ bool has_same_ops(const Graph& a, const Graph& b) {
       [](const Node& x, const Node& y) { return x.op == y.op; });
 }
 
-// Between the first uses of the states of the parts up to this one, and those
-// of the parts after it.
+// The positions after the first uses of the states of parts up to `part` and
+// before those of later parts.
 Window window_between(
     const Cutter& cutter, const std::map<std::string, int>& owners, int part) {
   Window window{1, cutter.graph().num_nodes() - 1};
@@ -444,9 +446,9 @@ Cuts cut_evenly(
   for (const std::int64_t bytes : cutter.bytes()) {
     const bool is_torn =
         cutter.torn_memory(static_cast<int>(costs.size())) >= 0;
-    costs.push_back(is_torn ? kNoPlace : static_cast<double>(bytes));
+    costs.push_back(is_torn ? kNoCut : static_cast<double>(bytes));
   }
-  return cutter.parts(even_places(weights, costs, parts));
+  return cutter.parts(balanced_cuts(weights, costs, parts));
 }
 
 std::vector<double> work_weights(const Graph& graph) {

@@ -16,15 +16,17 @@ namespace argosy::pipeline {
 
 namespace {
 
-class CastsScope {
+// Enables the cache of cast weights, valid until an optimizer changes them.
+class CastCacheScope {
  public:
-  CastsScope() { torch_hooks::begin_casts(); }
-  ~CastsScope() { torch_hooks::end_casts(); }
-  CastsScope(const CastsScope&) = delete;
-  CastsScope& operator=(const CastsScope&) = delete;
+  CastCacheScope() { torch_hooks::begin_casts(); }
+  ~CastCacheScope() { torch_hooks::end_casts(); }
+  CastCacheScope(const CastCacheScope&) = delete;
+  CastCacheScope& operator=(const CastCacheScope&) = delete;
 };
 
-// With the strides of the recording, on which kernels' last bits depend.
+// Restores the strides of the recording, on which the last bits of some kernels
+// depend.
 at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
   bool is_same = true;
   for (std::size_t i = 0; i < strides.size(); ++i) {
@@ -44,7 +46,7 @@ at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
 PartRunner::PartRunner(std::shared_ptr<const Program> program, Part part)
     : program_(std::move(program)), part_(std::move(part)) {
   const Graph& graph = program_->graph;
-  std::set<int> written; // memories
+  std::set<int> written; // written memories
   for (const int node : part_.nodes()) {
     steps_.push_back({.node = node});
     for (const int value : graph.node(node).writes) {
@@ -117,8 +119,8 @@ void PartRunner::check(const Tensors& given) const {
       to_string(expected));
 }
 
-// As the module would have it: in place ops change no tensor of the caller's,
-// and none that autograd takes for a leaf.
+// Protects the caller's tensors from in-place ops, and gives autograd no leaf
+// to modify in place.
 at::Tensor PartRunner::accept(
     std::size_t index, const at::Tensor& given) const {
   const at::Tensor tensor =
@@ -133,7 +135,7 @@ Tensors PartRunner::run(Tensors given) const {
     run.set(part_.receives[i], accept(i, given[i]));
     given[i].reset();
   }
-  std::optional<CastsScope> casts;
+  std::optional<CastCacheScope> casts;
   if (switches_autocast_) {
     casts.emplace();
   }

@@ -4,7 +4,7 @@
 
 namespace argosy::pipeline {
 
-double least_cap(const Schedule& shape, const Costs& costs) {
+double least_cap(const Schedule& shape, const PartCosts& costs) {
   double least = 0;
   for (int stage = 0; stage < shape.stages; ++stage) {
     double own = 0;
@@ -18,7 +18,7 @@ double least_cap(const Schedule& shape, const Costs& costs) {
   return least;
 }
 
-double least_makespan(const Schedule& shape, const Costs& costs) {
+double least_makespan(const Schedule& shape, const PartCosts& costs) {
   double least = 0;
   double reached = 0;
   for (int part = 0; part < shape.stages; ++part) {
