@@ -4,9 +4,11 @@
 
 #include <vector>
 
-namespace argosy::training {
-
+namespace argosy::torch_hooks {
 class GradHook;
+}
+
+namespace argosy::training {
 
 // What gradients of a type of parameter add up in: with `main_grad` float32 for
 // 16-bit ones.
@@ -27,7 +29,7 @@ class MainGrads {
   MainGrads& operator=(const MainGrads&) = delete;
 
  private:
-  std::vector<GradHook> hooks_;
+  std::vector<torch_hooks::GradHook> hooks_;
 };
 
 // The gradient of a 16-bit leaf, if it has a dense one, becomes float32.
