@@ -170,7 +170,7 @@ ReservedPort::ReservedPort(std::uint16_t port) {
       ::bind(socket_, generic, size) != 0 ||
       ::getsockname(socket_, generic, &size) != 0) {
     const std::string message =
-        with_errno(str("[net] cannot take port ", port));
+        with_errno(str("[net] cannot reserve port ", port));
     ::close(socket_);
     throw SystemError(message);
   }

@@ -179,7 +179,7 @@ Prefetcher::~Prefetcher() {
     log::warn(
         "[data.loader] a sample is still being read after ",
         duration_text(options_.shutdown),
-        "; its thread is left behind");
+        "; its thread is detached");
   }
   for (std::thread& thread : threads_->all) {
     ended ? thread.join() : thread.detach();

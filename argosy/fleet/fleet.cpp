@@ -78,7 +78,8 @@ std::shared_ptr<World> join_world(
           role.info().exchange != Exchange::None,
       "[fleet.init] ",
       role.worker_num(),
-      " workers without worker_endpoints, expected a place to meet");
+      " workers without worker_endpoints, expected an address for the "
+      "rendezvous");
   return argosy::init(role.info(), options);
 }
 
@@ -120,8 +121,8 @@ void Fleet::check_has_no_stages() const {
       strategy_.hybrid_configs.pp_degree == 1,
       "[fleet.distributed_model] a whole model for a pipeline of ",
       strategy_.hybrid_configs.pp_degree.get(),
-      " stages (hybrid_configs.pp_degree), expected a PipelineLayer, or where "
-      "to cut it");
+      " stages (hybrid_configs.pp_degree), expected a PipelineLayer or a "
+      "pipeline::CutStage");
 }
 
 ModelSetup Fleet::prepare(torch::nn::Module& module) {
@@ -146,9 +147,9 @@ void Fleet::replace_strategy(const DistributedStrategy& strategy) {
   }
   ARGOSY_CHECK(
       !registry_->has_models(),
-      "[fleet.distributed_optimizer] another strategy than that of the model: ",
+      "[fleet.distributed_optimizer] the strategy differs from the model's: ",
       *found,
-      ". Give it to init()");
+      ". Pass it to init()");
   check_strategy(strategy);
   check_same(strategy, util_);
   strategy_ = strategy;

@@ -102,7 +102,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
         !strategy.amp || !strategy.amp_configs.use_pure_bf16 ||
             dynamic_cast<optim::FusedOptimizer*>(&optimizer) != nullptr,
         "[fleet.distributed_optimizer] amp_configs.use_pure_bf16 needs master "
-        "weights: take the optimizer of argosy::optim");
+        "weights: use an optimizer of argosy::optim");
   }
 
   bool holds(ParameterId parameter) const override {
@@ -167,7 +167,7 @@ void DistributedOptimizer::Impl::check_backward() const {
       backward_done || !(strategy.amp || strategy.adaptive_localsgd),
       "[fleet.step] ",
       strategy.amp ? "amp scales the loss"
-                   : "adaptive_localsgd goes by the loss",
+                   : "adaptive_localsgd depends on the loss",
       ": call backward(loss) of the distributed optimizer before step()");
 }
 

@@ -65,7 +65,7 @@ void check_shape(const Shape& shape, const std::vector<int>& ids) {
       list_text(shape),
       " has ",
       product(shape),
-      " places for ",
+      " elements for ",
       ids.size(),
       " ranks");
 }
@@ -74,7 +74,7 @@ void check_ids(const std::vector<int>& ids) {
   std::set<int> seen;
   for (const int id : ids) {
     ARGOSY_CHECK(id >= 0, "[mesh] rank ", id, " is negative");
-    ARGOSY_CHECK(seen.insert(id).second, "[mesh] rank ", id, " stands twice");
+    ARGOSY_CHECK(seen.insert(id).second, "[mesh] rank ", id, " occurs twice");
   }
 }
 

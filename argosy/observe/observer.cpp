@@ -86,7 +86,7 @@ void Observer::send(Interest interest, const std::function<void(Sink&)>& give) {
           give(*sink);
         }
       } catch (const std::exception& error) {
-        log::warn("[observe] this output ends: ", error.what());
+        log::warn("[observe] a sink failed and is removed: ", error.what());
         failed.push_back(sink);
       }
     }

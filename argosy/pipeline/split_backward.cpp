@@ -317,8 +317,7 @@ Tensors SplitBackward::input(
 
 void SplitBackward::weight() {
   ARGOSY_CHECK(
-      split_ != nullptr,
-      "[pipeline.backward] weight() without what input() puts off");
+      split_ != nullptr, "[pipeline.backward] weight() before input()");
   const auto split = std::move(split_);
   run(split->take(), false);
 }

@@ -162,7 +162,7 @@ class Search {
   }
 
   Schedule best() {
-    ARGOSY_ASSERT(!candidates_.empty(), "greedy rules lead nowhere");
+    ARGOSY_ASSERT(!candidates_.empty(), "no greedy rule yields a schedule");
     keep_best();
     const std::int64_t count = num_tries();
     auto starts = std::exchange(candidates_, {});
@@ -176,7 +176,7 @@ class Search {
               deadline_.earlier(deadline_.remaining() / (starts.size() - i))};
       add(improve(starts[i].schedule, input_.costs, options));
     }
-    ARGOSY_ASSERT(!candidates_.empty(), "the search left the cap");
+    ARGOSY_ASSERT(!candidates_.empty(), "the search exceeded the memory cap");
     sort();
     return candidates_[0].schedule;
   }

@@ -115,14 +115,14 @@ std::set<int> Cutter::states_of(const std::string& layer) const {
       is_known,
       "[pipeline.cut] no layer ",
       layer,
-      " with parameters or buffers, by which its place is found",
+      " with parameters or buffers, which locate it in the graph",
       near ? str("; is it ", *near, "?")
            : str("; there are ", join(layers(), ", ")));
   ARGOSY_CHECK(
       !states.empty(),
       "[pipeline.cut] forward uses no parameter or buffer of ",
       layer,
-      ", by which its place is found");
+      ", which locate it in the graph");
   return states;
 }
 

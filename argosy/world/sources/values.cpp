@@ -220,7 +220,7 @@ void check_store(const LaunchInfo& info, std::string_view wanted) {
           info.exchange != Exchange::None,
       "[world.adopt] ",
       info.size,
-      " ranks have no place to meet: set ",
+      " ranks have no rendezvous address: set ",
       wanted,
       " or ARGOSY_STORE");
 }
