@@ -146,6 +146,7 @@ std::string address_towards(const std::string& peer) {
 
 std::string own_address() {
   for (const std::string& address : interface_addresses()) {
+    // Link-local addresses are not reachable without a scope.
     const bool link_local =
         address.starts_with("169.254.") || address.starts_with("fe80:");
     if (!is_loopback(address) && !link_local) {

@@ -135,9 +135,9 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   const std::shared_ptr<Registry> registry;
   const OptimizerReplacement replacement;
   Optimizer& optimizer; // the given one or its replacement
-  // what it steps; shards once a sharded model is linked
+  // What it steps; shards once a sharded model is linked.
   std::vector<at::Tensor> params;
-  // of the whole parameters, to find their model
+  // Of the whole parameters, to find their model.
   const std::set<ParameterId> ids;
   std::optional<sharding::ShardedOptimizer> sharded;
   optim::GradientMerge merge;

@@ -82,7 +82,7 @@ class HeapAllocator final : public c10::Allocator {
 // Libraries that torch calls (oneDNN) use malloc directly.
 void make_malloc_keep() {
   constexpr int kMegabyte = 1 << 20;
-  // the largest value that mallopt accepts
+  // The largest value that mallopt accepts.
   ::mallopt(M_MMAP_THRESHOLD, 32 * kMegabyte);
   ::mallopt(M_TRIM_THRESHOLD, 256 * kMegabyte);
 }

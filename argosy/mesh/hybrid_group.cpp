@@ -14,6 +14,7 @@ namespace argosy {
 
 namespace {
 
+// Strategies use Paddle's short names, topologies its long ones.
 struct AxisName {
   const char* brief;
   const char* full;
@@ -91,6 +92,8 @@ HybridDegrees with_rest(HybridDegrees degrees, int world_size) {
     degrees.dp = 1;
     const std::int64_t others =
         degrees.pp * degrees.sharding * degrees.sep * degrees.mp * degrees.ep;
+    // At least 1: if the others do not divide the world, the product does not
+    // match, and hybrid_topology() reports it.
     degrees.dp =
         others > 0 ? std::max<std::int64_t>(world_size / others, 1) : 1;
   }
@@ -185,6 +188,7 @@ std::shared_ptr<Group> HybridCommunicateGroup::group_over(
       along.push_back(topology_.mesh().axis_index(axis));
     }
   }
+  // No such axis: this rank alone.
   return along.empty() ? mesh_->group_of({mesh_->rank()})
                        : mesh_->group_over(along);
 }
@@ -209,6 +213,7 @@ HybridCommunicateGroup::P2pGroups HybridCommunicateGroup::get_p2p_groups()
   groups.next_rank = get_rank_from_stage((get_stage_id() + 1) % stages);
   groups.prev_rank =
       get_rank_from_stage((get_stage_id() + stages - 1) % stages);
+  // Both partners must name the same ranks in the same order.
   const auto pair = [&](int other) {
     return mesh_->group_of(
         {std::min(mesh_->rank(), other), std::max(mesh_->rank(), other)});

@@ -85,6 +85,8 @@ class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) const override {
     c10::DataPtr block = inner_allocator.load()->allocate(bytes);
+    // Without a context equal to the data, the block cannot be freed by
+    // address.
     if (block.get() == nullptr || block.get() != block.get_context()) {
       return block;
     }
@@ -101,6 +103,7 @@ void install() {
   static CountingAllocator allocator;
   static const bool installed = [] {
     c10::Allocator* const before = c10::GetCPUAllocator();
+    // Blocks are freed by address, which such an allocator does not support.
     if (before->raw_deleter() == nullptr) {
       return false;
     }

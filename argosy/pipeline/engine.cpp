@@ -70,6 +70,8 @@ Tensors whole_backward(
     torch::autograd::backward(outputs, gradients);
   }
   Tensors results;
+  // The inputs are leaves of this part's graph; their gradients go to the
+  // previous part.
   for (const at::Tensor& each : inputs) {
     results.push_back(each.grad());
     each.mutable_grad() = at::Tensor();
@@ -110,6 +112,8 @@ BatchShapes Engine::shapes() const {
               [&](const Microbatch& each) {
                 return metas_of(each.inputs) == first;
               }),
+      // Evaluation has its own entry: without gradients, other tensors require
+      // grad.
       .fingerprint = fingerprint(first) + (trains_ ? 1 : 0)};
 }
 
@@ -121,6 +125,8 @@ Engine::Result Engine::run(
       batch.microbatches.size(),
       " microbatches for a schedule of ",
       schedule.microbatches);
+  // All state of a batch is reset here, so that a batch after one that threw
+  // starts clean.
   schedule_ = &schedule;
   batch_ = &batch;
   trains_ = trains;
@@ -145,6 +151,7 @@ void Engine::do_step(const Step& step) {
         std::chrono::steady_clock::now() - start_;
     return since.count();
   };
+  // Listeners and times exclude the wait for messages.
   if (listener_) {
     listener_(step, true);
   }
@@ -184,6 +191,7 @@ void Engine::send(const Step& step, const Tensors& tensors) {
     transport_.send(*message, tensors);
     return;
   }
+  // Detached, because backward of the two parts runs separately.
   Tensors& kept = local_[*message];
   for (const at::Tensor& each : tensors) {
     kept.push_back(each.detach());
@@ -200,6 +208,7 @@ Tensors Engine::run_part(int chunk, const Tensors& inputs) {
     const optim::AutoCast cast;
     outputs = model_.forward(chunk, inputs);
   }
+  // The loss is computed in float32.
   if (is_last(chunk)) {
     for (at::Tensor& each : outputs) {
       if (each.scalar_type() == at::kBFloat16) {
@@ -224,6 +233,7 @@ Tensors Engine::forward(const Step& step, const Tensors& needed) {
     state.inputs = is_first ? Tensors() : with_grad(inputs);
     state.outputs = graph_roots(outputs);
     if (is_last(step.chunk)) {
+      // The root of the last part is the loss itself.
       state.gradients = {at::ones_like(outputs.front())};
     }
   }
@@ -260,6 +270,7 @@ Tensors Engine::backward(const Step& step, const Tensors& needed) {
     in_flight_.erase(found);
     return {};
   }
+  // Moved out, so that they are released when this step ends.
   const Tensors outputs = std::move(state.outputs);
   const Tensors inputs = std::move(state.inputs);
   const Tensors gradients =

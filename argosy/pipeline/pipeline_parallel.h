@@ -81,7 +81,7 @@ class PipelineParallel {
 
   struct Evaluation {
     at::Tensor loss; // on all stages; undefined without labels
-    // by microbatch, on the stage with the last part
+    // By microbatch, on the stage with the last part.
     std::vector<Tensors> outputs;
   };
   // Runs forward only. If `compute_loss`, all stages get the loss.

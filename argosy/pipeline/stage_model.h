@@ -33,7 +33,7 @@ class StageModel {
   int stage() const { return group_->rank(); }
   int chunks() const { return chunks_; }
   PartOrder order() const { return order_; }
-  // the ranks that are the stages
+  // The ranks that are the stages.
   const GroupPtr& group() const { return group_; }
   Schedule layout() const; // the placement of the parts, without steps
 
