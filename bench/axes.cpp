@@ -38,10 +38,10 @@ struct Measured {
 };
 
 ParallelGptOptions options_of(const GptOptions& gpt, long experts) {
-  const auto hybrid = fleet::get_hybrid_communicate_group();
-  ParallelGptOptions options{gpt, hybrid->get_model_parallel_group()};
+  const auto hybrid = fleet::hybrid_mesh();
+  ParallelGptOptions options{gpt, hybrid->group_over({"model"})};
   options.experts = experts;
-  options.expert_group = hybrid->get_expert_parallel_group();
+  options.expert_group = hybrid->group_over({"expert"});
   if (hybrid->size_on("sep") > 1) {
     options.segments = std::make_shared<SegmentParallel>(
         nullptr, zigzag_split(gpt.context, hybrid->size_on("sep")));

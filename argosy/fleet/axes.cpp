@@ -41,7 +41,7 @@ CommunicateTopology topology_of(
 }
 
 Axes::Axes(const DistributedStrategy& strategy)
-    : hybrid(std::make_shared<HybridCommunicateGroup>(
+    : hybrid(std::make_shared<HybridMesh>(
           topology_of(strategy, require_world("fleet.init")->size()))),
       world(get_group(0)),
       sharding(hybrid->group_over({"sharding"})),

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "argosy/comm/ops.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 
 namespace argosy::fleet {
 
@@ -16,7 +16,7 @@ CommunicateTopology topology_of(
 
 // This rank's communication groups, named by what they are used for.
 struct Axes {
-  std::shared_ptr<const HybridCommunicateGroup> hybrid;
+  HybridMeshPtr hybrid;
   GroupPtr world;
   // Groups of ranks that hold the same part of the model and train on different
   // data. Gradients are averaged over `data`, which is the product of

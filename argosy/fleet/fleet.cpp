@@ -52,7 +52,7 @@ void check_same(const DistributedStrategy& strategy, const UtilBase& util) {
   }
 }
 
-void check_agrees(const RoleMaker& role, const World& world) {
+void check_agrees(const JobRole& role, const World& world) {
   ARGOSY_CHECK(
       role.info().rank_by_arrival ||
           (role.worker_index() == world.rank() &&
@@ -69,7 +69,7 @@ void check_agrees(const RoleMaker& role, const World& world) {
 }
 
 std::shared_ptr<World> join_world(
-    const RoleMaker& role, const InitOptions& options) {
+    const JobRole& role, const InitOptions& options) {
   if (auto world = current_world()) {
     return world;
   }
@@ -84,7 +84,7 @@ std::shared_ptr<World> join_world(
 }
 
 std::shared_ptr<Fleet> start(
-    World& world, const RoleMaker& role, const DistributedStrategy& strategy) {
+    World& world, const JobRole& role, const DistributedStrategy& strategy) {
   check_agrees(role, world);
   auto fleet = std::make_shared<Fleet>(role, strategy);
   check_same(strategy, fleet->util());
@@ -92,7 +92,7 @@ std::shared_ptr<Fleet> start(
   return fleet;
 }
 
-void check_collective(const RoleMaker& role) {
+void check_collective(const JobRole& role) {
   ARGOSY_CHECK(
       role.is_worker() && role.server_num() == 0,
       "[fleet.init] ",
@@ -106,14 +106,14 @@ void check_collective(const RoleMaker& role) {
 
 } // namespace
 
-Fleet::Fleet(RoleMaker role, const DistributedStrategy& strategy)
+Fleet::Fleet(JobRole role, const DistributedStrategy& strategy)
     : role_(std::move(role)),
       strategy_(strategy),
       axes_(strategy_),
       util_(role_.worker_index(), role_.worker_num(), axes_.world),
       registry_(std::make_shared<Registry>()) {
   check_strategy(strategy_);
-  set_hybrid_communicate_group(axes_.hybrid);
+  set_current_hybrid_mesh(axes_.hybrid);
 }
 
 void Fleet::check_has_no_stages() const {
@@ -154,7 +154,7 @@ void Fleet::replace_strategy(const DistributedStrategy& strategy) {
   check_same(strategy, util_);
   strategy_ = strategy;
   axes_ = Axes(strategy_);
-  set_hybrid_communicate_group(axes_.hybrid);
+  set_current_hybrid_mesh(axes_.hybrid);
 }
 
 DistributedOptimizer Fleet::distributed_optimizer(
@@ -167,26 +167,26 @@ DistributedOptimizer Fleet::distributed_optimizer(
 }
 
 std::shared_ptr<Fleet> init(
-    const RoleMaker& role_maker,
+    const JobRole& role,
     const DistributedStrategy& strategy,
     const InitOptions& options) {
-  check_collective(role_maker);
+  check_collective(role);
   check_strategy(strategy);
-  const auto world = join_world(role_maker, options);
-  return start(*world, role_maker, strategy);
+  const auto world = join_world(role, options);
+  return start(*world, role, strategy);
 }
 
 std::shared_ptr<Fleet> init(
     bool is_collective,
     const DistributedStrategy& strategy,
     const InitOptions& options) {
-  const PaddleCloudRoleMaker before(is_collective);
+  const JobRole before = adopt_role(is_collective);
   check_collective(before);
   check_strategy(strategy);
   const auto world = init_parallel_env(options);
   // Reads the environment again: joining may have assigned ranks by arrival and
   // found out which ranks share a host.
-  return start(*world, PaddleCloudRoleMaker(is_collective), strategy);
+  return start(*world, adopt_role(is_collective), strategy);
 }
 
 std::shared_ptr<Fleet> current_fleet(const char* op) {
@@ -198,7 +198,7 @@ std::shared_ptr<Fleet> current_fleet(const char* op) {
 
 namespace {
 
-const RoleMaker& role_of(const char* op) {
+const JobRole& role_of(const char* op) {
   return current_fleet(op)->role(); // the world keeps the fleet alive
 }
 
@@ -256,8 +256,8 @@ void barrier_worker() {
   current_fleet("fleet.barrier_worker")->barrier_worker();
 }
 
-std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group() {
-  return current_fleet("fleet.get_hybrid_communicate_group")->axes().hybrid;
+HybridMeshPtr hybrid_mesh() {
+  return current_fleet("fleet.hybrid_mesh")->axes().hybrid;
 }
 
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "argosy/fleet/axes.h"
+#include "argosy/fleet/job_role.h"
 #include "argosy/fleet/model.h"
 #include "argosy/fleet/optimizer.h"
 #include "argosy/fleet/pipeline_model.h"
-#include "argosy/fleet/role_maker.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/fleet/util.h"
 #include "argosy/world/init.h"
@@ -34,9 +34,9 @@ class Fleet {
  public:
   // Creates groups in the calling thread's world: all ranks call it alike.
   // Users call init() instead.
-  Fleet(RoleMaker role, const DistributedStrategy& strategy);
+  Fleet(JobRole role, const DistributedStrategy& strategy);
 
-  const RoleMaker& role() const { return role_; }
+  const JobRole& role() const { return role_; }
   const DistributedStrategy& strategy() const { return strategy_; }
   const UtilBase& util() const { return util_; }
 
@@ -80,7 +80,7 @@ class Fleet {
   ModelSetup prepare(torch::nn::Module& module);
   void replace_strategy(const DistributedStrategy& strategy);
 
-  RoleMaker role_;
+  JobRole role_;
   DistributedStrategy strategy_;
   Axes axes_;
   UtilBase util_;
@@ -92,7 +92,7 @@ class Fleet {
 // the same strategy. Blocks until all workers have called it.
 //
 // Throws what init_parallel_env() throws, and InvalidArgument when the role
-// maker contradicts the world, when the job is not collective, when settings of
+// contradicts the world, when the job is not collective, when settings of
 // the strategy exclude each other, or when strategies differ between workers
 // (thrown on all of them).
 std::shared_ptr<Fleet> init(
@@ -100,7 +100,7 @@ std::shared_ptr<Fleet> init(
     const DistributedStrategy& strategy = {},
     const InitOptions& options = {});
 std::shared_ptr<Fleet> init(
-    const RoleMaker& role_maker,
+    const JobRole& role,
     const DistributedStrategy& strategy = {},
     const InitOptions& options = {});
 
@@ -108,7 +108,7 @@ std::shared_ptr<Fleet> init(
 // InvalidArgument whose message starts with `op`.
 std::shared_ptr<Fleet> current_fleet(const char* op);
 
-// The RoleMaker's methods of the same names, for the current Fleet.
+// JobRole's methods of the same names, for the current Fleet.
 bool is_first_worker();
 bool is_worker();
 bool is_server();
@@ -125,8 +125,8 @@ const UtilBase& util();
 // Blocks until all workers have called it.
 void barrier_worker();
 
-// The topology of the strategy's hybrid_configs with this rank's groups.
-std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group();
+// This rank's coordinates and groups on the axes of hybrid_configs.
+HybridMeshPtr hybrid_mesh();
 
 // The index of the data shard that this rank trains on, and the number of
 // shards: pass them to a sampler. Ranks of one tensor, sequence or pipeline

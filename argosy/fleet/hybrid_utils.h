@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "argosy/comm/ops.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/training/nested_tensors.h"
 
 namespace torch::nn {
@@ -18,14 +18,12 @@ class Module;
 // when there is none.
 namespace argosy::fleet::utils {
 
-using HybridGroupPtr = std::shared_ptr<const HybridCommunicateGroup>;
-
 // Averages gradients over the ranks that have different data (sequence parts
 // count as different data). Parameters without a gradient are skipped; they
 // must be the same ones on all ranks. Throws InvalidArgument for sparse
 // gradients.
 void fused_allreduce_gradients(
-    const Tensors& params, const HybridGroupPtr& hcg = nullptr);
+    const Tensors& params, const HybridMeshPtr& hcg = nullptr);
 
 // The same over `group` (null: all ranks). With `scale`, computes sum * scale
 // instead of the average. Gradients of one dtype are packed into calls of at
@@ -40,18 +38,18 @@ void fused_allreduce_gradients_with_group(
 // ranks. broadcast_mp_parameters() skips parameters that are sharded over mp.
 // Throw InvalidArgument, on all ranks, when the modules differ.
 void broadcast_mp_parameters(
-    torch::nn::Module& model, const HybridGroupPtr& hcg = nullptr);
+    torch::nn::Module& model, const HybridMeshPtr& hcg = nullptr);
 void broadcast_dp_parameters(
-    torch::nn::Module& model, const HybridGroupPtr& hcg = nullptr);
+    torch::nn::Module& model, const HybridMeshPtr& hcg = nullptr);
 void broadcast_sharding_parameters(
-    torch::nn::Module& model, const HybridGroupPtr& hcg = nullptr);
+    torch::nn::Module& model, const HybridMeshPtr& hcg = nullptr);
 void broadcast_sep_parameters(
-    torch::nn::Module& model, const HybridGroupPtr& hcg = nullptr);
+    torch::nn::Module& model, const HybridMeshPtr& hcg = nullptr);
 
 namespace detail {
 
 void share_inputs(
-    const std::vector<at::Tensor*>& inputs, const HybridGroupPtr& hcg);
+    const std::vector<at::Tensor*>& inputs, const HybridMeshPtr& hcg);
 
 } // namespace detail
 
@@ -60,7 +58,7 @@ void share_inputs(
 // parallel group (mp). Throws InvalidArgument, on all ranks, when numbers,
 // shapes or dtypes of the tensors differ.
 template <typename... Inputs>
-void broadcast_input_data(const HybridGroupPtr& hcg, Inputs&... inputs) {
+void broadcast_input_data(const HybridMeshPtr& hcg, Inputs&... inputs) {
   std::vector<at::Tensor*> tensors;
   (training::for_each_tensor(
        inputs, [&](at::Tensor& each) { tensors.push_back(&each); }),

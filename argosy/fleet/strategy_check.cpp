@@ -15,7 +15,7 @@ constexpr char kNotSent[] =
     "local SGD sends parameters, so there are no gradients to compress";
 constexpr char kReplaced[] = "each replaces the optimizer";
 constexpr char kAveraged[] =
-    "local SGD averages what SGD with or without momentum has stepped";
+    "local SGD works with SGD only, with or without momentum";
 constexpr char kWhole[] =
     "it needs whole gradients, and ranks have parts of them";
 constexpr char kNorms[] =
@@ -110,8 +110,8 @@ const std::vector<Exclusion>& exclusions() {
       {"power_sgd", "adaptive_localsgd", kNotSent},
       {"power_sgd",
        "amp",
-       "power_sgd keeps what it left out for later steps, when the loss has "
-       "another scale"},
+       "power_sgd keeps its error for later steps, when the loss has another "
+       "scale"},
       {"lars", "localsgd", kAveraged},
       {"lars", "adaptive_localsgd", kAveraged},
       {"lamb", "localsgd", kAveraged},

@@ -50,7 +50,7 @@ struct Segmentation {
 
 struct PipelineLayerOptions {
   // The ranks that are the stages. Null: the pipe axis of the current
-  // HybridCommunicateGroup, or all ranks if there is none.
+  // HybridMesh, or all ranks if there is none.
   GroupPtr group;
   // Parts per stage, and which stage holds which part (kV is for "zbv").
   int chunks = 1;

@@ -3,7 +3,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/pipeline/shared_gradients.h"
 
 namespace argosy::pipeline {

@@ -46,7 +46,7 @@ class StageModel {
   virtual torch::nn::Module& module() = 0;
 
  protected:
-  // A null group means the pipe axis of the current HybridCommunicateGroup, or
+  // A null group means the pipe axis of the current HybridMesh, or
   // all ranks if there is none. Throws InvalidArgument when `chunks` < 1.
   StageModel(const GroupPtr& group, int chunks, PartOrder order);
 

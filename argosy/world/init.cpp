@@ -66,7 +66,7 @@ std::string own_identity() {
   return out.str();
 }
 
-LaunchInfo launch_info() {
+LaunchInfo launch_environment() {
   if (const auto& bound = thread_binding().launch) {
     return *bound;
   }
@@ -184,7 +184,7 @@ std::shared_ptr<World> init_parallel_env(const InitOptions& options) {
         timeout,
         Deadline::after(timeout));
   }
-  return init(launch_info(), options);
+  return init(launch_environment(), options);
 }
 
 std::shared_ptr<World> init(
@@ -255,14 +255,19 @@ bool is_available() {
   return true;
 }
 
+LaunchInfo launch_info() {
+  const auto world = current_world();
+  return world ? world->info() : launch_environment();
+}
+
 int get_rank() {
   const auto world = current_world();
-  return world ? world->rank() : launch_info().rank;
+  return world ? world->rank() : launch_environment().rank;
 }
 
 int get_world_size() {
   const auto world = current_world();
-  return world ? world->size() : launch_info().size;
+  return world ? world->size() : launch_environment().size;
 }
 
 void destroy_process_group() {
@@ -270,29 +275,6 @@ void destroy_process_group() {
     world->leave(Deadline::after(kLinger));
     bind_world(nullptr);
   }
-}
-
-ParallelEnv::ParallelEnv()
-    : ParallelEnv(current_world() ? current_world()->info() : launch_info()) {}
-
-ParallelEnv::ParallelEnv(LaunchInfo info) : info_(std::move(info)) {
-  const Environment env = Environment::of_process();
-  device_id_ = static_cast<int>(env.find_int("DEVICE_ID", 0).value_or(0));
-  nrings_ =
-      static_cast<int>(env.find_int("FLAGS_nccl_nrings", 1, 8).value_or(1));
-  pg_timeout_ = default_timeout(env);
-}
-
-std::string ParallelEnv::current_endpoint() const {
-  return info_.current_endpoint ? info_.current_endpoint->text() : "";
-}
-
-std::vector<std::string> ParallelEnv::trainer_endpoints() const {
-  std::vector<std::string> endpoints;
-  for (const Endpoint& endpoint : info_.worker_endpoints) {
-    endpoints.push_back(endpoint.text());
-  }
-  return endpoints;
 }
 
 } // namespace argosy

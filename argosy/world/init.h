@@ -80,31 +80,8 @@ int get_world_size();
 // Ends the calling thread's world. Does nothing if there is none.
 void destroy_process_group();
 
-// A snapshot of the launch environment, named as in paddle.distributed.
-class ParallelEnv {
- public:
-  ParallelEnv();
-  explicit ParallelEnv(LaunchInfo info);
-
-  int rank() const { return info_.rank; }
-  int local_rank() const { return info_.local_rank; }
-  int world_size() const { return info_.size; }
-  int nranks() const { return info_.size; }
-  int device_id() const { return device_id_; }
-  int dev_id() const { return device_id_; }
-  std::string device_type() const { return "cpu"; }
-  // Empty if the launcher provided none.
-  std::string current_endpoint() const;
-  std::vector<std::string> trainer_endpoints() const;
-  int nrings() const { return nrings_; }
-  std::chrono::milliseconds pg_timeout() const { return pg_timeout_; }
-  const LaunchInfo& info() const { return info_; }
-
- private:
-  LaunchInfo info_;
-  int device_id_ = 0;
-  int nrings_ = 1;
-  std::chrono::milliseconds pg_timeout_{};
-};
+// The calling thread's place in its job: that of its world, or before
+// initialisation the one that the launch environment gives.
+LaunchInfo launch_info();
 
 } // namespace argosy

@@ -8,6 +8,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/common/rank_label.h"
+#include "argosy/common/thread_context.h"
 #include "argosy/world/rendezvous.h"
 #include "argosy/world/thread_binding.h"
 
@@ -72,8 +73,7 @@ void World::leave(Deadline deadline) {
 ThreadBinding::~ThreadBinding() = default;
 
 ThreadBinding& thread_binding() {
-  thread_local ThreadBinding binding;
-  return binding;
+  return of_thread<ThreadBinding>();
 }
 
 void bind_world(std::shared_ptr<World> world) {

@@ -23,19 +23,18 @@ using argosy::examples::ParallelGptOptions;
 
 // The part of the model that this rank has, which depends on its coordinates.
 ParallelGptOptions options_of(const GptOptions& gpt) {
-  const auto hybrid = fleet::get_hybrid_communicate_group();
-  ParallelGptOptions options{gpt, hybrid->get_model_parallel_group()};
-  const int parts = hybrid->get_sep_parallel_world_size();
+  const auto hybrid = fleet::hybrid_mesh();
+  ParallelGptOptions options{gpt, hybrid->group_over({"model"})};
+  const int parts = hybrid->size_on("sep");
   if (parts > 1) {
     options.segments = std::make_shared<argosy::SegmentParallel>(
-        hybrid->get_sep_parallel_group(),
-        argosy::zigzag_split(gpt.context, parts));
+        hybrid->group_over({"sep"}), argosy::zigzag_split(gpt.context, parts));
   }
   return options;
 }
 
 void show_axes() {
-  const auto hybrid = fleet::get_hybrid_communicate_group();
+  const auto hybrid = fleet::hybrid_mesh();
   if (fleet::is_first_worker()) {
     std::cout << "data " << hybrid->size_on("data") << " x sharding "
               << hybrid->size_on("sharding") << " x sep "

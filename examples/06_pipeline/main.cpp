@@ -56,7 +56,7 @@ void train(
   const argosy::examples::Bible bible(512);
   const ParallelGptOptions options{
       {.vocab = 512, .width = 64, .layers = 4},
-      fleet::get_hybrid_communicate_group()->get_model_parallel_group()};
+      fleet::hybrid_mesh()->group_over({"model"})};
 
   const auto stage = unchanged
       ? cut(options.gpt, strategy.pipeline_configs.accumulate_steps)

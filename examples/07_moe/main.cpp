@@ -22,11 +22,11 @@ namespace pipeline = argosy::pipeline;
 using argosy::examples::ParallelGptOptions;
 
 ParallelGptOptions options_of(long experts) {
-  const auto hybrid = fleet::get_hybrid_communicate_group();
+  const auto hybrid = fleet::hybrid_mesh();
   ParallelGptOptions options{{.vocab = 512, .width = 64, .layers = 2}};
-  options.group = hybrid->get_model_parallel_group();
+  options.group = hybrid->group_over({"model"});
   options.experts = experts;
-  options.expert_group = hybrid->get_expert_parallel_group();
+  options.expert_group = hybrid->group_over({"expert"});
   options.balance = 0.01;
   return options;
 }

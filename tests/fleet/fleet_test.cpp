@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "argosy/common/environment.h"
+#include "argosy/compat/role_makers.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/sgd.h"
 #include "argosy/testing/gtest_ranks.h"

@@ -5,13 +5,13 @@
 #include <torch/torch.h>
 
 #include "argosy/common/error.h"
+#include "argosy/compat/shard_op.h"
 #include "argosy/dtensor/comm_debug.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/semi_auto/parallelize.h"
 #include "argosy/semi_auto/shard_dataloader.h"
-#include "argosy/semi_auto/shard_op.h"
 #include "argosy/semi_auto/shard_scaler.h"
 #include "argosy/semi_auto/split.h"
 #include "argosy/testing/ranks.h"

@@ -12,6 +12,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/rank_label.h"
+#include "argosy/compat/parallel_env.h"
 #include "argosy/store/open.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/init.h"

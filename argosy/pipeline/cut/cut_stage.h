@@ -13,7 +13,7 @@ namespace argosy::pipeline {
 
 struct CutOptions {
   // The ranks that are the stages. Null: the pipe axis of the current
-  // HybridCommunicateGroup, or all ranks if there is none.
+  // HybridMesh, or all ranks if there is none.
   GroupPtr group;
   int chunks = 1;
   PartOrder order = PartOrder::kRound;

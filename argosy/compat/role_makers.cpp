@@ -1,22 +1,12 @@
-#include "argosy/fleet/role_maker.h"
+#include "argosy/compat/role_makers.h"
 
 #include "argosy/common/environment.h"
 #include "argosy/common/error.h"
-#include "argosy/world/adopt.h"
-#include "argosy/world/init.h"
 #include "argosy/world/sources/values.h"
 
 namespace argosy::fleet {
 
 namespace {
-
-std::vector<std::string> texts(const std::vector<Endpoint>& endpoints) {
-  std::vector<std::string> result;
-  for (const Endpoint& endpoint : endpoints) {
-    result.push_back(endpoint.text());
-  }
-  return result;
-}
 
 std::vector<Endpoint> parsed(
     const std::vector<std::string>& endpoints, const char* name) {
@@ -25,35 +15,6 @@ std::vector<Endpoint> parsed(
     result.push_back(parse_endpoint(text, str("[fleet.role_maker] ", name)));
   }
   return result;
-}
-
-void check_kind(bool is_collective, const LaunchInfo& info) {
-  ARGOSY_CHECK(
-      !is_collective || (info.role == Role::Worker && info.num_servers == 0),
-      "[fleet.role_maker] is_collective, but this is ",
-      to_string(info.role),
-      " ",
-      info.rank,
-      " of a job with ",
-      info.num_servers,
-      " servers, according to ",
-      info.source);
-  ARGOSY_CHECK(
-      is_collective || info.num_servers > 0 || info.size == 1,
-      "[fleet.role_maker] ",
-      info.size,
-      " workers without servers, according to ",
-      info.source,
-      ": set is_collective, or PADDLE_PSERVERS_IP_PORT_LIST");
-}
-
-// A worker started without a launcher gets the endpoint that Paddle gives it.
-void name_the_only_worker(LaunchInfo& info) {
-  if (info.size == 1 && info.num_servers == 0 &&
-      info.worker_endpoints.empty()) {
-    info.worker_endpoints = {Endpoint{"127.0.0.1", 6170}};
-    info.current_endpoint = info.worker_endpoints.front();
-  }
 }
 
 int worker_num_of(const UserDefinedRole& role) {
@@ -130,31 +91,14 @@ LaunchInfo info_of(const UserDefinedRole& role) {
 
 } // namespace
 
-std::vector<std::string> RoleMaker::worker_endpoints() const {
-  return texts(info_.worker_endpoints);
-}
-
-std::vector<std::string> RoleMaker::server_endpoints() const {
-  return texts(info_.server_endpoints);
-}
-
-PaddleCloudRoleMaker::PaddleCloudRoleMaker(bool is_collective, LaunchInfo info)
-    : RoleMaker(is_collective, std::move(info)) {
-  check_kind(is_collective, info_);
-  if (info_.role == Role::Worker && info_.num_servers == 0) {
-    info_.num_workers = info_.size;
-  }
-  name_the_only_worker(info_);
-}
-
 PaddleCloudRoleMaker::PaddleCloudRoleMaker(bool is_collective)
-    : PaddleCloudRoleMaker(is_collective, ParallelEnv().info()) {}
+    : JobRole(adopt_role(is_collective)) {}
 
 PaddleCloudRoleMaker::PaddleCloudRoleMaker(
     bool is_collective, const Environment& environment)
-    : PaddleCloudRoleMaker(is_collective, adopt(environment).info) {}
+    : JobRole(adopt_role(is_collective, environment)) {}
 
 UserDefinedRoleMaker::UserDefinedRoleMaker(const UserDefinedRole& role)
-    : RoleMaker(role.is_collective, info_of(role)) {}
+    : JobRole(role.is_collective, info_of(role)) {}
 
 } // namespace argosy::fleet

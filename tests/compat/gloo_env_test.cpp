@@ -1,6 +1,6 @@
 // The side channel of ranks that need have no world.
 
-#include "argosy/comm/gloo_env.h"
+#include "argosy/compat/gloo_env.h"
 
 #include <gtest/gtest.h>
 

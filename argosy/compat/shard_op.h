@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/semi_auto/strategy.h"
+#include "argosy/compat/slice_strategy.h"
 
 namespace at {
 class Tensor;

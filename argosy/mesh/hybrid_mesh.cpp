@@ -1,4 +1,4 @@
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 
 #include <algorithm>
 #include <array>
@@ -102,12 +102,6 @@ HybridDegrees with_rest(HybridDegrees degrees, int world_size) {
 
 } // namespace
 
-const char* to_string(ParallelMode mode) {
-  constexpr std::array<const char*, 5> kNames = {
-      "data", "tensor", "pipeline", "sharding", "segment"};
-  return kNames[static_cast<std::size_t>(mode)];
-}
-
 std::int64_t HybridDegrees::of(const std::string& name) const {
   const std::map<std::string, std::int64_t> all{
       {"dp", dp},
@@ -143,7 +137,7 @@ CommunicateTopology hybrid_topology(
   return CommunicateTopology(std::move(names), std::move(dims));
 }
 
-HybridCommunicateGroup::HybridCommunicateGroup(CommunicateTopology topology)
+HybridMesh::HybridMesh(CommunicateTopology topology)
     : topology_(std::move(topology)) {
   const auto world = require_world("mesh.hybrid");
   ARGOSY_CHECK(
@@ -155,32 +149,18 @@ HybridCommunicateGroup::HybridCommunicateGroup(CommunicateTopology topology)
   mesh_ = rank_mesh(topology_.mesh());
 }
 
-ParallelMode HybridCommunicateGroup::get_parallel_mode() const {
-  if (size_on("pipe") > 1) {
-    return ParallelMode::PIPELINE_PARALLEL;
-  }
-  if (size_on("model") > 1) {
-    return ParallelMode::TENSOR_PARALLEL;
-  }
-  if (size_on("sep") > 1) {
-    return ParallelMode::SEGMENT_PARALLEL;
-  }
-  return size_on("sharding") > 1 ? ParallelMode::SHARDING_PARALLEL
-                                 : ParallelMode::DATA_PARALLEL;
-}
-
-int HybridCommunicateGroup::rank_on(const std::string& axis) const {
+int HybridMesh::rank_on(const std::string& axis) const {
   return topology_.has(axis)
       ? static_cast<int>(topology_.mesh().get_rank_by_dim_and_process_id(
             axis, mesh_->rank()))
       : 0;
 }
 
-int HybridCommunicateGroup::size_on(const std::string& axis) const {
+int HybridMesh::size_on(const std::string& axis) const {
   return static_cast<int>(topology_.get_dim(axis));
 }
 
-std::shared_ptr<Group> HybridCommunicateGroup::group_over(
+std::shared_ptr<Group> HybridMesh::group_over(
     const std::vector<std::string>& axes) const {
   std::vector<int> along;
   for (const std::string& axis : axes) {
@@ -193,70 +173,59 @@ std::shared_ptr<Group> HybridCommunicateGroup::group_over(
                        : mesh_->group_over(along);
 }
 
-int HybridCommunicateGroup::src_rank_on(const std::string& axis) const {
+int HybridMesh::src_rank_on(const std::string& axis) const {
   return topology_.has(axis)
       ? topology_.get_rank_from_stage(mesh_->rank(), {{axis, 0}})
       : mesh_->rank();
 }
 
-int HybridCommunicateGroup::get_rank_from_stage(int stage_id) const {
-  return topology_.get_rank_from_stage(mesh_->rank(), {{"pipe", stage_id}});
+int HybridMesh::rank_at_stage(int stage) const {
+  return topology_.get_rank_from_stage(mesh_->rank(), {{"pipe", stage}});
 }
 
-HybridCommunicateGroup::P2pGroups HybridCommunicateGroup::get_p2p_groups()
-    const {
-  P2pGroups groups{.next_rank = mesh_->rank(), .prev_rank = mesh_->rank()};
-  const int stages = get_pipe_parallel_world_size();
+HybridMesh::Neighbours HybridMesh::stage_neighbours() const {
+  const int own = mesh_->rank();
+  const int stage = rank_on("pipe");
+  const int stages = size_on("pipe");
+  Neighbours neighbours{.next_rank = own, .prev_rank = own};
   if (stages == 1) {
-    return groups;
+    return neighbours;
   }
-  groups.next_rank = get_rank_from_stage((get_stage_id() + 1) % stages);
-  groups.prev_rank =
-      get_rank_from_stage((get_stage_id() + stages - 1) % stages);
+  neighbours.next_rank = rank_at_stage((stage + 1) % stages);
+  neighbours.prev_rank = rank_at_stage((stage + stages - 1) % stages);
   // Both partners must name the same ranks in the same order.
   const auto pair = [&](int other) {
-    return mesh_->group_of(
-        {std::min(mesh_->rank(), other), std::max(mesh_->rank(), other)});
+    return mesh_->group_of({std::min(own, other), std::max(own, other)});
   };
-  groups.next = pair(groups.next_rank);
-  groups.prev = pair(groups.prev_rank);
-  return groups;
-}
-
-std::shared_ptr<Group> HybridCommunicateGroup::get_check_parallel_group(
-    bool sharding) const {
-  std::vector<std::string> axes = topology_.get_hybrid_group_names();
-  axes.erase(
-      std::remove(axes.begin(), axes.end(), sharding ? "sharding" : "data"),
-      axes.end());
-  return group_over(axes);
+  neighbours.next = pair(neighbours.next_rank);
+  neighbours.prev = pair(neighbours.prev_rank);
+  return neighbours;
 }
 
 namespace {
 
-struct CurrentHybridGroup {
+struct CurrentHybridMesh {
   std::mutex mutex;
-  std::shared_ptr<const HybridCommunicateGroup> group; // guarded by mutex
+  HybridMeshPtr mesh; // guarded by mutex
 };
 
-CurrentHybridGroup& current_of(World& world) {
-  return *world.attached<CurrentHybridGroup>(
-      [] { return std::make_shared<CurrentHybridGroup>(); });
+CurrentHybridMesh& current_of(World& world) {
+  return *world.attached<CurrentHybridMesh>(
+      [] { return std::make_shared<CurrentHybridMesh>(); });
 }
 
 } // namespace
 
-void set_hybrid_communicate_group(
-    std::shared_ptr<const HybridCommunicateGroup> group) {
+void set_current_hybrid_mesh(HybridMeshPtr mesh) {
   auto& current = current_of(*require_world("mesh.hybrid"));
   const std::lock_guard lock(current.mutex);
-  current.group = std::move(group);
+  current.mesh = std::move(mesh);
 }
 
-std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group() {
+HybridMeshPtr current_hybrid_mesh() {
   auto& current = current_of(*require_world("mesh.hybrid"));
   const std::lock_guard lock(current.mutex);
-  return current.group;
+  return current.mesh;
 }
 
 std::shared_ptr<Group> group_or_axis(
@@ -264,7 +233,7 @@ std::shared_ptr<Group> group_or_axis(
   if (group) {
     return group;
   }
-  const auto hybrid = get_hybrid_communicate_group();
+  const auto hybrid = current_hybrid_mesh();
   return hybrid ? hybrid->group_over({axis}) : get_group(0);
 }
 

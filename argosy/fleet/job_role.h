@@ -13,8 +13,11 @@ namespace argosy::fleet {
 
 // What this process is in a job of workers and, possibly, servers: role, index,
 // numbers, endpoints. A value; constructing one communicates with nobody.
-class RoleMaker {
+class JobRole {
  public:
+  JobRole(bool is_collective, LaunchInfo info)
+      : is_collective_(is_collective), info_(std::move(info)) {}
+
   bool is_collective() const { return is_collective_; }
   const LaunchInfo& info() const { return info_; }
 
@@ -40,10 +43,7 @@ class RoleMaker {
   int node_num() const { return info_.num_nodes; }
   int local_rank() const { return info_.local_rank; }
 
- protected:
-  RoleMaker(bool is_collective, LaunchInfo info)
-      : is_collective_(is_collective), info_(std::move(info)) {}
-
+ private:
   bool is_collective_;
   LaunchInfo info_;
 };
@@ -55,30 +55,7 @@ class RoleMaker {
 // that PADDLE_PSERVERS_IP_PORT_LIST lists or, without that variable, is a
 // single worker. Throws InvalidArgument when the environment is invalid or
 // describes the other kind of job.
-class PaddleCloudRoleMaker : public RoleMaker {
- public:
-  explicit PaddleCloudRoleMaker(bool is_collective = false);
-  PaddleCloudRoleMaker(bool is_collective, const Environment& environment);
-
- private:
-  PaddleCloudRoleMaker(bool is_collective, LaunchInfo info);
-};
-
-struct UserDefinedRole {
-  bool is_collective = false;
-  int current_id = 0; // within the role
-  Role role = Role::Worker;
-  int worker_num = 0; // 0: as many as worker_endpoints
-  std::vector<std::string> worker_endpoints = {}; // "host:port"
-  std::vector<std::string> server_endpoints = {};
-};
-
-// Takes the role from arguments. The workers of a collective job rendezvous at
-// the first worker's endpoint. Throws InvalidArgument when the arguments
-// contradict each other.
-class UserDefinedRoleMaker : public RoleMaker {
- public:
-  explicit UserDefinedRoleMaker(const UserDefinedRole& role);
-};
+JobRole adopt_role(bool is_collective);
+JobRole adopt_role(bool is_collective, const Environment& environment);
 
 } // namespace argosy::fleet

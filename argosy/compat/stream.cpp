@@ -1,4 +1,4 @@
-#include "argosy/comm/stream.h"
+#include "argosy/compat/stream.h"
 
 #include <ATen/core/Tensor.h>
 

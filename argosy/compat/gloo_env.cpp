@@ -1,4 +1,4 @@
-#include "argosy/comm/gloo_env.h"
+#include "argosy/compat/gloo_env.h"
 
 #include <memory>
 #include <numeric>
@@ -8,6 +8,7 @@
 #include "argosy/comm/op.h"
 #include "argosy/common/environment.h"
 #include "argosy/common/error.h"
+#include "argosy/common/thread_context.h"
 #include "argosy/store/kv_server.h"
 #include "argosy/store/kv_store.h"
 #include "argosy/store/tcp_kv.h"
@@ -23,9 +24,12 @@ struct SideChannel {
   std::unique_ptr<Group> group; // after its world: ends first
 };
 
-thread_local std::unique_ptr<SideChannel> channel;
+std::unique_ptr<SideChannel>& thread_channel() {
+  return of_thread<std::unique_ptr<SideChannel>>();
+}
 
 SideChannel& require_channel(const char* op) {
+  const auto& channel = thread_channel();
   ARGOSY_CHECK(
       channel != nullptr,
       "[comm.",
@@ -67,7 +71,7 @@ void gloo_init_parallel_env(
       " of ",
       rank_num);
   ARGOSY_CHECK(
-      channel == nullptr,
+      thread_channel() == nullptr,
       "[comm.gloo_init_parallel_env] there already is a side channel, call "
       "gloo_release first");
   const Endpoint endpoint =
@@ -87,7 +91,7 @@ void gloo_init_parallel_env(
           .backend = "gloo",
           .timeout = made->world->timeout()});
   pass_barrier(*made);
-  channel = std::move(made);
+  thread_channel() = std::move(made);
 }
 
 void gloo_barrier() {
@@ -98,7 +102,7 @@ void gloo_release() {
   SideChannel& side = require_channel("gloo_release");
   side.group.reset();
   side.world->leave(side.world->deadline());
-  channel.reset();
+  thread_channel().reset();
 }
 
 } // namespace argosy

@@ -1,4 +1,4 @@
-#include "argosy/semi_auto/shard_op.h"
+#include "argosy/compat/shard_op.h"
 
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>

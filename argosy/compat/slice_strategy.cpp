@@ -1,4 +1,4 @@
-#include "argosy/semi_auto/strategy.h"
+#include "argosy/compat/slice_strategy.h"
 
 #include <bit>
 #include <map>
