@@ -67,7 +67,7 @@ class Blocks {
   std::unordered_map<void*, Block> blocks_; // guarded by mutex_
 };
 
-// Never destroyed: static tensors are freed after all other statics.
+// Never destroyed: static tensors are freed after all other static objects.
 Blocks& blocks() {
   static auto* all = new Blocks;
   return *all;

@@ -131,7 +131,7 @@ Engine::Result Engine::run(
   batch_ = &batch;
   trains_ = trains;
   result_ = {};
-  in_flight_.clear();
+  pending_.clear();
   local_.clear();
   times_.clear();
   transport_.begin(schedule, shapes());
@@ -229,7 +229,7 @@ Tensors Engine::forward(const Step& step, const Tensors& needed) {
     outputs = loss_of(step, outputs);
   }
   if (trains_) {
-    InFlight& state = in_flight_[{step.chunk, step.microbatch}];
+    PendingMicrobatch& state = pending_[{step.chunk, step.microbatch}];
     state.inputs = is_first ? Tensors() : with_grad(inputs);
     state.outputs = graph_roots(outputs);
     if (is_last(step.chunk)) {
@@ -261,13 +261,13 @@ Tensors Engine::loss_of(const Step& step, const Tensors& outputs) {
 }
 
 Tensors Engine::backward(const Step& step, const Tensors& needed) {
-  const auto found = in_flight_.find({step.chunk, step.microbatch});
-  InFlight& state = found->second;
+  const auto found = pending_.find({step.chunk, step.microbatch});
+  PendingMicrobatch& state = found->second;
   if (step.pass == Pass::kBackwardWeight) {
     if (state.split) {
       state.split->weight();
     }
-    in_flight_.erase(found);
+    pending_.erase(found);
     return {};
   }
   // Moved out, so that they are released when this step ends.
@@ -277,7 +277,7 @@ Tensors Engine::backward(const Step& step, const Tensors& needed) {
       is_last(step.chunk) ? std::move(state.gradients) : needed;
   Tensors results(inputs.size());
   if (step.pass == Pass::kBackward) {
-    in_flight_.erase(found);
+    pending_.erase(found);
     results = whole_backward(outputs, gradients, inputs);
   } else if (!outputs.empty()) {
     results = state.split.emplace().input(outputs, gradients, inputs);
