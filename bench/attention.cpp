@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "argosy/comm/kernels/openblas.h"
 #include "argosy/common/error.h"
+#include "argosy/torch_hooks/openblas.h"
 #include "bench/attention_size.h"
 #include "bench/harness.h"
 
@@ -65,11 +65,12 @@ class Attention {
   }
   // Uses the same matrix product kernels as ours.
   Contestant pytorch() {
+    torch_hooks::install_openblas_core();
     return contestant(
         "pytorch",
         argosy::str(
             "OPENBLAS_CORETYPE=",
-            comm::openblas_core(),
+            torch_hooks::openblas_core(),
             " OMP_NUM_THREADS=",
             kRanks,
             " /usr/bin/python3 " ATTENTION_PEER " ",

@@ -13,8 +13,8 @@
 #include <memory>
 
 #include "argosy/argosy.h"
-#include "argosy/comm/kernels/openblas.h"
 #include "argosy/optim/adam.h"
+#include "argosy/torch_hooks/openblas.h"
 #include "bench/hashed.h"
 #include "bench/training_server.h"
 #include "examples/01_fashion_mnist/net.h"
@@ -154,7 +154,8 @@ void serve() {
 
 int main(int argc, char** /*argv*/) {
   if (argc > 1) {
-    std::cout << argosy::comm::openblas_core() << std::endl;
+    argosy::torch_hooks::install_openblas_core();
+    std::cout << argosy::torch_hooks::openblas_core() << std::endl;
     return 0;
   }
   return argosy::record(argosy::bench::serve);

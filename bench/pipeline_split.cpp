@@ -8,15 +8,15 @@
 #include <chrono>
 
 #include "argosy/argosy.h"
-#include "argosy/pipeline/split_backward.h"
+#include "argosy/torch_hooks/split_backward.h"
 #include "bench/harness.h"
 #include "examples/02_gpt/gpt.h"
 
 namespace argosy::bench {
 namespace {
 
-using pipeline::SplitBackward;
 using pipeline::Tensors;
+using torch_hooks::SplitBackward;
 
 struct Size {
   long batch = 0;

@@ -11,15 +11,15 @@
 #include <numeric>
 #include <utility>
 
-#include "argosy/comm/graph_node.h"
 #include "argosy/comm/parts.h"
 #include "argosy/common/error.h"
+#include "argosy/torch_hooks/graph_node.h"
 
 namespace argosy::functional {
 
 namespace {
 
-using comm::apply;
+using torch_hooks::apply;
 
 GroupPtr group_or_default(const GroupPtr& group) {
   return group ? group : get_group(0);

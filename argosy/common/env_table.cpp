@@ -17,6 +17,10 @@ constexpr EnvVariable kTable[] = {
      "none; set by argosy run",
      "folder for the flight records that ranks write when an operation "
      "fails, for `argosy trace hang`"},
+    {"ARGOSY_HOOKS_OFF",
+     "none",
+     "hooks into LibTorch that Argosy must not install, separated by commas: "
+     "see torch-hooks.md"},
     {"ARGOSY_ISA",
      "highest of the machine",
      "limits the instruction set of the reduction kernels: baseline, avx2 or "

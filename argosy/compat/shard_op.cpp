@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/semi_auto/layer_plan.h"
 
 namespace argosy {

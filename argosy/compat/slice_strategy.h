@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/dtensor/placement.h"
+#include "argosy/dtensor/layout/placement.h"
 #include "argosy/mesh/process_mesh.h"
 
 // Strategies as numbers of slices per dim, in MindSpore's notation: ((2, 1),

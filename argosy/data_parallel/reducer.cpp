@@ -1,9 +1,5 @@
 #include "argosy/data_parallel/reducer.h"
 
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/variable.h>
-
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -14,10 +10,11 @@
 #include "argosy/common/text.h"
 #include "argosy/data_parallel/bucket_hook.h"
 #include "argosy/data_parallel/bucket_memory.h"
-#include "argosy/data_parallel/graph_walk.h"
 #include "argosy/data_parallel/sparse_average.h"
 #include "argosy/observe/span.h"
-#include "argosy/training/grad_hook.h"
+#include "argosy/torch_hooks/backward.h"
+#include "argosy/torch_hooks/grad_hook.h"
+#include "argosy/torch_hooks/graph_walk.h"
 #include "argosy/training/main_grads.h"
 
 namespace argosy::data_parallel {
@@ -27,7 +24,7 @@ namespace {
 struct Parameter {
   std::string name;
   at::Tensor tensor;
-  std::optional<training::GradHook> hook;
+  std::optional<torch_hooks::GradHook> hook;
   bool sparse = false;
   c10::ScalarType type = c10::kFloat; // of the gradient
 
@@ -166,7 +163,7 @@ void Reducer::Impl::find_unused(const Tensors& outputs) {
   if (mask_is_known) {
     return;
   }
-  const auto reached = reachable_nodes(outputs);
+  const auto reached = torch_hooks::reachable_nodes(outputs);
   for (Parameter& parameter : parameters) {
     parameter.used = reached.count(parameter.hook->node()) > 0;
   }
@@ -225,8 +222,7 @@ void Reducer::Impl::begin() {
 
 void Reducer::Impl::begin_backward() {
   begin();
-  torch::autograd::Engine::get_default_engine().queue_callback(
-      [this] { finish_backward(); });
+  torch_hooks::at_end_of_backward([this] { finish_backward(); });
 }
 
 void Reducer::Impl::reduce() {

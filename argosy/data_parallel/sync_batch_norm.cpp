@@ -1,6 +1,5 @@
 #include "argosy/data_parallel/sync_batch_norm.h"
 
-#include <torch/library.h>
 #include <torch/nn/modules/batchnorm.h>
 
 #include <ATen/TensorOperators.h>
@@ -16,6 +15,7 @@
 
 #include "argosy/comm/functional.h"
 #include "argosy/common/error.h"
+#include "argosy/torch_hooks/op_override.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -137,7 +137,9 @@ std::shared_ptr<Converted> converted_of(World& world) {
       [] { return std::make_shared<Converted>(); });
 }
 
-at::Tensor value_or_none(const c10::optional<at::Tensor>& tensor) {
+using torch_hooks::OptionalTensor;
+
+at::Tensor value_or_none(const OptionalTensor& tensor) {
   return tensor.value_or(at::Tensor());
 }
 
@@ -145,10 +147,10 @@ at::Tensor value_or_none(const c10::optional<at::Tensor>& tensor) {
 // it is the operation that finds out whose it is.
 at::Tensor batch_norm(
     const at::Tensor& input,
-    const c10::optional<at::Tensor>& weight,
-    const c10::optional<at::Tensor>& bias,
-    const c10::optional<at::Tensor>& running_mean,
-    const c10::optional<at::Tensor>& running_var,
+    const OptionalTensor& weight,
+    const OptionalTensor& bias,
+    const OptionalTensor& running_mean,
+    const OptionalTensor& running_var,
     bool training,
     double momentum,
     double eps,
@@ -179,10 +181,6 @@ at::Tensor batch_norm(
       momentum,
       eps,
       cudnn_enabled));
-}
-
-TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
-  library.impl("batch_norm", TORCH_FN(batch_norm));
 }
 
 template <typename Impl>
@@ -245,6 +243,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
 
 int convert_sync_batchnorm(torch::nn::Module& module, const GroupPtr& group) {
   const auto world = require_world("parallel.convert_sync_batchnorm");
+  torch_hooks::install_batch_norm(&batch_norm);
   const GroupPtr members = group ? group : get_group(0);
   const auto converted = converted_of(*world);
   int count = 0;

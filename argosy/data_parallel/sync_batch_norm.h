@@ -28,11 +28,15 @@ class SyncBatchNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(SyncBatchNorm);
 
-// Makes every BatchNorm1d, 2d and 3d of a module tree normalise over all ranks
-// while it trains. The modules stay the same objects, so members and optimizers
-// stay valid. Returns how many there are. For the calling thread's world;
-// throws InvalidArgument for one without running statistics and without
-// weights, which cannot be told from others.
+// Makes every BatchNorm1d, 2d and 3d of a module tree normalise over the
+// batches of all ranks while it trains. The modules stay the same objects, so
+// members and optimizers stay valid. Returns how many there are. All ranks of
+// the group must convert and run them alike, in the calling thread's world.
+//
+// The first call replaces aten::batch_norm in the process (the hook
+// `batch_norm`); no other thread may run batch_norm() meanwhile. Throws
+// InvalidArgument for a module with neither running statistics nor weights,
+// which cannot be told from others, and when the hook is switched off.
 int convert_sync_batchnorm(
     torch::nn::Module& module, const GroupPtr& group = nullptr);
 

@@ -9,7 +9,7 @@
 #include "argosy/expert/routing.h"
 #include "argosy/expert/row_kernels.h"
 #include "argosy/observe/span.h"
-#include "argosy/training/kept_value.h"
+#include "argosy/torch_hooks/kept_value.h"
 
 namespace argosy::expert {
 
@@ -33,7 +33,7 @@ DispatchPtr kept_plan(AutogradContext& context) {
   ARGOSY_CHECK(
       !at::GradMode::is_enabled(),
       "[parallel.expert] has no second derivative; global_scatter() has");
-  return training::kept_value<DispatchPtr>(context, "plan");
+  return torch_hooks::kept_value<DispatchPtr>(context, "plan");
 }
 
 struct DispatchRows : Function<DispatchRows> {
@@ -42,7 +42,7 @@ struct DispatchRows : Function<DispatchRows> {
       const at::Tensor& tokens,
       const DispatchPtr& plan) {
     const observe::Span span(kDispatch);
-    training::keep_value(*context, "plan", plan);
+    torch_hooks::keep_value(*context, "plan", plan);
     const at::Tensor sent = spread_rows(
         tokens.contiguous(), plan->slots, plan->exchange.num_sent());
     return send_to_experts(sent, plan->exchange, plan->group);
@@ -64,7 +64,7 @@ struct CombineRows : Function<CombineRows> {
       const at::Tensor& weights,
       const DispatchPtr& plan) {
     const observe::Span span(kCombine);
-    training::keep_value(*context, "plan", plan);
+    torch_hooks::keep_value(*context, "plan", plan);
     const at::Tensor back =
         return_from_experts(rows, plan->exchange, plan->group);
     context->save_for_backward({back, weights});

@@ -3,11 +3,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
 #include "argosy/expert/exchange_plan.h"
 #include "argosy/expert/row_kernels.h"
 #include "argosy/mesh/hybrid_mesh.h"
+#include "argosy/torch_hooks/graph_node.h"
 
 namespace argosy {
 
@@ -58,7 +58,7 @@ struct Way {
   GroupPtr group;
 
   at::Tensor go(const at::Tensor& x, bool forth) const {
-    return comm::apply(
+    return torch_hooks::apply(
         x,
         [&](const at::Tensor& in) {
           const at::Tensor out = forth

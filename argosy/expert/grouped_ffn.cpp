@@ -15,7 +15,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/tensor_parallel/linear.h"
-#include "argosy/training/kept_value.h"
+#include "argosy/torch_hooks/kept_value.h"
 
 namespace argosy::expert {
 
@@ -137,7 +137,7 @@ struct Ffn : Function<Ffn> {
     const at::Tensor hidden = products(x, weight1, bias1, options.rows);
     const at::Tensor active = activate(hidden, options.activation);
     context->save_for_backward({x, weight1, hidden, active, weight2});
-    training::keep_value(*context, "options", options);
+    torch_hooks::keep_value(*context, "options", options);
     const at::Tensor share =
         options.bias_share == 1 ? bias2 : bias2 * options.bias_share;
     return products(active, weight2, share, options.rows);
@@ -148,7 +148,8 @@ struct Ffn : Function<Ffn> {
         !at::GradMode::is_enabled(),
         "[parallel.grouped_experts] has no second derivative");
     const auto saved = context->get_saved_variables();
-    const auto options = training::kept_value<GroupedFfn>(*context, "options");
+    const auto options =
+        torch_hooks::kept_value<GroupedFfn>(*context, "options");
     const auto& rows = options.rows;
     const auto needs = [&](std::size_t i) {
       return context->needs_input_grad(i);

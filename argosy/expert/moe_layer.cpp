@@ -6,13 +6,13 @@
 
 #include <algorithm>
 
-#include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
 #include "argosy/expert/dispatch.h"
 #include "argosy/expert/expert_seed.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/recomputation/recompute.h"
 #include "argosy/tensor_parallel/ops.h"
+#include "argosy/torch_hooks/graph_node.h"
 #include "argosy/training/loss_scale.h"
 #include "argosy/training/parameter_marks.h"
 
@@ -176,7 +176,7 @@ at::Tensor MoELayerImpl::with_loss(const at::Tensor& y) {
   }
   const double ranks = divides_tokens() ? options.mp_group()->nranks() : 1;
   const double weight = options.loss_weight() / ranks;
-  return comm::apply(
+  return torch_hooks::apply(
       Tensors{y, loss},
       [](const Tensors& in) { return Tensors{in[0].detach()}; },
       [weight, loss = loss.detach()](const Tensors& grads) {

@@ -3,13 +3,13 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Device.h>
-#include <malloc.h>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 
 #include "argosy/heap/heap.h"
+#include "argosy/torch_hooks/allocator.h"
 
 namespace argosy {
 
@@ -79,35 +79,18 @@ class HeapAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &free_tensor; }
 };
 
-// Libraries that torch calls (oneDNN) use malloc directly.
-void make_malloc_keep() {
-  constexpr int kMegabyte = 1 << 20;
-  // The largest value that mallopt accepts.
-  ::mallopt(M_MMAP_THRESHOLD, 32 * kMegabyte);
-  ::mallopt(M_TRIM_THRESHOLD, 256 * kMegabyte);
-}
-
-// Returns whether tensors are now allocated from our heaps.
-bool install_allocator() {
-  static HeapAllocator allocator;
-  static const bool installed = [] {
-    if (c10::GetCPUAllocator() != c10::GetDefaultCPUAllocator()) {
-      return false;
-    }
-    make_malloc_keep();
-    c10::SetCPUAllocator(&allocator);
-    return c10::GetCPUAllocator() == &allocator;
-  }();
-  return installed;
-}
-
 bool use_heap(Sharing sharing) {
   Heap* const heap = heap::make_process_heap(sharing);
   if (heap == nullptr) {
     return false;
   }
   tensor_heaps().use(heap, sharing);
-  return install_allocator();
+  static HeapAllocator allocator;
+  if (!torch_hooks::install_allocator(allocator)) {
+    return false;
+  }
+  torch_hooks::install_malloc_limits();
+  return true;
 }
 
 } // namespace

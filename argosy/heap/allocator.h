@@ -2,9 +2,10 @@
 
 namespace argosy {
 
-// Both functions affect the whole process, permanently. Existing tensors are
-// not touched. They do nothing if the program has set an allocator of its own.
-// Thread-safe.
+// Both functions affect the whole process, permanently (the hooks `allocator`
+// and `malloc` of docs/torch-hooks.md). Existing tensors are not touched. They
+// do nothing if the program has set an allocator of its own, or if the hook is
+// switched off. Thread-safe.
 
 // Keeps the memory of freed CPU tensors, except small ones, and reuses it.
 // Otherwise every training step allocates its large tensors from fresh pages,

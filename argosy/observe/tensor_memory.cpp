@@ -1,14 +1,13 @@
 #include "argosy/observe/tensor_memory.h"
 
 #include <c10/core/Allocator.h>
-#include <c10/core/CPUAllocator.h>
 
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
-#include "argosy/common/error.h"
+#include "argosy/torch_hooks/allocator.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -99,27 +98,15 @@ class CountingAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &free_counted; }
 };
 
-void install() {
+void install_meter() {
   static CountingAllocator allocator;
-  static const bool installed = [] {
-    c10::Allocator* const before = c10::GetCPUAllocator();
-    // Blocks are freed by address, which such an allocator does not support.
-    if (before->raw_deleter() == nullptr) {
-      return false;
-    }
-    inner_allocator = before;
-    c10::SetCPUAllocator(&allocator);
-    return c10::GetCPUAllocator() == &allocator;
-  }();
-  ARGOSY_CHECK(
-      installed,
-      "[observe.tensor_memory] the program's CPU allocator cannot be counted, "
-      "expected one with raw_deleter() and of priority 0");
+  torch_hooks::install_tensor_meter(
+      allocator, [](c10::Allocator* before) { inner_allocator = before; });
 }
 
 } // namespace
 
-TensorMemory::TensorMemory() : account_((install(), calling_account())) {}
+TensorMemory::TensorMemory() : account_((install_meter(), calling_account())) {}
 
 std::int64_t TensorMemory::current() const {
   return account_->current;

@@ -23,8 +23,8 @@ class AutoCast {
   AutoCast& operator=(const AutoCast&) = delete;
 
  private:
-  const bool enabled_before_;
-  const c10::ScalarType dtype_before_;
+  bool enabled_before_;
+  c10::ScalarType dtype_before_;
 };
 
 } // namespace argosy::optim

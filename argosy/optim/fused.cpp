@@ -11,6 +11,7 @@
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/optim/fused_entry.h"
 #include "argosy/optim/fused_impl.h"
+#include "argosy/torch_hooks/backward.h"
 
 namespace argosy::optim {
 
@@ -48,7 +49,7 @@ void zero(at::Tensor& grad) {
     return;
   }
   std::memset(grad.data_ptr(), 0, grad.nbytes());
-  grad.unsafeGetTensorImpl()->bump_version();
+  torch_hooks::bump_version(grad);
 }
 
 } // namespace
@@ -186,7 +187,7 @@ void FusedOptimizer::update_group(
     if (is_sparse(*entry.grad)) {
       update_sparse(options, entry);
     } else {
-      entry.whole->unsafeGetTensorImpl()->bump_version();
+      torch_hooks::bump_version(*entry.whole);
     }
   }
   std::erase_if(

@@ -12,6 +12,7 @@
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/optim/local.h"
 #include "argosy/optim/spans.h"
+#include "argosy/torch_hooks/backward.h"
 
 namespace argosy::optim {
 
@@ -66,7 +67,7 @@ std::vector<Sums> apply(
 
 void bump(const std::vector<at::Tensor>& tensors) {
   for (const at::Tensor& tensor : tensors) {
-    tensor.unsafeGetTensorImpl()->bump_version();
+    torch_hooks::bump_version(tensor);
   }
 }
 

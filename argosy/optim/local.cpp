@@ -8,7 +8,7 @@
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/fused_entry.h"
 

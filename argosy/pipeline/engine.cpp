@@ -4,13 +4,13 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
 #include "argosy/common/error.h"
 #include "argosy/observe/span.h"
 #include "argosy/optim/autocast.h"
+#include "argosy/torch_hooks/backward.h"
 #include "argosy/training/loss_scale.h"
 
 namespace argosy::pipeline {
@@ -46,10 +46,7 @@ Tensors with_grad(const Tensors& tensors) {
 Tensors graph_roots(const Tensors& outputs) {
   Tensors roots;
   for (const at::Tensor& each : with_grad(outputs)) {
-    at::Tensor origin = at::empty({0}, each.options());
-    torch::autograd::impl::set_gradient_edge(
-        origin, torch::autograd::impl::gradient_edge(each));
-    roots.push_back(std::move(origin));
+    roots.push_back(torch_hooks::without_values(each));
   }
   return roots;
 }

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "argosy/pipeline/microbatches.h"
-#include "argosy/pipeline/split_backward.h"
 #include "argosy/pipeline/stage_model.h"
 #include "argosy/pipeline/transport.h"
+#include "argosy/torch_hooks/split_backward.h"
 
 namespace argosy::pipeline {
 
@@ -72,7 +72,8 @@ class Engine {
     Tensors inputs;    // leaves that require grad
     Tensors outputs;   // graph roots that require grad; their data is released
     Tensors gradients; // gradients of `outputs`; set on the last part only
-    std::optional<SplitBackward> split; // between the two halves of backward
+    // Between the two halves of backward.
+    std::optional<torch_hooks::SplitBackward> split;
   };
   using Key = std::pair<int, int>; // chunk, microbatch
 

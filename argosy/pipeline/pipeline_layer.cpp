@@ -11,7 +11,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
-#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/pipeline/measure.h"
 #include "argosy/pipeline/segment.h"
 #include "argosy/recomputation/recompute.h"

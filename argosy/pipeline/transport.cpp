@@ -118,7 +118,7 @@ void Transport::send_metas(
 Metas Transport::receive_metas(Inbox& inbox) {
   const Message& message = inbox.order[inbox.next];
   const std::int64_t count = receive_numbers(1, inbox.rank, group_).front();
-  const Metas metas = unpack(receive_numbers(count, inbox.rank, group_));
+  const Metas metas = trace::unpack(receive_numbers(count, inbox.rank, group_));
   if (shapes_.uniform) {
     metas_[shapes_.fingerprint][message.part] = metas;
   } else {

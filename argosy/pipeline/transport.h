@@ -7,9 +7,13 @@
 
 #include "argosy/comm/ops.h"
 #include "argosy/pipeline/messages.h"
-#include "argosy/pipeline/tensor_meta.h"
+#include "argosy/trace/tensor_meta.h"
 
 namespace argosy::pipeline {
+
+using trace::Metas;
+using trace::metas_of;
+using trace::TensorMeta;
 
 // What the first stage tells all stages about a batch.
 struct BatchShapes {

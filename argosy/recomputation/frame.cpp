@@ -1,31 +1,29 @@
 #include "argosy/recomputation/frame.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/recomputation/keep_replayed.h"
 
 namespace argosy::recomputation {
 
 namespace {
 
-using torch::autograd::SavedVariableHooks;
+using torch_hooks::SavedTensorHook;
 
 // Thrown through the function when all is there.
 struct ReplayIsDone {};
 
-class FrameHooks final : public SavedVariableHooks {
+class FrameHooks final : public SavedTensorHook {
  public:
   explicit FrameHooks(std::shared_ptr<Frame> frame)
       : frame_(std::move(frame)) {}
 
-  void call_pack_hook(const at::Tensor& tensor) override {
+  void pack(const at::Tensor& tensor) override {
     placeholder_ = frame_->add(tensor);
   }
-  at::Tensor call_unpack_hook() override { return frame_->take(*placeholder_); }
+  at::Tensor unpack() override { return frame_->take(*placeholder_); }
 
  private:
   const std::shared_ptr<Frame> frame_;
@@ -34,28 +32,28 @@ class FrameHooks final : public SavedVariableHooks {
 
 // What a replay saves goes to the placeholders. Of its own graph nothing is
 // needed but what the function itself may differentiate.
-class ReplayHooks final : public SavedVariableHooks {
+class ReplayHooks final : public SavedTensorHook {
  public:
   using Found = std::function<void(const at::Tensor&)>;
 
   explicit ReplayHooks(Found found) : found_(std::move(found)) {}
 
-  void call_pack_hook(const at::Tensor& tensor) override {
+  void pack(const at::Tensor& tensor) override {
     value_ = tensor.detach();
     found_(value_);
   }
-  at::Tensor call_unpack_hook() override { return value_; }
+  at::Tensor unpack() override { return value_; }
 
  private:
   const Found found_;
   at::Tensor value_;
 };
 
-class ReplayKeeper final : public SavedTensorKeeper {
+class ReplayKeeper final : public torch_hooks::SavedTensorKeeper {
  public:
   explicit ReplayKeeper(ReplayHooks::Found found) : found_(std::move(found)) {}
 
-  std::unique_ptr<SavedVariableHooks> hooks() override {
+  std::unique_ptr<SavedTensorHook> hook() override {
     return std::make_unique<ReplayHooks>(found_);
   }
 
@@ -93,7 +91,7 @@ Frame::Frame(
   }
 }
 
-std::unique_ptr<SavedVariableHooks> Frame::hooks() {
+std::unique_ptr<SavedTensorHook> Frame::hook() {
   return std::make_unique<FrameHooks>(shared_from_this());
 }
 
@@ -110,7 +108,7 @@ at::Tensor Frame::take(Placeholder& placeholder) {
   if (!placeholder.value.defined()) {
     replay();
   }
-  if (KeepReplayed::is_inside()) {
+  if (torch_hooks::KeepUnpacked::is_inside()) {
     return placeholder.value;
   }
   return std::exchange(placeholder.value, {});
@@ -146,7 +144,7 @@ void Frame::replay() {
   try {
     const auto restored = state_.restore();
     const at::AutoGradMode with_graph(true);
-    const SavedTensorScope scope(keeper);
+    const torch_hooks::SavedTensorScope scope(keeper);
     replay_(std::move(inputs));
   } catch (const ReplayIsDone&) {
     return;

@@ -9,7 +9,7 @@
 
 #include "argosy/recomputation/kept_input.h"
 #include "argosy/recomputation/replayed_state.h"
-#include "argosy/recomputation/saved_tensor_scope.h"
+#include "argosy/torch_hooks/saved_tensors.h"
 
 namespace argosy::recomputation {
 
@@ -30,7 +30,7 @@ struct Placeholder {
 //
 // Within a function that is itself recomputed, the inputs are among what the
 // outer frame replays.
-class Frame final : public SavedTensorKeeper,
+class Frame final : public torch_hooks::SavedTensorKeeper,
                     public std::enable_shared_from_this<Frame> {
  public:
   using Replay = std::function<void(std::vector<at::Tensor> inputs)>;
@@ -40,7 +40,7 @@ class Frame final : public SavedTensorKeeper,
       const std::vector<at::Tensor>& inputs,
       Replay replay);
 
-  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
+  std::unique_ptr<torch_hooks::SavedTensorHook> hook() override;
 
   const ReplayedState& state() const { return state_; }
 

@@ -1,15 +1,14 @@
 #include "argosy/recomputation/kept_input.h"
 
 #include <ATen/ops/empty.h>
-#include <torch/csrc/autograd/saved_variable.h>
 
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "argosy/comm/ops.h"
-#include "argosy/dtensor/tensor.h"
-#include "argosy/recomputation/saved_tensor_scope.h"
+#include "argosy/dtensor/tensor/tensor.h"
+#include "argosy/torch_hooks/saved_tensors.h"
 
 namespace argosy::recomputation {
 
@@ -25,8 +24,7 @@ at::Tensor as_leaf(const at::Tensor& tensor, bool requires_grad) {
 class SavedInput final : public KeptInput {
  public:
   explicit SavedInput(const at::Tensor& tensor)
-      : saved_(
-            tensor.defined() ? tensor.detach() : tensor, /*is_output=*/false),
+      : saved_(tensor.defined() ? tensor.detach() : tensor),
         is_defined_(tensor.defined()),
         requires_grad_(is_defined_ && tensor.requires_grad()) {}
 
@@ -36,7 +34,7 @@ class SavedInput final : public KeptInput {
   }
 
  private:
-  torch::autograd::SavedVariable saved_;
+  torch_hooks::SavedTensor saved_;
   const bool is_defined_;
   const bool requires_grad_;
 };
@@ -206,7 +204,7 @@ bool stays_in_memory(const at::Tensor& tensor) {
 
 std::unique_ptr<KeptInput> keep_input(
     const at::Tensor& tensor, const RecomputeOptions& options) {
-  if (stays_in_memory(tensor) || SavedTensorScope::is_inside()) {
+  if (stays_in_memory(tensor) || torch_hooks::SavedTensorScope::is_inside()) {
     return std::make_unique<SavedInput>(tensor);
   }
   const bool is_spread = dtensor::parts_of(tensor) != nullptr;

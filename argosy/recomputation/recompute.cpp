@@ -16,7 +16,7 @@ RecomputeScope::RecomputeScope(
     Replay replay)
     : frame_(std::make_shared<Frame>(options, inputs, std::move(replay))),
       state_(frame_->state().first_run()),
-      scope_(std::make_unique<SavedTensorScope>(*frame_)) {}
+      scope_(std::make_unique<torch_hooks::SavedTensorScope>(*frame_)) {}
 
 RecomputeScope::~RecomputeScope() = default;
 

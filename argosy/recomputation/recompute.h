@@ -14,10 +14,13 @@
 
 namespace argosy {
 
+namespace torch_hooks {
+class SavedTensorScope;
+}
+
 namespace recomputation {
 
 class Frame;
-class SavedTensorScope;
 
 // Whether autograd records what the calling thread does.
 bool is_recording();
@@ -39,7 +42,7 @@ class RecomputeScope {
  private:
   const std::shared_ptr<Frame> frame_;
   const std::shared_ptr<void> state_;
-  const std::unique_ptr<SavedTensorScope> scope_;
+  const std::unique_ptr<torch_hooks::SavedTensorScope> scope_;
 };
 
 // How the copy of an argument is passed: an lvalue if that was one.

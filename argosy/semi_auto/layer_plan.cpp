@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 
 namespace argosy::semi_auto {
 

@@ -16,7 +16,7 @@
 #include "argosy/optim/fused.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/lars.h"
-#include "argosy/training/grad_hook.h"
+#include "argosy/torch_hooks/grad_hook.h"
 
 namespace argosy {
 
@@ -113,7 +113,7 @@ struct ShardOptimizer::Impl {
   torch::optim::Optimizer& optimizer;
   const ProcessMesh mesh;
   std::vector<OptimizedParameter> parameters;
-  std::vector<training::GradHook> hooks;
+  std::vector<torch_hooks::GradHook> hooks;
 
   void add(at::Tensor& parameter, int axis, const ShardingStage& stage) {
     OptimizedParameter held{

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "argosy/dtensor/placement.h"
+#include "argosy/dtensor/layout/placement.h"
 #include "argosy/mesh/process_mesh.h"
 
 // ZeRO stages over a data parallel mesh axis. No torch headers.

@@ -1,6 +1,5 @@
 #include "argosy/sequence_parallel/megatron_gradients.h"
 
-#include <torch/csrc/autograd/engine.h>
 #include <torch/nn/module.h>
 
 #include <utility>
@@ -8,7 +7,8 @@
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
 #include "argosy/mesh/hybrid_mesh.h"
-#include "argosy/training/grad_hook.h"
+#include "argosy/torch_hooks/backward.h"
+#include "argosy/torch_hooks/grad_hook.h"
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy {
@@ -62,7 +62,7 @@ struct SequenceParallelHooks::Impl {
   SequenceParallelHooksOptions options;
   Tensors parameters;
   std::vector<int> backwards; // since the last reduction, by parameter
-  std::vector<training::GradHook> hooks;
+  std::vector<torch_hooks::GradHook> hooks;
   bool ends = false; // finish() will be called at the end of this backward
   Tensors gradients; // that wait for it
   std::vector<WorkPtr> works;
@@ -73,8 +73,7 @@ struct SequenceParallelHooks::Impl {
     }
     backwards[index] = 0;
     if (!std::exchange(ends, true)) {
-      torch::autograd::Engine::get_default_engine().queue_callback(
-          [this] { finish(); });
+      torch_hooks::at_end_of_backward([this] { finish(); });
     }
     const at::Tensor& gradient = parameters[index].grad();
     if (options.fuse) {

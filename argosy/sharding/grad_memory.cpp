@@ -2,8 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <numeric>
@@ -15,6 +13,7 @@
 #include "argosy/data_parallel/bucket_memory.h"
 #include "argosy/observe/span.h"
 #include "argosy/optim/flat_parameters.h"
+#include "argosy/torch_hooks/backward.h"
 #include "argosy/training/main_grads.h"
 #include "argosy/training/parameter_marks.h"
 
@@ -29,7 +28,7 @@ constexpr std::size_t kMostInFlight = 1;
 
 struct GradMemory::Parameter {
   at::Tensor tensor;
-  std::optional<training::GradHook> hook;
+  std::optional<torch_hooks::GradHook> hook;
   std::size_t grad = 0; // in grads_
   std::int64_t begin = 0;
   bool ready = false;
@@ -191,8 +190,7 @@ void GradMemory::begin() {
 
 void GradMemory::begin_backward() {
   begin();
-  torch::autograd::Engine::get_default_engine().queue_callback(
-      [this] { finish_backward(); });
+  torch_hooks::at_end_of_backward([this] { finish_backward(); });
 }
 
 // Buffer by buffer, so that no more are there at once than in backward.

@@ -13,7 +13,7 @@
 #include "argosy/sharding/buffer_pool.h"
 #include "argosy/sharding/flat.h"
 #include "argosy/sharding/shard_memory.h"
-#include "argosy/training/grad_hook.h"
+#include "argosy/torch_hooks/grad_hook.h"
 
 namespace argosy::sharding {
 

@@ -1,7 +1,6 @@
 #include "argosy/sharding/param_memory.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,14 +9,14 @@
 #include "argosy/data_parallel/bucket_memory.h"
 #include "argosy/observe/span.h"
 #include "argosy/optim/flat_parameters.h"
+#include "argosy/torch_hooks/backward.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::sharding {
 
 namespace {
 
-bool is_in_backward() {
-  return torch::autograd::get_current_graph_task_nodes_in_graph() != nullptr;
-}
+using torch_hooks::is_in_backward;
 
 std::vector<at::Tensor> params_of(
     const FlatPlan& plan, const std::vector<at::Tensor>& all) {
@@ -150,7 +149,7 @@ void ParamMemory::finish(std::size_t unit) {
   state.gathering.clear();
   state.is_whole = true;
   for (Flat& flat : units_[unit].flats) {
-    set_memory(flat.storage, flat.full.data_ptr());
+    torch_hooks::set_memory(flat.storage, flat.full.data_ptr());
     shards_->let_go(flat.shard, false);
   }
 }
@@ -165,7 +164,7 @@ void ParamMemory::release(std::size_t unit) {
   }
   states_[unit].is_whole = false;
   for (Flat& flat : units_[unit].flats) {
-    set_memory(flat.storage, nullptr);
+    torch_hooks::set_memory(flat.storage, nullptr);
     pool_->give(flat.full);
     flat.full = at::Tensor();
   }

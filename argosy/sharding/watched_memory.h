@@ -22,22 +22,20 @@ class MemoryWatch {
   virtual void after_write(std::size_t memory) = 0;
 };
 
-// A storage of so many bytes without memory. Ops on tensors in it are told to
-// `watch` first, also those of backward on what forward has saved: the
-// dispatcher brings them to us, above autograd. Throws InvalidArgument from the
-// op when the watch is gone.
+// Makes a storage of so many bytes that has no memory yet: give it some with
+// torch_hooks::set_memory(). Before an op on a tensor in this storage, also an
+// op of backward on what forward has saved, LibTorch calls `watch`. The op
+// throws InvalidArgument when the watch is gone. Throws InvalidArgument when
+// the hook `intercept` is switched off.
 c10::Storage watched_storage(
     std::size_t bytes, std::weak_ptr<MemoryWatch> watch, std::size_t memory);
 
-// What the storage has from now on; null for none. Does not own it.
-void set_memory(const c10::Storage& storage, void* data);
-
-// An existing tensor, for all who hold it, lies in a watched storage from now
-// on, from element `begin`, with the shape and order in memory that it has.
+// Makes an existing tensor, for all who hold it, one that lies in a watched
+// storage from element `begin` on, with the sizes and strides that it has.
 void move_into(
     const at::Tensor& tensor, const c10::Storage& storage, std::int64_t begin);
 
-// Whether it lies in one.
+// Whether a tensor lies in a watched storage.
 bool is_watched(const at::Tensor& tensor);
 
 } // namespace argosy::sharding

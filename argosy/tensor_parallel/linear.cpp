@@ -1,14 +1,14 @@
 #include "argosy/tensor_parallel/linear.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/linear.h>
 
 #include "argosy/comm/functional.h"
-#include "argosy/comm/graph_node.h"
 #include "argosy/comm/parts.h"
 #include "argosy/common/error.h"
-#include "argosy/training/kept_value.h"
+#include "argosy/torch_hooks/autocast.h"
+#include "argosy/torch_hooks/graph_node.h"
+#include "argosy/torch_hooks/kept_value.h"
 
 namespace argosy::tensor_parallel {
 
@@ -60,7 +60,7 @@ struct ColumnLinear : Function<ColumnLinear> {
       const LinearInput& input) {
     const at::Tensor whole = gather(x, input, true)();
     context->save_for_backward({input.gather_again ? x : whole, weight});
-    training::keep_value(*context, "input", input);
+    torch_hooks::keep_value(*context, "input", input);
     context->saved_data["has_bias"] = bias.has_value();
     return at::linear(whole, weight, bias);
   }
@@ -71,7 +71,7 @@ struct ColumnLinear : Function<ColumnLinear> {
         "[parallel.linear] has no second derivative; copy_to() and "
         "torch::linear have");
     const auto saved = context->get_saved_variables();
-    const auto input = training::kept_value<LinearInput>(*context, "input");
+    const auto input = torch_hooks::kept_value<LinearInput>(*context, "input");
     const bool needs_grad_weight = context->needs_input_grad(1);
     const comm::Arrival whole = input.gather_again && needs_grad_weight
         ? gather(saved[0], input, !overlaps(saved[0]))
@@ -97,11 +97,7 @@ struct ColumnLinear : Function<ColumnLinear> {
 } // namespace
 
 at::Tensor autocast(const at::Tensor& tensor) {
-  if (!at::autocast::is_cpu_enabled()) {
-    return tensor;
-  }
-  return at::autocast::cached_cast(
-      at::autocast::get_autocast_cpu_dtype(), tensor, at::kCPU);
+  return torch_hooks::cast_as_autocast(tensor);
 }
 
 at::Tensor column_linear(
@@ -142,7 +138,7 @@ at::Tensor sum_in_place(const at::Tensor& summand, const GroupPtr& group) {
   if (group->nranks() == 1) {
     return summand;
   }
-  return comm::apply(
+  return torch_hooks::apply(
       summand,
       [=](const at::Tensor& in) {
         at::Tensor out = in.contiguous().detach();

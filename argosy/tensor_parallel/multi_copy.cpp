@@ -9,9 +9,9 @@
 
 #include <utility>
 
-#include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
 #include "argosy/tensor_parallel/turns.h"
+#include "argosy/torch_hooks/graph_node.h"
 
 namespace argosy {
 
@@ -235,7 +235,7 @@ at::Tensor MicroBatchInterleaved::operator()(const Tensors& inputs) {
       sources.end(), impl_->parameters.begin(), impl_->parameters.end());
   const bool with_graph = at::GradMode::is_enabled();
   auto copies = std::make_shared<Copies>();
-  return comm::apply(
+  return torch_hooks::apply(
       sources,
       [&](const Tensors&) {
         *copies = impl_->forward(inputs, with_graph);

@@ -4,61 +4,20 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/dropout.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-
-#include <algorithm>
-#include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/common/thread_context.h"
-#include "argosy/dtensor/dtensor.h"
 #include "argosy/mesh/hybrid_mesh.h"
-#include "argosy/training/generator_state.h"
-#include "argosy/training/intercept.h"
+#include "argosy/torch_hooks/generator_state.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
 
 namespace {
 
-using training::set_state;
-using training::state_of;
-
-struct CurrentGenerator {
-  const at::Generator* pointer = nullptr;
-};
-
-const at::Generator*& current_generator() {
-  return of_thread<CurrentGenerator>().pointer;
-}
-
-// DTensors draw from numbers of their own.
-bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
-  return std::any_of(
-      stack.end() - static_cast<std::ptrdiff_t>(num_arguments),
-      stack.end(),
-      [](const c10::IValue& value) {
-        return value.isTensor() && is_dtensor(value.toTensor());
-      });
-}
+using torch_hooks::set_state;
+using torch_hooks::state_of;
 
 } // namespace
-
-void tensor_parallel::give_generator(
-    const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
-  const at::Generator* generator = current_generator();
-  if (generator == nullptr) {
-    return;
-  }
-  const auto& arguments = schema.arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    c10::IValue& given = stack[stack.size() - arguments.size() + i];
-    if (given.isNone() && arguments[i].name() == "generator" &&
-        !has_dtensor(stack, arguments.size())) {
-      given = *generator;
-    }
-  }
-}
 
 struct RngStatesTracker::Stream {
   at::Generator generator;
@@ -125,22 +84,6 @@ void RngStatesTracker::set_states(const States& states) {
 void RngStatesTracker::reset() {
   const std::lock_guard lock(mutex_);
   streams_.clear();
-}
-
-RngStatesTracker::Scope::Scope(const at::Generator& generator)
-    : generator_(std::make_unique<at::Generator>(generator)),
-      outer_(std::exchange(current_generator(), generator_.get())),
-      was_intercepted_(c10::impl::tls_is_dispatch_key_included(kInterceptKey)) {
-  c10::impl::tls_set_dispatch_key_included(kInterceptKey, true);
-}
-
-RngStatesTracker::Scope::~Scope() {
-  current_generator() = outer_;
-  c10::impl::tls_set_dispatch_key_included(kInterceptKey, was_intercepted_);
-}
-
-const at::Generator* RngStatesTracker::Scope::current() {
-  return current_generator();
 }
 
 RngStatesTracker::Scope RngStatesTracker::rng_state(

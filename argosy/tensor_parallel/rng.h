@@ -6,10 +6,11 @@
 #include <mutex>
 #include <string>
 
+#include "argosy/torch_hooks/thread_generator.h"
+
 namespace at {
 class Tensor;
-struct Generator;
-} // namespace at
+}
 
 namespace argosy {
 
@@ -45,23 +46,8 @@ class RngStatesTracker {
   void reset();
 
   // While it lives, random ops of the calling thread that name no generator
-  // draw from a stream, also those inside of modules and of the ops that they
-  // call. Scopes nest; the thread that made one ends it.
-  class Scope {
-   public:
-    explicit Scope(const at::Generator& generator);
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-    // The generator of the calling thread's innermost scope, or null.
-    static const at::Generator* current();
-
-   private:
-    const std::unique_ptr<at::Generator> generator_;
-    const at::Generator* const outer_;
-    const bool was_intercepted_;
-  };
+  // draw from a stream.
+  using Scope = torch_hooks::GeneratorScope;
   [[nodiscard]] Scope rng_state(
       const std::string& name = kModelParallelRng) const;
 

@@ -12,6 +12,7 @@
 #include "argosy/common/log.h"
 #include "argosy/common/net.h"
 #include "argosy/heap/allocator.h"
+#include "argosy/torch_hooks/openblas.h"
 #include "argosy/world/adopt.h"
 #include "argosy/world/connect.h"
 #include "argosy/world/exchange.h"
@@ -86,6 +87,7 @@ std::shared_ptr<World> join(
     milliseconds timeout,
     Deadline deadline,
     std::shared_ptr<void> companion = nullptr) {
+  torch_hooks::install_openblas_core();
   if (info.size > 1) {
     store->setTimeout(timeout);
     rendezvous(*store, info.rank, info.size, own_identity(), deadline);

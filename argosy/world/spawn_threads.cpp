@@ -12,6 +12,7 @@
 #include "argosy/common/text.h"
 #include "argosy/store/kv_store.h"
 #include "argosy/store/mem_kv.h"
+#include "argosy/torch_hooks/openblas.h"
 #include "argosy/world/record.h"
 #include "argosy/world/spawn_ranks.h"
 #include "argosy/world/thread_binding.h"
@@ -115,6 +116,7 @@ void spawn_threads(
     const std::function<void()>& function,
     int num_ranks,
     const SpawnOptions& options) {
+  torch_hooks::install_openblas_core(); // before ranks multiply matrices
   const auto job = std::make_shared<ThreadJob>(function, num_ranks);
   std::vector<std::thread> threads;
   threads.reserve(num_ranks);

@@ -6,9 +6,9 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
-#include "argosy/dtensor/dispatch/interpreter.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/dtensor/mesh_state.h"
+#include "argosy/dtensor/tensor/interpreter.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/world/init.h"
 #include "bindings/python/gil_release.h"
 #include "bindings/python/placement_text.h"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/layout.h"
+#include "argosy/dtensor/layout/layout.h"
 
 namespace argosy {
 namespace {

@@ -1,13 +1,13 @@
 // Plans of resharding: that they arrive, carry the least, and look as expected.
 
-#include "argosy/dtensor/reshard_plan.h"
+#include "argosy/dtensor/layout/reshard_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "argosy/dtensor/exchange.h"
+#include "argosy/dtensor/layout/exchange.h"
 #include "tests/dtensor/all_placements.h"
 
 namespace argosy::dtensor {

@@ -9,12 +9,12 @@
 #include "argosy/comm/parts.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
-#include "argosy/optim/amx.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/tensor_parallel/parameters.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/torch_hooks/amx.h"
 #include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"
 #include "tests/expert/dense_moe.h"
@@ -176,7 +176,7 @@ const GateMaker kSwitch = [](const GroupPtr& group) {
 
 // Before the first product: later it cannot be done.
 class BfloatProducts : public ::testing::Environment {
-  void SetUp() override { optim::avoid_broken_amx(); }
+  void SetUp() override { torch_hooks::avoid_broken_amx(); }
 };
 const auto* const kBfloatProducts =
     ::testing::AddGlobalTestEnvironment(new BfloatProducts);

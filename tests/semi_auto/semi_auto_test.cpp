@@ -6,7 +6,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/compat/shard_op.h"
-#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/placement.h"
+#include "argosy/dtensor/layout/placement.h"
 
 namespace argosy {
 namespace {

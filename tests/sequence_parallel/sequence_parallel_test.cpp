@@ -5,7 +5,7 @@
 
 #include "argosy/comm/parts.h"
 #include "argosy/common/error.h"
-#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/sequence_parallel/megatron.h"
 #include "argosy/sequence_parallel/megatron_gradients.h"
 #include "argosy/sequence_parallel/megatron_ops.h"

@@ -6,7 +6,7 @@
 
 #include "argosy/comm/parts.h"
 #include "argosy/common/error.h"
-#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/tensor_parallel/ops.h"

@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "argosy/pipeline/cut/graph.h"
 #include "argosy/pipeline/cut/split_point.h"
+#include "argosy/trace/graph.h"
 
 namespace argosy::pipeline {
+
+using trace::Graph;
+using trace::Node;
+using trace::Value;
 
 // A contiguous run of nodes, with what it receives from the previous part and
 // sends to the next.

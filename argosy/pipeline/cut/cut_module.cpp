@@ -9,7 +9,7 @@
 #include "argosy/common/error.h"
 #include "argosy/pipeline/cut/released_states.h"
 #include "argosy/pipeline/cut/state_subset.h"
-#include "argosy/training/autocast.h"
+#include "argosy/torch_hooks/autocast.h"
 
 namespace argosy::pipeline {
 
@@ -80,7 +80,7 @@ std::vector<std::int64_t> CutModule::key_of(const Metas& inputs) const {
     each.requires_grad = false;
   }
   std::vector<std::int64_t> key = pack(shapes);
-  const training::Autocast autocast;
+  const torch_hooks::Autocast autocast;
   key.push_back(autocast.cpu ? static_cast<int>(autocast.cpu_dtype) : -1);
   key.push_back(autocast.device ? static_cast<int>(autocast.device_dtype) : -1);
   for (const auto& each : module_->modules()) {

@@ -32,7 +32,7 @@ CutRule rule_of(const CutOptions& options, int stages) {
 
 Metas unpack_tensor(const at::Tensor& numbers) {
   const auto* begin = numbers.data_ptr<std::int64_t>();
-  return unpack({begin, begin + numbers.numel()});
+  return trace::unpack({begin, begin + numbers.numel()});
 }
 
 } // namespace

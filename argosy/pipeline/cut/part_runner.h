@@ -26,13 +26,13 @@ class PartRunner {
   Metas sent() const { return program_->metas_of(part_.sends); }
 
  private:
-  class Run;
   struct Step {
     int node = 0;
     std::vector<int> released; // values that nobody needs after it
   };
 
   void plan_releases();
+  void run_step(trace::Run& run, const Step& step) const;
   void check(const Tensors& given) const;
   at::Tensor accept(std::size_t index, const at::Tensor& given) const;
 

@@ -8,16 +8,16 @@
 #include <algorithm>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 #include "argosy/world/world.h"
 
 namespace argosy::pipeline {
 
 namespace {
 
-using dtensor::become;
+using torch_hooks::become;
 
 at::Tensor lazy_zeros(const at::Tensor& like) {
   const std::size_t bytes =
@@ -63,15 +63,14 @@ void materialize_values(const at::Tensor& tensor) {
 
 void ZeroPlaceholders::add(const at::Tensor& tensor) {
   if (tensor.is_meta() || is_deferred(tensor)) {
-    away_.emplace_back(
-        tensor, tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(0, true));
+    away_.emplace_back(tensor, torch_hooks::alias_of(tensor));
     become(tensor, lazy_zeros(tensor));
   }
 }
 
 ZeroPlaceholders::~ZeroPlaceholders() {
-  for (const auto& [tensor, impl] : away_) {
-    tensor.unsafeGetTensorImpl()->shallow_copy_from(impl);
+  for (const auto& [tensor, before] : away_) {
+    become(tensor, before);
   }
 }
 

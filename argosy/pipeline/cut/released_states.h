@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/TensorImpl.h>
 
 #include <utility>
 #include <vector>
@@ -28,7 +27,7 @@ class ZeroPlaceholders {
   void add(const at::Tensor& tensor);
 
  private:
-  std::vector<std::pair<at::Tensor, c10::intrusive_ptr<c10::TensorImpl>>> away_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> away_; // and what it was
 };
 
 } // namespace argosy::pipeline
