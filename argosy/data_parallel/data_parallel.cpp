@@ -161,6 +161,7 @@ void DataParallelCore::before_forward() {
   if (!impl_->reducer || !at::GradMode::is_enabled()) {
     return;
   }
+  impl_->for_each_reducer([](Reducer& each) { each.recover(); });
   if (impl_->joining) {
     impl_->reducer->set_divisor(impl_->share_active(true).count);
     ++impl_->steps;

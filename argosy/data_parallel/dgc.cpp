@@ -16,7 +16,7 @@ namespace argosy {
 
 namespace {
 
-using data_parallel::BucketView;
+using data_parallel::GradBucket;
 
 struct Accumulators {
   int step = 0;
@@ -41,7 +41,7 @@ class Dgc final : public data_parallel::BucketHook {
 
   // The exchange is an all_gather of indices and one of values per gradient;
   // what stays dense is reduced beside.
-  void start(const BucketView& bucket, const GroupPtr& group) override {
+  void start(const GradBucket& bucket, const GroupPtr& group) override {
     Sent& sent = sent_[bucket.index];
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
       const at::Tensor& gradient = bucket.gradients[i];
@@ -55,7 +55,7 @@ class Dgc final : public data_parallel::BucketHook {
     }
   }
 
-  void finish(const BucketView& bucket, const GroupPtr& group) override {
+  void finish(const GradBucket& bucket, const GroupPtr& group) override {
     const Sent& sent = sent_.at(bucket.index);
     for (const Dense& dense : sent.dense) {
       dense.work->wait();
@@ -71,6 +71,19 @@ class Dgc final : public data_parallel::BucketHook {
     sent_.erase(bucket.index);
     for (const std::size_t parameter : bucket.parameters) {
       ++kept_[parameter].step;
+    }
+  }
+
+  // The gradients that were sent are lost; u and v keep those that were not.
+  void abandon(const GradBucket& bucket, const GroupPtr& /*group*/) override {
+    const Sent sent = std::move(sent_[bucket.index]);
+    sent_.erase(bucket.index);
+    for (const Dense& dense : sent.dense) {
+      dense.work->wait();
+    }
+    for (const Sparse& sparse : sent.sparse) {
+      sparse.indices_work->wait();
+      sparse.values_work->wait();
     }
   }
 

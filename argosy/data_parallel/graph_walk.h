@@ -8,7 +8,8 @@
 
 namespace argosy::data_parallel {
 
-// All nodes that backward from these tensors would come by.
+// All nodes of the autograd graph that backward from these tensors would
+// execute.
 std::unordered_set<torch::autograd::Node*> reachable_nodes(
     const std::vector<at::Tensor>& outputs);
 std::unordered_set<torch::autograd::Node*> reachable_nodes(

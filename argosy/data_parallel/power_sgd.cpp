@@ -16,7 +16,7 @@ namespace argosy {
 
 namespace {
 
-using data_parallel::BucketView;
+using data_parallel::GradBucket;
 
 // One matrix and what is kept for it between steps.
 struct Matrix {
@@ -52,7 +52,7 @@ class PowerSgd final : public data_parallel::BucketHook {
         ", expected >= 1");
   }
 
-  void start(const BucketView& bucket, const GroupPtr& group) override {
+  void start(const GradBucket& bucket, const GroupPtr& group) override {
     std::vector<WorkPtr>& works = works_[bucket.index];
     if (is_plain(bucket)) {
       works = {all_reduce(bucket.flat, ReduceOp::AVG, group, false)};
@@ -69,10 +69,8 @@ class PowerSgd final : public data_parallel::BucketHook {
     works = all_reduce_coalesced(sent, ReduceOp::AVG, group, false);
   }
 
-  void finish(const BucketView& bucket, const GroupPtr& group) override {
-    for (const WorkPtr& work : works_.at(bucket.index)) {
-      work->wait();
-    }
+  void finish(const GradBucket& bucket, const GroupPtr& group) override {
+    wait_for(bucket);
     if (!is_plain(bucket)) {
       rebuild(bucket, group);
     }
@@ -81,8 +79,20 @@ class PowerSgd final : public data_parallel::BucketHook {
     }
   }
 
+  // Errors and Q change in finish() only, so nothing has to be undone.
+  void abandon(const GradBucket& bucket, const GroupPtr& /*group*/) override {
+    wait_for(bucket);
+  }
+
  private:
-  bool is_plain(const BucketView& bucket) {
+  void wait_for(const GradBucket& bucket) {
+    for (const WorkPtr& work : works_[bucket.index]) {
+      work->wait();
+    }
+    works_.erase(bucket.index);
+  }
+
+  bool is_plain(const GradBucket& bucket) {
     return steps_[bucket.parameters.front()] < options_.start_step;
   }
 
@@ -112,7 +122,7 @@ class PowerSgd final : public data_parallel::BucketHook {
 
   // Q = M^T P, and M becomes P Q^T. The error is each rank's own, with its own
   // Q, before the average.
-  void rebuild(const BucketView& bucket, const GroupPtr& group) {
+  void rebuild(const GradBucket& bucket, const GroupPtr& group) {
     Tensors qs;
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
       if (is_compressed(bucket.gradients[i])) {

@@ -17,52 +17,57 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 struct ReducerOptions {
   Fusion fusion;
   GroupPtr group;
-  // Parameters may get no gradient in a step: before each backward the graph is
-  // walked to find them.
+  // A step may leave parameters without a gradient. Before each backward the
+  // reducer walks the graph to find them.
   bool find_unused_parameters = false;
-  // The same parameters are used in every step: the graph is walked once.
+  // Every step uses the same parameters: the reducer walks the graph once.
   bool static_graph = false;
   std::shared_ptr<BucketHook> hook; // null: the plain average
-  // Gradients of 16-bit parameters add up and are reduced in float32.
+  // Accumulate and reduce gradients of 16-bit parameters in float32.
   bool main_grad = false;
-  // Names of parameters with sparse gradients.
+  // Names of the parameters that have sparse gradients.
   std::vector<std::string> sparse;
 };
 
-// Averages gradients over the ranks of a group while backward goes on: hooks
-// tell when a gradient is there, full buckets are reduced in the background,
-// and the end of backward waits for the last one.
+// Averages gradients over the ranks of a group during backward.
+// training::GradientReduction decides when a bucket is reduced; this class owns
+// the buckets and does it.
 //
-// Gradients become views into the buckets. The order of the buckets follows the
-// first backward. Errors come out of backward().
+// Gradients become views into the buckets. After the first backward the buckets
+// are planned anew, in the order in which gradients arrived. Errors come out of
+// backward().
 class Reducer {
  public:
-  Reducer(std::vector<NamedTensor> parameters, ReducerOptions options);
+  Reducer(const std::vector<NamedTensor>& parameters, ReducerOptions options);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Before each backward that is to be reduced, with what it starts from.
+  // Collective after a failed backward, otherwise does nothing. Call it before
+  // each forward in grad mode; see training::GradientReduction::recover().
+  void recover();
+
+  // Call it after each forward in grad mode, with the outputs of the model.
   void prepare(const Tensors& outputs);
 
-  // Without, gradients stay local and add up.
+  // If false, gradients are not reduced: they stay on this rank and accumulate.
   void set_sync(bool sync);
   bool sync() const;
 
-  // Reduces what has added up without sync, outside of backward.
+  // Collective, outside of backward: reduces what has accumulated without sync.
   void reduce();
 
-  // For a rank that has no more inputs: takes part in the reductions of one
-  // backward of the others, with zeros.
+  // Collective, for a rank that has no more inputs: takes part in the
+  // reductions of one backward of the other ranks, with zeros.
   void shadow();
 
-  // What the averages are divided by in place of the number of ranks, from the
-  // next backward on; 0 for the number of ranks.
+  // Sums of gradients are divided by `divisor` instead of the number of ranks,
+  // from the next backward on. 0 restores the number of ranks.
   void set_divisor(int divisor);
 
   const BucketPlan& plan() const;
 
-  // Lets gradients start anew: the next backward writes instead of adding.
+  // Drops all gradients, so that the next backward writes instead of adding.
   void zero_grad();
 
  private:

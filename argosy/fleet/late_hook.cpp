@@ -5,7 +5,7 @@
 namespace argosy::fleet {
 
 void LateHook::start(
-    const data_parallel::BucketView& bucket, const GroupPtr& group) {
+    const data_parallel::GradBucket& bucket, const GroupPtr& group) {
   ARGOSY_CHECK(
       hook_,
       "[fleet.distributed_model] dgc needs the momentum of the optimizer: call "
@@ -14,8 +14,15 @@ void LateHook::start(
 }
 
 void LateHook::finish(
-    const data_parallel::BucketView& bucket, const GroupPtr& group) {
+    const data_parallel::GradBucket& bucket, const GroupPtr& group) {
   hook_->finish(bucket, group);
+}
+
+void LateHook::abandon(
+    const data_parallel::GradBucket& bucket, const GroupPtr& group) {
+  if (hook_) {
+    hook_->abandon(bucket, group);
+  }
 }
 
 } // namespace argosy::fleet

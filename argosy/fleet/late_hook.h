@@ -6,7 +6,7 @@
 
 namespace argosy::fleet {
 
-// A hook that is told later what it is. Deep gradient compression needs the
+// Forwards to a hook that is set later: deep gradient compression needs the
 // momentum of the optimizer, which may be made after the model.
 class LateHook final : public data_parallel::BucketHook {
  public:
@@ -14,11 +14,13 @@ class LateHook final : public data_parallel::BucketHook {
     hook_ = std::move(hook);
   }
 
-  // Throw InvalidArgument before set().
+  // Throws InvalidArgument before set().
   void start(
-      const data_parallel::BucketView& bucket, const GroupPtr& group) override;
+      const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
   void finish(
-      const data_parallel::BucketView& bucket, const GroupPtr& group) override;
+      const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
+  void abandon(
+      const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
 
  private:
   std::shared_ptr<data_parallel::BucketHook> hook_;

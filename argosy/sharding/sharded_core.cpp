@@ -120,10 +120,10 @@ std::shared_ptr<BufferPool> make_pool(
     const GroupPtr& group) {
   std::map<c10::ScalarType, std::int64_t> largest;
   for (const UnitPlan& unit : plan) {
-    for (const FlatPlan& flat : unit.flats) {
+    for (const Bucket& bucket : unit.buckets) {
       auto& count =
-          largest[parameters[flat.entries[0].parameter].second.scalar_type()];
-      count = std::max(count, flat.count);
+          largest[parameters[bucket.entries[0].parameter].second.scalar_type()];
+      count = std::max(count, bucket.count);
     }
   }
   auto pool = std::make_shared<BufferPool>();
@@ -267,6 +267,7 @@ ShardedCore::ShardedCore(
 ShardedCore::~ShardedCore() = default;
 
 void ShardedCore::before_forward() {
+  impl_->grads->reduction().recover();
   after_step();
   impl_->params->release_all();
   impl_->params->begin_pass();
@@ -278,17 +279,17 @@ void ShardedCore::before_forward() {
 
 void ShardedCore::after_forward(const Tensors& /*outputs*/) {
   if (at::GradMode::is_enabled()) {
-    impl_->grads->check_idle();
+    impl_->grads->reduction().check_idle();
     impl_->is_stale = impl_->is_stale || sync(); // a step may follow
   }
 }
 
 void ShardedCore::set_sync(bool sync) {
-  impl_->grads->set_sync(sync);
+  impl_->grads->reduction().set_sync(sync);
 }
 
 bool ShardedCore::sync() const {
-  return impl_->grads->sync();
+  return impl_->grads->reduction().sync();
 }
 
 void ShardedCore::zero_grad() {
@@ -296,7 +297,7 @@ void ShardedCore::zero_grad() {
 }
 
 void ShardedCore::reduce_gradients() {
-  impl_->grads->reduce();
+  impl_->grads->reduction().reduce();
   impl_->is_stale = true; // a step may follow
 }
 
@@ -345,6 +346,7 @@ void ShardedCore::after_step() {
 }
 
 void ShardedCore::begin_whole() {
+  impl_->grads->reduction().recover();
   after_step();
   impl_->params->release_all();
   impl_->params->begin_whole();

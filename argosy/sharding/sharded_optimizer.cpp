@@ -158,11 +158,11 @@ std::map<std::string, StateText> all_states(
   return all;
 }
 
-// One kind of state of all parameters of a flat buffer.
+// One kind of state of all parameters of a bucket buffer.
 class StateGather {
  public:
-  StateGather(const ShardedCore& core, const FlatPlan& flat)
-      : core_(core), flat_(flat) {}
+  StateGather(const ShardedCore& core, const Bucket& bucket)
+      : core_(core), bucket_(bucket) {}
 
   void run(
       const std::string& kind,
@@ -170,7 +170,7 @@ class StateGather {
       const std::map<std::string, StateText>& all,
       StateDict& whole) const {
     std::optional<c10::ScalarType> type;
-    for (const FlatEntry& entry : flat_.entries) {
+    for (const BucketEntry& entry : bucket_.entries) {
       const auto found = all.find(name_of(entry) + '.' + kind);
       if (found != all.end()) {
         type = found->second.type;
@@ -180,7 +180,7 @@ class StateGather {
       return;
     }
     const at::Tensor full = gathered(kind, own, *type);
-    for (const FlatEntry& entry : flat_.entries) {
+    for (const BucketEntry& entry : bucket_.entries) {
       const std::string name = name_of(entry) + '.' + kind;
       if (all.count(name) > 0) {
         whole[name] = optim::alias(full, entry.begin, param_of(entry)).clone();
@@ -189,11 +189,11 @@ class StateGather {
   }
 
  private:
-  const std::string& name_of(const FlatEntry& entry) const {
+  const std::string& name_of(const BucketEntry& entry) const {
     return core_.parameters()[entry.parameter].name;
   }
 
-  at::Tensor param_of(const FlatEntry& entry) const {
+  at::Tensor param_of(const BucketEntry& entry) const {
     return core_.module().named_parameters(true)[name_of(entry)];
   }
 
@@ -202,22 +202,22 @@ class StateGather {
       const StateDict& own,
       c10::ScalarType type) const {
     const GroupPtr& group = core_.group();
-    const at::Tensor part = at::zeros({flat_.count / group->nranks()}, type);
+    const at::Tensor part = at::zeros({bucket_.count / group->nranks()}, type);
     for (const Piece& piece :
-         pieces_of(flat_, group->rank(), group->nranks())) {
+         pieces_of(bucket_, group->rank(), group->nranks())) {
       const auto found =
           own.find(core_.parameters()[piece.parameter].name + '.' + kind);
       if (found != own.end()) {
         part.narrow(0, piece.in_part, piece.count).copy_(found->second);
       }
     }
-    at::Tensor full = at::zeros({flat_.count}, type);
+    at::Tensor full = at::zeros({bucket_.count}, type);
     all_gather(full, part, group);
     return full;
   }
 
   const ShardedCore& core_;
-  const FlatPlan& flat_;
+  const Bucket& bucket_;
 };
 
 } // namespace
@@ -310,9 +310,9 @@ StateDict ShardedOptimizer::state_dict() {
     }
   }
   for (const UnitPlan& unit : core_->plan()) {
-    for (const FlatPlan& flat : unit.flats) {
+    for (const Bucket& bucket : unit.buckets) {
       for (const std::string& kind : kinds) {
-        StateGather(*core_, flat).run(kind, own, all, whole);
+        StateGather(*core_, bucket).run(kind, own, all, whole);
       }
     }
   }

@@ -14,12 +14,6 @@ namespace argosy::sharding {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64; // bytes, of entries and parts
-
-std::int64_t aligned(std::int64_t count, std::int64_t to) {
-  return (count + to - 1) / to * to;
-}
-
 std::vector<std::string> parts_of(const std::string& name) {
   std::vector<std::string> parts{""};
   for (const char c : name) {
@@ -150,20 +144,13 @@ std::vector<UnitMembers> without_small(
   return result;
 }
 
-FlatPlan& flat_for(UnitPlan& unit, const ParameterInfo& parameter) {
-  for (FlatPlan& flat : unit.flats) {
-    if (flat.type == parameter.type && flat.trainable == parameter.trainable &&
-        flat.is_distributed == parameter.is_distributed &&
-        flat.is_expert == parameter.is_expert) {
-      return flat;
+Bucket& bucket_in(UnitPlan& unit, const ParameterInfo& parameter) {
+  for (Bucket& bucket : unit.buckets) {
+    if (training::same_kind(bucket, parameter)) {
+      return bucket;
     }
   }
-  return unit.flats.emplace_back(FlatPlan{
-      .type = parameter.type,
-      .element = parameter.element,
-      .trainable = parameter.trainable,
-      .is_distributed = parameter.is_distributed,
-      .is_expert = parameter.is_expert});
+  return unit.buckets.emplace_back(training::bucket_for(parameter));
 }
 
 } // namespace
@@ -173,9 +160,9 @@ std::ostream& operator<<(std::ostream& out, const std::vector<UnitPlan>& plan) {
   for (const UnitPlan& unit : plan) {
     std::size_t bytes = 0;
     std::size_t parameters = 0;
-    for (const FlatPlan& flat : unit.flats) {
-      bytes += flat.bytes();
-      parameters += flat.entries.size();
+    for (const Bucket& bucket : unit.buckets) {
+      bytes += bucket.bytes();
+      parameters += bucket.entries.size();
     }
     out << "\n  " << unit.name << ": " << parameters << " parameters, " << bytes
         << " bytes" << (unit.resident ? ", resident" : "");
@@ -229,25 +216,20 @@ UnitPlan plan_unit(
     int num_ranks) {
   UnitPlan unit{.name = members.name};
   for (const std::size_t i : members.parameters) {
-    FlatPlan& flat = flat_for(unit, parameters[i]);
-    const auto line = static_cast<std::int64_t>(kAlignment / flat.element);
-    const std::int64_t begin = aligned(flat.count, line);
-    flat.entries.push_back({i, begin, parameters[i].count});
-    flat.count = begin + parameters[i].count;
+    training::append(bucket_in(unit, parameters[i]), i, parameters[i]);
   }
-  for (FlatPlan& flat : unit.flats) {
-    const auto line = static_cast<std::int64_t>(kAlignment / flat.element);
-    flat.count =
-        std::max<std::int64_t>(aligned(flat.count, line * num_ranks), 0);
+  for (Bucket& bucket : unit.buckets) {
+    const std::int64_t slice = (bucket.count + num_ranks - 1) / num_ranks;
+    bucket.count = num_ranks * training::whole_lines(slice, bucket.element);
   }
   return unit;
 }
 
-std::vector<Piece> pieces_of(const FlatPlan& flat, int rank, int num_ranks) {
-  const std::int64_t part = flat.count / num_ranks;
+std::vector<Piece> pieces_of(const Bucket& bucket, int rank, int num_ranks) {
+  const std::int64_t part = bucket.count / num_ranks;
   const std::int64_t first = part * rank;
   std::vector<Piece> pieces;
-  for (const FlatEntry& entry : flat.entries) {
+  for (const BucketEntry& entry : bucket.entries) {
     const std::int64_t begin = std::max(entry.begin, first);
     const std::int64_t end = std::min(entry.begin + entry.count, first + part);
     if (begin < end) {

@@ -496,8 +496,8 @@ TEST_P(Levels, SendNoMoreThanTheyMust) {
       std::map<std::string, std::size_t> units;
       std::size_t bytes = 0; // of all
       for (const auto& unit : model.core()->plan()) {
-        units[unit.name] = unit.flats[0].bytes();
-        bytes += unit.flats[0].bytes();
+        units[unit.name] = unit.buckets[0].bytes();
+        bytes += unit.buckets[0].bytes();
       }
       // Forward begins and ends with the tokens; backward finds them there, and
       // has no use for the places.
