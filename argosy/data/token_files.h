@@ -12,7 +12,8 @@
 namespace argosy::data {
 
 // Tells the format by the file: Megatron's where an .idx lies beside the .bin
-// (megatron.h reads its documents too), llm.c's by its header, else nanoGPT's.
+// (megatron_files.h reads its documents too), llm.c's by its header, else
+// nanoGPT's.
 Tokens open_tokens(const std::filesystem::path& path);
 
 // nanoGPT: uint16 without a header.

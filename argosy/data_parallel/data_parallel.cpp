@@ -35,7 +35,7 @@ Fusion fusion_of(const DataParallelOptions& options) {
   const auto bytes = [](double megabytes) {
     ARGOSY_CHECK(
         megabytes >= 0,
-        "[parallel.data] a buffer size is ",
+        "[data_parallel] a buffer size is ",
         megabytes,
         " MB, expected >= 0");
     return static_cast<std::size_t>(megabytes * (1 << 20));
@@ -214,11 +214,11 @@ const GroupPtr& DataParallelCore::group() const {
 void DataParallelCore::begin_join() {
   ARGOSY_CHECK(
       !impl_->options.broadcast_buffers,
-      "[parallel.data] join() cannot follow broadcast_buffers: the first rank "
+      "[data_parallel] join() cannot follow broadcast_buffers: the first rank "
       "may have run out of inputs");
   ARGOSY_CHECK(
       impl_->experts.empty(),
-      "[parallel.data] join() with experts: those who have run out of inputs "
+      "[data_parallel] join() with experts: those who have run out of inputs "
       "have experts that others need");
   impl_->joining = true;
   impl_->steps = 0;

@@ -29,11 +29,12 @@ class Dgc final : public data_parallel::BucketHook {
   explicit Dgc(DgcOptions options) : options_(std::move(options)) {
     ARGOSY_CHECK(
         !options_.sparsity.empty() && options_.rampup_step >= 1,
-        "[parallel.dgc] expected a list of sparsities and rampup_step >= 1");
+        "[data_parallel.dgc] expected a list of sparsities and rampup_step >= "
+        "1");
     for (const double part : options_.sparsity) {
       ARGOSY_CHECK(
           part >= 0 && part < 1,
-          "[parallel.dgc] a sparsity is ",
+          "[data_parallel.dgc] a sparsity is ",
           part,
           ", expected in [0, 1)");
     }

@@ -47,7 +47,7 @@ class PowerSgd final : public data_parallel::BucketHook {
   explicit PowerSgd(PowerSgdOptions options) : options_(options) {
     ARGOSY_CHECK(
         options_.rank >= 1,
-        "[parallel.power_sgd] rank is ",
+        "[data_parallel.power_sgd] rank is ",
         options_.rank,
         ", expected >= 1");
   }

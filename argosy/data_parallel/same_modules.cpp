@@ -79,7 +79,7 @@ void check_same(
   for (std::size_t i = 0; i < differences.size(); ++i) {
     ARGOSY_CHECK(
         differences[i].empty(),
-        "[parallel.data] the ",
+        "[data_parallel] the ",
         what,
         " of the ranks differ: on rank ",
         group->ranks()[i],

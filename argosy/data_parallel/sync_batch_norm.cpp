@@ -69,7 +69,7 @@ at::Tensor normalise_over_ranks(
     const at::Tensor& input, const Normalisation& norm, const GroupPtr& group) {
   ARGOSY_CHECK(
       input.dim() >= 2,
-      "[parallel.sync_batch_norm] an input of ",
+      "[data_parallel.sync_batch_norm] an input of ",
       input.dim(),
       " dims, expected channels in dim 1");
   const std::vector<std::int64_t> dims = other_dims(input);
@@ -82,7 +82,7 @@ at::Tensor normalise_over_ranks(
   const double count = sums.detach()[input.size(1)].item<double>();
   ARGOSY_CHECK(
       count > 1,
-      "[parallel.sync_batch_norm] ",
+      "[data_parallel.sync_batch_norm] ",
       count,
       " values per channel on all ranks together, expected more than 1");
   const at::Tensor mean = sums.narrow(0, 0, input.size(1)) / count;
@@ -199,7 +199,7 @@ bool convert_one(
       norm->running_mean.defined() ? norm->running_mean : norm->weight;
   ARGOSY_CHECK(
       mark.defined(),
-      "[parallel.convert_sync_batchnorm] ",
+      "[data_parallel.convert_sync_batchnorm] ",
       name,
       " has neither running statistics nor weights: use SyncBatchNorm");
   converted.add(mark, group);

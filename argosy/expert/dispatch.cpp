@@ -15,7 +15,7 @@ namespace argosy::expert {
 
 struct Dispatch {
   at::Tensor slots; // of each choice: its row in what this rank sends, or -1
-  ExchangePlan exchange;
+  AllToAllPlan exchange;
   GroupPtr group;
 };
 
@@ -32,7 +32,7 @@ constexpr const char* kCombine = "combine of experts";
 DispatchPtr kept_plan(AutogradContext& context) {
   ARGOSY_CHECK(
       !at::GradMode::is_enabled(),
-      "[parallel.expert] has no second derivative; global_scatter() has");
+      "[expert] has no second derivative; global_scatter() has");
   return training::kept_value<DispatchPtr>(context, "plan");
 }
 
@@ -111,7 +111,7 @@ DispatchPtr plan_dispatch(
   const at::Tensor arriving = expert::exchange_counts(counts, group);
   return std::make_shared<Dispatch>(Dispatch{
       slots_of(experts, counts),
-      plan_exchange(to_vector(counts), to_vector(arriving), group->nranks()),
+      plan_all_to_all(to_vector(counts), to_vector(arriving), group->nranks()),
       group});
 }
 

@@ -35,7 +35,7 @@ GateOptions completed(GateOptions options, const Habit& habit) {
   }
   ARGOSY_CHECK(
       !habit.only_top_k || options.top_k() == habit.top_k,
-      "[parallel.gate] top_k is ",
+      "[expert.gate] top_k is ",
       options.top_k(),
       ", expected ",
       habit.top_k);
@@ -80,7 +80,7 @@ GateImpl::GateImpl(GateOptions its_options)
   ARGOSY_CHECK(
       options.d_model() > 0 && experts > 0 && options.top_k() > 0 &&
           options.top_k() <= experts && experts % group_->nranks() == 0,
-      "[parallel.gate] top ",
+      "[expert.gate] top ",
       options.top_k(),
       " of ",
       experts,
@@ -109,7 +109,7 @@ at::Tensor GateImpl::get_loss(bool clear) {
 at::Tensor GateImpl::logits_of(const at::Tensor& tokens) const {
   ARGOSY_CHECK(
       tokens.dim() == 2 && tokens.size(1) == options.d_model(),
-      "[parallel.gate] tokens ",
+      "[expert.gate] tokens ",
       tokens.sizes(),
       ", expected [tokens, ",
       options.d_model(),

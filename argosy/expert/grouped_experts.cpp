@@ -56,7 +56,7 @@ GroupedExpertsImpl::GroupedExpertsImpl(GroupedExpertsOptions its_options)
       options.d_model() > 0 && options.hidden() > 0 &&
           options.num_experts() > 0 &&
           options.num_experts() % group->nranks() == 0,
-      "[parallel.grouped_experts] ",
+      "[expert.grouped_experts] ",
       options.num_experts(),
       " experts of ",
       options.d_model(),
@@ -107,7 +107,7 @@ at::Tensor GroupedExpertsImpl::forward(
   ARGOSY_CHECK(
       x.dim() == 2 && x.size(0) == sum && x.size(1) == options.d_model() &&
           static_cast<std::int64_t>(rows.size()) == weight1.size(0),
-      "[parallel.grouped_experts] an input ",
+      "[expert.grouped_experts] an input ",
       x.sizes(),
       " for ",
       rows.size(),

@@ -146,7 +146,7 @@ struct Ffn : Function<Ffn> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.grouped_experts] has no second derivative");
+        "[expert.grouped_experts] has no second derivative");
     const auto saved = context->get_saved_variables();
     const auto options = training::kept_value<GroupedFfn>(*context, "options");
     const auto& rows = options.rows;

@@ -205,7 +205,7 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
   const at::NoGradGuard no_grad;
   auto entries = collect();
   if (impl_->stored) {
-    step_by_bucket(entries);
+    step_by_buffer(entries);
     return loss;
   }
   for (std::size_t group = 0; group < entries.size(); ++group) {

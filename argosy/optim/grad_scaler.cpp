@@ -10,7 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/optim/fused.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/optim/groups.h"
+#include "argosy/optim/parameter_groups.h"
 
 namespace argosy::optim {
 

@@ -28,7 +28,7 @@ int open_in(const std::filesystem::path& folder) {
   const int file = open_nameless(folder);
   if (file < 0) {
     throw SystemError(with_errno(
-        str("[parallel.activation_store] no file in ", folder.string())));
+        str("[recomputation.activation_store] no file in ", folder.string())));
   }
   return file;
 }
@@ -87,7 +87,7 @@ class FileActivationStore final : public ActivationStore {
       if (moved <= 0) {
         errno = moved < 0 ? errno : EIO;
         throw SystemError(with_errno(
-            str("[parallel.activation_store] cannot ",
+            str("[recomputation.activation_store] cannot ",
                 what,
                 " ",
                 bytes.size(),

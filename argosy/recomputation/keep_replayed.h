@@ -2,9 +2,10 @@
 
 namespace argosy::recomputation {
 
-// While it lives, what backward in the calling thread has run again by
-// recompute() stays for another backward through the same nodes, until these
-// release it. Else it is given away at once, and the other runs it once more.
+// While it lives, tensors that recompute() has computed again during backward
+// on this thread stay until the graph releases them, so that another backward
+// through the same nodes finds them. Otherwise each tensor is handed out once,
+// and another backward runs the function again.
 class KeepReplayed {
  public:
   KeepReplayed();
@@ -12,7 +13,7 @@ class KeepReplayed {
   KeepReplayed(const KeepReplayed&) = delete;
   KeepReplayed& operator=(const KeepReplayed&) = delete;
 
-  // Whether the calling thread is in one.
+  // Whether the calling thread has a scope.
   static bool is_inside();
 
  private:

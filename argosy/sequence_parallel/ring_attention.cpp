@@ -98,7 +98,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       const torch::autograd::variable_list& gradients) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.ring_attention] create_graph is on, but there are no "
+        "[sequence_parallel.ring_attention] create_graph is on, but there are "
+        "no "
         "gradients of these gradients");
     const auto saved = context->get_saved_variables();
     const auto call = context->saved_data["call"].toCapsule();
@@ -118,7 +119,7 @@ void check_shapes(
     std::int64_t length) {
   ARGOSY_CHECK(
       query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
-      "[parallel.ring_attention] query ",
+      "[sequence_parallel.ring_attention] query ",
       query.sizes(),
       ", key ",
       key.sizes(),
@@ -130,7 +131,7 @@ void check_shapes(
           key.sizes().slice(0, 3) == value.sizes().slice(0, 3) &&
           (key.size(1) == 0 ? query.size(1) == 0
                             : query.size(1) % key.size(1) == 0),
-      "[parallel.ring_attention] query ",
+      "[sequence_parallel.ring_attention] query ",
       query.sizes(),
       " does not go with key ",
       key.sizes(),
@@ -138,7 +139,7 @@ void check_shapes(
       value.sizes());
   ARGOSY_CHECK(
       query.size(2) == length && key.size(2) == length,
-      "[parallel.ring_attention] lengths ",
+      "[sequence_parallel.ring_attention] lengths ",
       query.size(2),
       " and ",
       key.size(2),
@@ -147,7 +148,7 @@ void check_shapes(
   ARGOSY_CHECK(
       query.is_floating_point() && query.scalar_type() == key.scalar_type() &&
           query.scalar_type() == value.scalar_type(),
-      "[parallel.ring_attention] types ",
+      "[sequence_parallel.ring_attention] types ",
       query.scalar_type(),
       ", ",
       key.scalar_type(),

@@ -70,9 +70,10 @@ struct Qkv {
 };
 
 // How the heads go to the ranks, and their parts of the sequence come back.
-class Exchange {
+class HeadExchange {
  public:
-  Exchange(const Qkv& own, const SequenceSplit& split, const GroupPtr& group)
+  HeadExchange(
+      const Qkv& own, const SequenceSplit& split, const GroupPtr& group)
       : group_(group),
         heads_(sequence_parallel::split_heads(
             own.query.size(kHeads), own.key.size(kHeads), split.nranks())),
@@ -218,7 +219,7 @@ void check_shapes(const Qkv& own, std::int64_t length) {
         each.dim() == 4 && each.size(kLength) == length &&
             each.size(0) == own.query.size(0) &&
             each.scalar_type() == own.query.scalar_type(),
-        "[parallel.ulysses_attention] ",
+        "[sequence_parallel.ulysses_attention] ",
         each.scalar_type(),
         " ",
         each.sizes(),
@@ -229,7 +230,7 @@ void check_shapes(const Qkv& own, std::int64_t length) {
   ARGOSY_CHECK(
       own.query.size(3) == own.key.size(3) &&
           own.key.size(kHeads) == own.value.size(kHeads),
-      "[parallel.ulysses_attention] query ",
+      "[sequence_parallel.ulysses_attention] query ",
       own.query.sizes(),
       " does not go with key ",
       own.key.sizes(),
@@ -251,7 +252,7 @@ at::Tensor ulysses_attention(
       sequence_parallel::group_of_split(group, split, "ulysses_attention");
   const Qkv own{query, key, value};
   check_shapes(own, split.length(members->rank()));
-  const Exchange exchange(own, split, members);
+  const HeadExchange exchange(own, split, members);
   Qkv whole = exchange.to_heads(own);
   // Only the mask goes by positions.
   const Sizes order = rank_order(split);
@@ -280,7 +281,7 @@ at::Tensor ulysses_attention(
     Placements placements = placements_of(tensor);
     ARGOSY_CHECK(
         placements[place] == Shard(kLength),
-        "[parallel.ulysses_attention] on axis ",
+        "[sequence_parallel.ulysses_attention] on axis ",
         axis,
         " the query, key or value is ",
         placements[place],
@@ -311,7 +312,7 @@ at::Tensor SegmentParallel::part(
     const at::Tensor& whole, std::int64_t dim) const {
   ARGOSY_CHECK(
       whole.size(dim) == split_.total(),
-      "[parallel.segment] dim ",
+      "[sequence_parallel.segment] dim ",
       dim,
       " of ",
       whole.sizes(),

@@ -14,7 +14,7 @@ namespace {
 std::vector<Segment> cut(std::int64_t total, int count) {
   ARGOSY_CHECK(
       total >= 0 && count > 0,
-      "[parallel.sequence] ",
+      "[sequence_parallel] ",
       total,
       " positions in ",
       count,
@@ -202,7 +202,7 @@ std::vector<HeadRange> split_heads(
     std::int64_t query_heads, std::int64_t key_heads, int nranks) {
   ARGOSY_CHECK(
       key_heads > 0 && query_heads % key_heads == 0,
-      "[parallel.sequence] ",
+      "[sequence_parallel] ",
       query_heads,
       " heads of queries, expected a multiple of the ",
       key_heads,

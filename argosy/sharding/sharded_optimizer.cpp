@@ -17,7 +17,7 @@
 #include "argosy/optim/flat_parameters.h"
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/optim/groups.h"
+#include "argosy/optim/parameter_groups.h"
 
 namespace argosy::sharding {
 

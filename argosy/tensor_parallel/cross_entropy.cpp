@@ -27,7 +27,7 @@ comm::Part own_classes(
   const comm::Part part = comm::part_of(whole, group.nranks(), group.rank());
   ARGOSY_CHECK(
       part.size == own,
-      "[parallel.cross_entropy] scores of ",
+      "[tensor_parallel.cross_entropy] scores of ",
       own,
       " classes, expected rank ",
       group.rank(),
@@ -45,7 +45,7 @@ void check_targets(
                                .logical_and_(ignored.logical_not());
   ARGOSY_CHECK(
       !wrong.any().item<bool>(),
-      "[parallel.cross_entropy] target ",
+      "[tensor_parallel.cross_entropy] target ",
       target.masked_select(wrong).select(0, 0).item<std::int64_t>(),
       " is not in [0, ",
       classes,
@@ -114,7 +114,7 @@ struct CrossEntropy : Function<CrossEntropy> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.cross_entropy] has no second derivative");
+        "[tensor_parallel.cross_entropy] has no second derivative");
     const auto saved = context->get_saved_variables();
     const at::Tensor grad = grads[0].masked_fill(saved[1], 0);
     at::Tensor out = saved[0] * grad.unsqueeze(1);
@@ -132,7 +132,7 @@ at::Tensor cross_entropy(
     const CrossEntropyOptions& options) {
   ARGOSY_CHECK(
       scores.dim() > 0 && scores.numel() == target.numel() * scores.size(-1),
-      "[parallel.cross_entropy] scores ",
+      "[tensor_parallel.cross_entropy] scores ",
       scores.sizes(),
       " and targets ",
       target.sizes(),

@@ -98,7 +98,7 @@ void add_linear(
     at::Tensor& bias) {
   ARGOSY_CHECK(
       linear.in_features > 0 && linear.out_features > 0,
-      "[parallel.linear] ",
+      "[tensor_parallel.linear] ",
       linear.in_features,
       " inputs and ",
       linear.out_features,

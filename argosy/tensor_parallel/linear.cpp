@@ -68,7 +68,7 @@ struct ColumnLinear : Function<ColumnLinear> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.linear] has no second derivative; copy_to() and "
+        "[tensor_parallel.linear] has no second derivative; copy_to() and "
         "torch::linear have");
     const auto saved = context->get_saved_variables();
     const auto input = training::kept_value<LinearInput>(*context, "input");
@@ -112,7 +112,7 @@ at::Tensor column_linear(
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1) &&
           input.cut_dim < x.dim() - 1,
-      "[parallel.linear] an input ",
+      "[tensor_parallel.linear] an input ",
       x.sizes(),
       ", expected [..., ",
       weight.size(1),
@@ -130,7 +130,7 @@ at::Tensor column_linear(
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight) {
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1),
-      "[parallel.linear] an input ",
+      "[tensor_parallel.linear] an input ",
       x.sizes(),
       ", expected [..., ",
       weight.size(1),

@@ -52,12 +52,12 @@ Tensors rows_of(const Tensors& inputs, const Rows& rows) {
 }
 
 void check_rows(const Tensors& inputs, int parts) {
-  ARGOSY_CHECK(!inputs.empty(), "[parallel.multi_copy] no inputs");
+  ARGOSY_CHECK(!inputs.empty(), "[tensor_parallel.multi_copy] no inputs");
   for (const at::Tensor& input : inputs) {
     ARGOSY_CHECK(
         input.dim() > 0 && input.size(0) == inputs[0].size(0) &&
             input.size(0) >= parts,
-        "[parallel.multi_copy] an input ",
+        "[tensor_parallel.multi_copy] an input ",
         input.sizes(),
         ", expected as many rows as the first input ",
         inputs[0].sizes(),
@@ -217,7 +217,7 @@ MicroBatchInterleaved::MicroBatchInterleaved(
     const MicroBatchInterleavedOptions& options) {
   ARGOSY_CHECK(
       options.interleave_num > 0,
-      "[parallel.multi_copy] interleave_num ",
+      "[tensor_parallel.multi_copy] interleave_num ",
       options.interleave_num,
       ", expected 1 or more");
   impl_ = std::make_shared<Impl>(
@@ -244,9 +244,10 @@ at::Tensor MicroBatchInterleaved::operator()(const Tensors& inputs) {
       [copies, impl = impl_](const Tensors& gradients) {
         ARGOSY_CHECK(
             !at::GradMode::is_enabled(),
-            "[parallel.multi_copy] has no second derivative");
+            "[tensor_parallel.multi_copy] has no second derivative");
         ARGOSY_CHECK(
-            !copies->empty(), "[parallel.multi_copy] backward a second time");
+            !copies->empty(),
+            "[tensor_parallel.multi_copy] backward a second time");
         Copies once = std::exchange(*copies, {});
         return impl->backward(once, gradients[0]);
       })[0];

@@ -64,10 +64,13 @@ void RngStatesTracker::add(const std::string& name, std::uint64_t seed) {
   const std::lock_guard lock(mutex_);
   for (const auto& [known, stream] : streams_) {
     ARGOSY_CHECK(
-        known != name, "[parallel.rng] there is a stream ", name, " already");
+        known != name,
+        "[tensor_parallel.rng] there is a stream ",
+        name,
+        " already");
     ARGOSY_CHECK(
         stream.seed != seed,
-        "[parallel.rng] stream ",
+        "[tensor_parallel.rng] stream ",
         known,
         " has the seed ",
         seed,
@@ -86,7 +89,7 @@ at::Generator RngStatesTracker::generator(const std::string& name) const {
   const auto found = streams_.find(name);
   ARGOSY_CHECK(
       found != streams_.end(),
-      "[parallel.rng] there is no stream ",
+      "[tensor_parallel.rng] there is no stream ",
       name,
       "; add() or model_parallel_random_seed() makes one");
   return found->second.generator;

@@ -53,7 +53,7 @@ ParameterMarks marks_of(const at::Tensor& parameter) {
 void set_marks(const at::Tensor& parameter, const ParameterMarks& marks) {
   ARGOSY_CHECK(
       parameter.defined() && parameter.is_leaf(),
-      "[parallel.set_marks] not a parameter, expected a leaf of the graph");
+      "[training.set_marks] not a parameter, expected a leaf of the graph");
   if (Marks* known = find_marks(parameter)) {
     known->value = marks;
     return;

@@ -10,7 +10,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dispatch/op_info.h"
-#include "argosy/pipeline/cut/op_work.h"
+#include "argosy/pipeline/cut/op_flops.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/training/intercept.h"
 
@@ -433,7 +433,7 @@ void Recorder::on_op(
   add_results(
       info, stack.data() + (stack.size() - info.returns.size()), call, node);
   node.is_random = is_random_within_;
-  node.work = info.makes_views ? 0 : estimate_work(node, program_.metas);
+  node.work = info.makes_views ? 0 : estimate_flops(node, program_.metas);
   note_memories(info, call, node);
   program_.graph.nodes.push_back(std::move(node));
   program_.calls.push_back(std::move(call));

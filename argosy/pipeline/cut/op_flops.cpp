@@ -1,4 +1,4 @@
-#include "argosy/pipeline/cut/op_work.h"
+#include "argosy/pipeline/cut/op_flops.h"
 
 #include <c10/util/accumulate.h>
 
@@ -59,7 +59,7 @@ double kernel_size(
 
 } // namespace
 
-double estimate_work(const Node& node, const std::vector<TensorMeta>& metas) {
+double estimate_flops(const Node& node, const std::vector<TensorMeta>& metas) {
   double results = 0;
   for (const auto* values : {&node.makes, &node.writes}) {
     for (const int value : *values) {

@@ -1,4 +1,4 @@
-#include "argosy/data/megatron.h"
+#include "argosy/data/megatron_files.h"
 
 #include <array>
 #include <cstring>

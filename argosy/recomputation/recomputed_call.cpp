@@ -1,4 +1,4 @@
-#include "argosy/recomputation/frame.h"
+#include "argosy/recomputation/recomputed_call.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -17,18 +17,18 @@ using torch::autograd::SavedVariableHooks;
 // Thrown through the function when all is there.
 struct ReplayIsDone {};
 
-class FrameHooks final : public SavedVariableHooks {
+class CallHooks final : public SavedVariableHooks {
  public:
-  explicit FrameHooks(std::shared_ptr<Frame> frame)
-      : frame_(std::move(frame)) {}
+  explicit CallHooks(std::shared_ptr<RecomputedCall> call)
+      : call_(std::move(call)) {}
 
   void call_pack_hook(const at::Tensor& tensor) override {
-    placeholder_ = frame_->add(tensor);
+    placeholder_ = call_->add(tensor);
   }
-  at::Tensor call_unpack_hook() override { return frame_->take(*placeholder_); }
+  at::Tensor call_unpack_hook() override { return call_->take(*placeholder_); }
 
  private:
-  const std::shared_ptr<Frame> frame_;
+  const std::shared_ptr<RecomputedCall> call_;
   std::shared_ptr<Placeholder> placeholder_;
 };
 
@@ -67,7 +67,7 @@ void check_is_same(const Placeholder& placeholder, const at::Tensor& tensor) {
   ARGOSY_CHECK(
       tensor.sizes() == placeholder.sizes &&
           tensor.scalar_type() == placeholder.dtype,
-      "[parallel.recompute] tensor ",
+      "[recomputation.recompute] tensor ",
       placeholder.index,
       " that the function saves is ",
       tensor.scalar_type(),
@@ -81,7 +81,7 @@ void check_is_same(const Placeholder& placeholder, const at::Tensor& tensor) {
 
 } // namespace
 
-Frame::Frame(
+RecomputedCall::RecomputedCall(
     const RecomputeOptions& options,
     const std::vector<at::Tensor>& inputs,
     Replay replay)
@@ -93,11 +93,11 @@ Frame::Frame(
   }
 }
 
-std::unique_ptr<SavedVariableHooks> Frame::hooks() {
-  return std::make_unique<FrameHooks>(shared_from_this());
+std::unique_ptr<SavedVariableHooks> RecomputedCall::hooks() {
+  return std::make_unique<CallHooks>(shared_from_this());
 }
 
-std::shared_ptr<Placeholder> Frame::add(const at::Tensor& tensor) {
+std::shared_ptr<Placeholder> RecomputedCall::add(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex_);
   auto placeholder = std::make_shared<Placeholder>(Placeholder{
       placeholders_.size(), tensor.sizes().vec(), tensor.scalar_type(), {}});
@@ -105,7 +105,7 @@ std::shared_ptr<Placeholder> Frame::add(const at::Tensor& tensor) {
   return placeholder;
 }
 
-at::Tensor Frame::take(Placeholder& placeholder) {
+at::Tensor RecomputedCall::take(Placeholder& placeholder) {
   const std::lock_guard lock(mutex_);
   if (!placeholder.value.defined()) {
     replay();
@@ -116,7 +116,7 @@ at::Tensor Frame::take(Placeholder& placeholder) {
   return std::exchange(placeholder.value, {});
 }
 
-std::size_t Frame::num_wanted() const {
+std::size_t RecomputedCall::num_wanted() const {
   std::size_t count = placeholders_.size();
   while (count > 0 && placeholders_[count - 1].expired()) {
     --count;
@@ -124,7 +124,7 @@ std::size_t Frame::num_wanted() const {
   return count;
 }
 
-void Frame::replay() {
+void RecomputedCall::replay() {
   std::vector<at::Tensor> inputs;
   for (const auto& input : inputs_) {
     inputs.push_back(input->get());
@@ -153,7 +153,7 @@ void Frame::replay() {
   }
   ARGOSY_CHECK(
       num_found == placeholders_.size(),
-      "[parallel.recompute] the function saves ",
+      "[recomputation.recompute] the function saves ",
       num_found,
       " tensors when it runs again, expected ",
       placeholders_.size());

@@ -1,13 +1,16 @@
-#include "argosy/sequence_parallel/megatron_gradients.h"
+#include "argosy/sequence_parallel/reduce_gradients.h"
 
-#include <torch/csrc/autograd/engine.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
+#include "argosy/common/log.h"
 #include "argosy/mesh/hybrid_group.h"
+#include "argosy/training/backward_end.h"
 #include "argosy/training/grad_hook.h"
 #include "argosy/training/parameter_marks.h"
 
@@ -68,14 +71,13 @@ struct SequenceParallelHooks::Impl {
   std::vector<WorkPtr> works;
 
   void on_gradient(std::size_t index) {
+    if (!std::exchange(ends, true)) {
+      training::at_end_of_backward([this] { finish(); }, [this] { abandon(); });
+    }
     if (++backwards[index] < options.accumulation_steps) {
       return;
     }
     backwards[index] = 0;
-    if (!std::exchange(ends, true)) {
-      torch::autograd::Engine::get_default_engine().queue_callback(
-          [this] { finish(); });
-    }
     const at::Tensor& gradient = parameters[index].grad();
     if (options.fuse) {
       gradients.push_back(gradient);
@@ -93,6 +95,18 @@ struct SequenceParallelHooks::Impl {
     }
     wait_for(std::exchange(works, {}));
   }
+
+  // Backward has thrown: the step starts anew.
+  void abandon() {
+    ends = false;
+    gradients.clear();
+    std::fill(backwards.begin(), backwards.end(), 0);
+    try {
+      wait_for(std::exchange(works, {}));
+    } catch (const std::exception& error) {
+      log::warn("[sequence_parallel] after a failed backward: ", error.what());
+    }
+  }
 };
 
 SequenceParallelHooks::SequenceParallelHooks(
@@ -100,7 +114,7 @@ SequenceParallelHooks::SequenceParallelHooks(
     : impl_(new Impl{options, marked_parameters(model)}) {
   ARGOSY_CHECK(
       options.accumulation_steps > 0,
-      "[parallel.sequence] ",
+      "[sequence_parallel] ",
       options.accumulation_steps,
       " accumulation steps, expected one or more");
   impl_->options.group = group_or_axis(impl_->options.group, "model");

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "argosy/pipeline/cut/graph.h"
+#include "argosy/pipeline/tensor_meta.h"
+
+// Not installed.
+namespace argosy::pipeline {
+
+// Estimates the multiply-adds of a node: from the shapes for matrix products
+// and convolutions, one for each element for all other ops.
+double estimate_flops(const Node& node, const std::vector<TensorMeta>& metas);
+
+} // namespace argosy::pipeline
