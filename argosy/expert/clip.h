@@ -11,7 +11,7 @@ namespace argosy {
 // that are marked is_expert (parameter_marks.h), because the ranks hold
 // different experts; other parameters are the same on all ranks and count once.
 // All ranks of the group must call it alike; blocks. `expert_group` null: the
-// group of the expert axis (hybrid_group.h), or all ranks.
+// group of the expert axis (hybrid_mesh.h), or all ranks.
 double clip_grad_norm_moe(
     const std::vector<at::Tensor>& parameters,
     double max_norm,

@@ -59,7 +59,7 @@ struct GateOptions {
   // GShard, Switch, Naive: compute as Paddle does where Paddle differs from the
   // papers; docs/moe.md lists the differences.
   TORCH_ARG(bool, like_paddle) = false;
-  // Null: the group of the expert axis (hybrid_group.h), or all ranks.
+  // Null: the group of the expert axis (hybrid_mesh.h), or all ranks.
   TORCH_ARG(GroupPtr, group) = nullptr;
 };
 

@@ -41,7 +41,7 @@ struct MoELayerOptions {
   TORCH_ARG(std::int64_t, hidden) = 0;
   TORCH_ARG(ExpertActivation, activation) = ExpertActivation::Gelu;
   // The ranks that hold different experts and have different tokens. Null: the
-  // group of the expert axis (hybrid_group.h), or all ranks.
+  // group of the expert axis (hybrid_mesh.h), or all ranks.
   TORCH_ARG(GroupPtr, group) = nullptr;
   // The ranks that have the same tokens, each in another `group`. They hold the
   // same experts and divide the tokens among them. With `split_experts`, each

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "argosy/common/thread_context.h"
+
 namespace argosy::recomputation {
 
 // While it lives, tensors that recompute() has computed again during backward
@@ -9,15 +11,12 @@ namespace argosy::recomputation {
 class KeepReplayed {
  public:
   KeepReplayed();
-  ~KeepReplayed();
-  KeepReplayed(const KeepReplayed&) = delete;
-  KeepReplayed& operator=(const KeepReplayed&) = delete;
 
   // Whether the calling thread has a scope.
   static bool is_inside();
 
  private:
-  const bool outer_;
+  ScopedValue<bool> kept_;
 };
 
 } // namespace argosy::recomputation

@@ -9,7 +9,7 @@
 // take plain tensors. `dim` is the sequence: 0 of [s, b, h], 1 of [b, s, h]. If
 // it does not divide by the number of ranks, the last ranks have less, and
 // gathers need its size `whole` (0: slices are equal). All ranks call them
-// alike, and block. `group` null: the group of the model axis (hybrid_group.h),
+// alike, and block. `group` null: the group of the model axis (hybrid_mesh.h),
 // or all ranks.
 namespace argosy::sequence_parallel {
 

@@ -54,7 +54,7 @@ at::Tensor ulysses_attention(
 // A split of sequences over a group, with the operations that a model needs.
 class SegmentParallel {
  public:
-  // `group` null: the group of the sep axis (hybrid_group.h), or all ranks.
+  // `group` null: the group of the sep axis (hybrid_mesh.h), or all ranks.
   SegmentParallel(const std::shared_ptr<Group>& group, SequenceSplit split);
 
   const SequenceSplit& split() const { return split_; }

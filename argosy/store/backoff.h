@@ -8,10 +8,10 @@
 
 namespace argosy::store {
 
-// Pauses between tries: 5 ms, then twice as long each time up to 250 ms.
+// Exponential backoff between retries: 5 ms, doubling up to 250 ms.
 class Backoff {
  public:
-  // Sleeps, not past the deadline.
+  // Sleeps, but not beyond the deadline.
   void pause(const Deadline& deadline) {
     std::this_thread::sleep_for(std::min(next_, deadline.remaining()));
     next_ = std::min(next_ * 2, std::chrono::milliseconds(250));

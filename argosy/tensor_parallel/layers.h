@@ -19,7 +19,7 @@
 // model_parallel_random_seed() first. If a dim does not divide by the number of
 // ranks, the last ranks hold less, or nothing. Split parameters are marked
 // (parameter_marks.h). `group` null: the group of the model axis
-// (hybrid_group.h), or all ranks.
+// (hybrid_mesh.h), or all ranks.
 namespace argosy {
 
 struct ColumnParallelLinearOptions {

@@ -8,7 +8,7 @@
 // the same on all ranks of a group and one of which each rank has a slice or a
 // summand. The loss must be the same on all ranks of the group. They take plain
 // tensors. All ranks call them alike in forward and backward, and block.
-// `group` null: the group of the model axis (hybrid_group.h), or all ranks.
+// `group` null: the group of the model axis (hybrid_mesh.h), or all ranks.
 namespace argosy::tensor_parallel {
 
 // Call it on a tensor before ranks compute different things from it. Forward

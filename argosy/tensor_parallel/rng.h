@@ -90,7 +90,7 @@ struct ModelParallelPlace {
 void model_parallel_random_seed(
     std::uint64_t seed, const ModelParallelPlace& place);
 
-// Does so with the rank's place in the current HybridCommunicateGroup, or in
+// Does so with the rank's place in the current HybridMesh, or in
 // the group of all ranks if there is none.
 void model_parallel_random_seed(std::uint64_t seed);
 

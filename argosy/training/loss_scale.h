@@ -1,5 +1,7 @@
 #pragma once
 
+#include "argosy/common/thread_context.h"
+
 namespace argosy::training {
 
 // While it lives, tells layers that backward on this thread starts from `scale`
@@ -10,15 +12,12 @@ namespace argosy::training {
 class LossScale {
  public:
   explicit LossScale(double scale);
-  ~LossScale();
-  LossScale(const LossScale&) = delete;
-  LossScale& operator=(const LossScale&) = delete;
 
   // The scale of the innermost scope on this thread, or 1.
   static double current();
 
  private:
-  const double outer_;
+  ScopedValue<double> scale_;
 };
 
 } // namespace argosy::training

@@ -30,9 +30,8 @@ bool is_product(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-// Of the first of its tensors that has the number of dims of a matrix: how many
-// products each element of the result is the sum of. addmm() adds them to its
-// first.
+// The number of products summed up per element of a matrix product. addmm() has
+// the addend first, so its operands are the tensors after it.
 double inner_size(
     std::string_view name,
     const std::vector<int>& uses,
@@ -45,7 +44,7 @@ double inner_size(
   return sizes.empty() ? 1 : static_cast<double>(sizes.back());
 }
 
-// A kernel [out, in, ...] has one product per element of an output's pixel.
+// A kernel [out, in, ...] takes in * ... products per element of the output.
 double kernel_size(
     const std::vector<int>& uses, const std::vector<TensorMeta>& metas) {
   if (uses.size() < 2) {

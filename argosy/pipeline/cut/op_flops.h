@@ -8,8 +8,8 @@
 // Not installed.
 namespace argosy::pipeline {
 
-// Estimates the multiply-adds of a node: from the shapes for matrix products
-// and convolutions, one for each element for all other ops.
+// Estimates the multiply-adds of a node: of matrix products and convolutions
+// from their shapes, one per element for other ops.
 double estimate_flops(const Node& node, const std::vector<TensorMeta>& metas);
 
 } // namespace argosy::pipeline
