@@ -9,7 +9,8 @@ namespace argosy::data_parallel {
 
 at::Tensor bucket_memory(
     std::int64_t count, c10::ScalarType type, const GroupPtr& group) {
-  // Threads see each other's memory as it is; between hosts there is none.
+  // Only processes of one host gain: threads read each other's memory anyway,
+  // and hosts share none.
   if (group->backend_name() == "shm") {
     return comm::symmetric_empty({count}, type, group).zero_();
   }

@@ -52,12 +52,12 @@ Fusion fusion_of(const DataParallelOptions& options) {
 struct DataParallelCore::Impl {
   DataParallelOptions options;
   GroupPtr group;
-  NamedTensors parameters; // but those of experts
+  NamedTensors parameters; // without those of experts
   NamedTensors experts;
   NamedTensors buffers;
-  std::optional<Reducer> reducer;    // none on one rank: nothing to do
-  std::optional<Reducer> of_experts; // nor where there are none
-  std::optional<training::MainGrads> main_grads; // there
+  std::optional<Reducer> reducer;                // none if there is one rank
+  std::optional<Reducer> of_experts;             // none if there are no experts
+  std::optional<training::MainGrads> main_grads; // only if there is one rank
 
   bool sync = true;
 
@@ -96,6 +96,8 @@ struct DataParallelCore::Impl {
       share_values(experts, members->ranks().front(), members);
     }
     of_experts.emplace(trainable(experts), reducer_options(members));
+    // The loss is the mean over `group`, whose ranks have all sent tokens to
+    // the experts, however few ranks hold copies of them.
     of_experts->set_divisor(group->nranks());
   }
 
@@ -108,7 +110,7 @@ struct DataParallelCore::Impl {
     }
   }
 
-  // How many ranks still have inputs, told by all at every forward.
+  // The ranks that still have inputs. All ranks exchange it at every forward.
   struct Active {
     int count;
     bool sync; // whether the gradients of this step are averaged
@@ -214,12 +216,12 @@ const GroupPtr& DataParallelCore::group() const {
 void DataParallelCore::begin_join() {
   ARGOSY_CHECK(
       !impl_->options.broadcast_buffers,
-      "[data_parallel] join() cannot follow broadcast_buffers: the first rank "
-      "may have run out of inputs");
+      "[data_parallel] join() does not work with broadcast_buffers: the first "
+      "rank may have run out of inputs");
   ARGOSY_CHECK(
       impl_->experts.empty(),
-      "[data_parallel] join() with experts: those who have run out of inputs "
-      "have experts that others need");
+      "[data_parallel] join() does not work with experts: a rank that has run "
+      "out of inputs holds experts that other ranks need");
   impl_->joining = true;
   impl_->steps = 0;
 }

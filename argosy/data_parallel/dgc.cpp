@@ -1,6 +1,6 @@
-// Deep gradient compression. For each gradient g, u = m u + g gathers momentum
-// and v += u what was not sent; the largest entries of v are sent, and u and v
-// start anew there.
+// Deep gradient compression (Lin et al. 2018). For each gradient g, u = m u + g
+// accumulates momentum, and v += u accumulates what was not sent. The largest
+// entries of v are sent, and u and v are reset to 0 there.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -40,8 +40,8 @@ class Dgc final : public data_parallel::BucketHook {
     }
   }
 
-  // The exchange is an all_gather of indices and one of values per gradient;
-  // what stays dense is reduced beside.
+  // Sends one all_gather of indices and one of values for each compressed
+  // gradient, and an all_reduce for each other one.
   void start(const GradBucket& bucket, const GroupPtr& group) override {
     Sent& sent = sent_[bucket.index];
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
@@ -114,7 +114,8 @@ class Dgc final : public data_parallel::BucketHook {
         kept.step >= options_.rampup_begin_step;
   }
 
-  // The list of sparsities is walked in equal parts; the last one stays.
+  // Each sparsity of the list is used for an equal number of steps; the last
+  // one stays.
   double sparsity_at(int step) const {
     const int after = step - options_.rampup_begin_step;
     const auto length = static_cast<int>(options_.sparsity.size());
@@ -132,7 +133,7 @@ class Dgc final : public data_parallel::BucketHook {
     return norm > limit ? gradient * (limit / norm) : gradient;
   }
 
-  // Before anything is compressed: plain momentum.
+  // Plain momentum, for gradients that are not compressed.
   void add_momentum(const at::Tensor& gradient, Accumulators& kept) const {
     if (!kept.u.defined()) {
       kept.u = at::zeros_like(gradient);

@@ -1,5 +1,6 @@
-// Low-rank gradients: M is sent as P Q^T, with one step of power iteration from
-// the Q of the last time, and what P Q^T leaves out is added to the next M.
+// PowerSGD (Vogels et al. 2019). A gradient matrix M is sent as P Q^T. P and Q
+// come from one step of power iteration that starts from the last step's Q. The
+// error M - P Q^T is added to the next M.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -18,7 +19,7 @@ namespace {
 
 using data_parallel::GradBucket;
 
-// One matrix and what is kept for it between steps.
+// A matrix with what is kept for it between steps.
 struct Matrix {
   at::Tensor error;
   at::Tensor q;
@@ -30,7 +31,8 @@ at::Tensor as_matrix(const at::Tensor& gradient) {
   return gradient.reshape({gradient.size(0), -1});
 }
 
-// The same on all ranks, of full rank.
+// A matrix of full rank that is the same on all ranks: a low-discrepancy
+// sequence, so that no generator has to be in step.
 at::Tensor first_q(
     std::int64_t rows, std::int64_t rank, const at::Tensor& like) {
   const auto places =
@@ -120,8 +122,8 @@ class PowerSgd final : public data_parallel::BucketHook {
     return matrix.p;
   }
 
-  // Q = M^T P, and M becomes P Q^T. The error is each rank's own, with its own
-  // Q, before the average.
+  // Q = M^T P, and M becomes P Q^T. Each rank computes the error with its own
+  // Q, before the average, because the error corrects its own gradient.
   void rebuild(const GradBucket& bucket, const GroupPtr& group) {
     Tensors qs;
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {

@@ -252,8 +252,7 @@ void Reducer::Impl::abandon() noexcept {
       hook->abandon(bucket.gradients, options.group);
     } catch (const std::exception& error) {
       // backward() already throws; the next use of the group fails as well.
-      log::warn(
-          "[data_parallel] a failed backward left behind: ", error.what());
+      log::warn("[data_parallel] after a failed backward: ", error.what());
     }
   }
 }

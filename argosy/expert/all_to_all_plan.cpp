@@ -38,7 +38,7 @@ Counts sums_by_rank(const Counts& counts, std::size_t experts) {
   return sums;
 }
 
-// From the order rank, expert to the order expert, rank.
+// Reorders from (rank, expert) to (expert, rank).
 std::vector<RowBlock> blocks_of(const Counts& counts, std::size_t experts) {
   Counts begins(counts.size());
   std::exclusive_scan(

@@ -14,7 +14,7 @@
 namespace argosy::expert {
 
 struct Dispatch {
-  at::Tensor slots; // of each choice: its row in what this rank sends, or -1
+  at::Tensor slots; // row of each choice in what this rank sends; -1: dropped
   AllToAllPlan exchange;
   GroupPtr group;
 };
@@ -25,7 +25,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// What traces call them, forward and backward.
+// Names of the spans in traces, in forward and backward.
 constexpr const char* kDispatch = "dispatch to experts";
 constexpr const char* kCombine = "combine of experts";
 

@@ -52,7 +52,8 @@ namespace {
 
 using expert::AllToAllPlan;
 
-// Rows on their way to the experts, or back; the other way is the gradient's.
+// One direction, to the experts or back. Its gradient goes in the other
+// direction.
 struct Way {
   AllToAllPlan plan;
   GroupPtr group;

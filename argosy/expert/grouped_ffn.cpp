@@ -48,7 +48,7 @@ at::Tensor activate_backward(
   }
 }
 
-// Calls body(expert, the expert's rows of each tensor).
+// Calls body(expert, rows of the expert in each tensor) for all experts.
 template <typename Body, typename... Rows>
 void for_each_expert(
     const std::vector<std::int64_t>& rows, Body body, const Rows&... tensors) {
@@ -61,7 +61,7 @@ void for_each_expert(
   }
 }
 
-// x W + b, each row with the weights of its expert.
+// x W + b; each row uses the weights of its expert.
 at::Tensor products(
     const at::Tensor& x,
     const at::Tensor& weight,
@@ -153,7 +153,8 @@ struct Ffn : Function<Ffn> {
     const auto needs = [&](std::size_t i) {
       return context->needs_input_grad(i);
     };
-    // Of x, the weights and the biases, as forward has them.
+    // The gradients of x, the weights and the biases, in the order of forward's
+    // arguments.
     variable_list own(6);
     const at::Tensor out = grads[0].contiguous();
     own[3] = needs(3) ? grad_of_weight(out, saved[3], rows) : at::Tensor();

@@ -116,7 +116,7 @@ bool MoELayerImpl::divides_tokens() const {
 at::Tensor MoELayerImpl::forward(const at::Tensor& x) {
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == options.d_model(),
-      "[expert.moe] an input ",
+      "[expert.moe] the input is ",
       x.sizes(),
       ", expected [..., ",
       options.d_model(),
@@ -156,9 +156,9 @@ at::Tensor MoELayerImpl::run_experts(
     ARGOSY_CHECK(
         parts[i].dim() == 2 && parts[i].size(0) == counts[i] &&
             parts[i].size(1) == options.d_model(),
-        "[expert.moe] an expert made ",
+        "[expert.moe] an expert returned ",
         parts[i].sizes(),
-        " of ",
+        " for ",
         counts[i],
         " rows, expected [",
         counts[i],

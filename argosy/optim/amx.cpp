@@ -11,7 +11,7 @@ namespace argosy::optim {
 
 namespace {
 
-// As in oneDNN's headers, which LibTorch does not bring along.
+// Declared as in oneDNN's headers, which LibTorch does not install.
 struct Version {
   int major;
   int minor;
@@ -36,7 +36,8 @@ void limit_to_avx512() {
       !is_broken(*version())) {
     return;
   }
-  // It looks at the machine once, and is told before or not at all.
+  // oneDNN detects the machine once, so the limit must be set before its first
+  // use.
   const Environment env = Environment::of_process();
   if (!env.has("ONEDNN_MAX_CPU_ISA") && !env.has("DNNL_MAX_CPU_ISA") &&
       set_isa(kAvx512Bf16) == 0) {

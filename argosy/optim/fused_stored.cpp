@@ -1,4 +1,4 @@
-// Steps of a FusedOptimizer whose states are in a StateStore.
+// Steps of a FusedOptimizer whose state is in a StateStore.
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@ namespace argosy::optim {
 
 using torch::optim::OptimizerParamGroup;
 
-// What the states of each parameter take, as the options are now.
+// The sizes of all states with the current options.
 std::vector<std::vector<StateSize>> FusedOptimizer::state_sizes() const {
   std::vector<std::vector<StateSize>> sizes;
   for (const OptimizerParamGroup& group : param_groups_) {
@@ -70,7 +70,7 @@ void FusedOptimizer::step_buffer(
     if (entry.state == nullptr) {
       continue;
     }
-    // Its memory is about to go.
+    // The memory of the state is about to be put back.
     StateTensors found =
         tensors_of(*entry.state, param_groups_[group].options());
     for (at::Tensor* tensor : found.tensors) {
@@ -83,7 +83,8 @@ void FusedOptimizer::step_buffer(
   }
 }
 
-// Into state(). Gives the tensors that it has set.
+// Copies the stored states into state(), and returns the tensors that it has
+// set.
 std::vector<at::Tensor*> FusedOptimizer::copy_states() const {
   std::vector<at::Tensor*> copies;
   StoredStates& stored = *impl_->stored;

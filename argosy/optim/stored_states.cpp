@@ -40,7 +40,8 @@ StateLayout lay_out_states(
   return layout;
 }
 
-// Nobody wants what is still out, as after an error in a step.
+// Puts back a buffer that is still out, as after an error in a step, without
+// writing it.
 StoredStates::~StoredStates() {
   try {
     close(false);

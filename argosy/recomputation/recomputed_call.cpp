@@ -14,7 +14,7 @@ namespace {
 
 using torch::autograd::SavedVariableHooks;
 
-// Thrown through the function when all is there.
+// Thrown through the function to stop a replay when all tensors are there.
 struct ReplayIsDone {};
 
 class CallHooks final : public SavedVariableHooks {
@@ -32,8 +32,8 @@ class CallHooks final : public SavedVariableHooks {
   std::shared_ptr<Placeholder> placeholder_;
 };
 
-// What a replay saves goes to the placeholders. Of its own graph nothing is
-// needed but what the function itself may differentiate.
+// Gives the tensors that a replay saves to the placeholders. The replay's own
+// graph is not needed, except for what the function itself differentiates.
 class ReplayHooks final : public SavedVariableHooks {
  public:
   using Found = std::function<void(const at::Tensor&)>;

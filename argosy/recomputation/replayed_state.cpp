@@ -34,12 +34,12 @@ RestoreState capture_generator(const at::Generator& generator) {
   };
 }
 
-// Draws of the thread come from that generator.
+// Makes draws of the thread use this generator.
 RestoreState capture_scope(const at::Generator& generator) {
   return [generator] { return std::make_shared<GeneratorScope>(generator); };
 }
 
-// A new generator of the same seed every time.
+// Makes a new generator with the same seed for every run.
 RestoreState own_generator() {
   at::Generator shared = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(shared.mutex());
@@ -75,7 +75,7 @@ RestoreState capture_autocast() {
     then.set();
     at::autocast::increment_nesting();
     return at_end([now] {
-      // Casts of the replay must not outlive it.
+      // The cache of casts must not outlive the replay.
       if (at::autocast::decrement_nesting() == 0) {
         at::autocast::clear_cache();
       }
@@ -84,7 +84,7 @@ RestoreState capture_autocast() {
   };
 }
 
-// What modules above have added, for one rank.
+// The states that other modules have added for one rank.
 struct AddedStates {
   std::mutex mutex;
   std::vector<CaptureState> captures; // guarded by mutex

@@ -17,8 +17,8 @@ namespace {
 using Modules = std::vector<torch::nn::AnyModule>;
 using Names = std::vector<std::string>;
 
-// Takes the place of a module where a Sequential calls it. The Sequential's
-// list of children, which names go by, keeps the module itself.
+// Replaces a module where a Sequential calls it. The Sequential's list of
+// children, which determines names, keeps the module itself.
 class Recomputed : public torch::nn::Module {
  public:
   Recomputed(torch::nn::AnyModule inner, RecomputeOptions options)
@@ -132,12 +132,12 @@ Names recompute_modules(
         !matches(each.key()) || std::ranges::count(wrapped, each.key()) > 0,
         "[recomputation.recompute_modules] ",
         each.key(),
-        " is no child of a Sequential, so nothing can stand in its place; call "
-        "recompute() where the model calls it");
+        " is not a child of a Sequential, so its calls cannot be intercepted; "
+        "call recompute() where the model calls it");
   }
   ARGOSY_CHECK(
       !wrapped.empty(),
-      "[recomputation.recompute_modules] no module is called \"",
+      "[recomputation.recompute_modules] no module matches \"",
       pattern,
       "\"");
   return wrapped;

@@ -64,10 +64,10 @@ void reduce_sequence_parallel_gradients(
 struct SequenceParallelHooks::Impl {
   SequenceParallelHooksOptions options;
   Tensors parameters;
-  std::vector<int> backwards; // since the last reduction, by parameter
+  std::vector<int> backwards; // passes since the last reduction, by parameter
   std::vector<training::GradHook> hooks;
-  bool ends = false; // finish() will be called at the end of this backward
-  Tensors gradients; // that wait for it
+  bool ends = false; // this backward will call finish() or abandon()
+  Tensors gradients; // that finish() reduces
   std::vector<WorkPtr> works;
 
   void on_gradient(std::size_t index) {

@@ -1,6 +1,6 @@
 #include "argosy/sequence_parallel/ring_attention.h"
 
-// First: clang 14 wants IValue complete before tensors.
+// Included first: clang 14 needs IValue complete before tensors.
 #include <ATen/core/ivalue.h>
 
 #include <torch/csrc/autograd/custom_function.h>
@@ -28,7 +28,7 @@ using sequence_parallel::KeyTravel;
 using sequence_parallel::Ring;
 using torch::autograd::AutogradContext;
 
-// What backward needs to know beside tensors.
+// What backward needs besides tensors.
 struct Call : torch::CustomClassHolder {
   Call(GroupPtr group, SequenceSplit split, bool causal, double factor)
       : ring(std::move(group), std::move(split), causal), scale(factor) {}
@@ -98,9 +98,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       const torch::autograd::variable_list& gradients) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[sequence_parallel.ring_attention] create_graph is on, but there are "
-        "no "
-        "gradients of these gradients");
+        "[sequence_parallel.ring_attention] has no second derivative, expected "
+        "backward without create_graph");
     const auto saved = context->get_saved_variables();
     const auto call = context->saved_data["call"].toCapsule();
     return differentiate(
@@ -133,7 +132,7 @@ void check_shapes(
                             : query.size(1) % key.size(1) == 0),
       "[sequence_parallel.ring_attention] query ",
       query.sizes(),
-      " does not go with key ",
+      " does not match key ",
       key.sizes(),
       " and value ",
       value.sizes());

@@ -34,7 +34,7 @@ void BufferPool::give(const at::Tensor& taken) {
         return buffer.memory.is_alias_of(taken);
       });
   if (found == buffers_.end()) {
-    throw InternalError("[sharding] a buffer that is not of the pool");
+    throw InternalError("[sharding] the buffer does not belong to the pool");
   }
   found->is_free = true;
   if (found->is_extra) {

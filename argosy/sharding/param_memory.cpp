@@ -43,13 +43,13 @@ ParamMemory::~ParamMemory() {
     for (const WorkPtr& work : state.gathering) {
       try {
         work->wait();
-      } catch (const Error&) { // whoever waits for the group hears of it
+      } catch (const Error&) { // the next wait for the group throws it
       }
     }
   }
 }
 
-// Copies the values into one buffer.
+// Copies the values of the parameters into one buffer.
 ShardedBucket ParamMemory::make_bucket(
     const Bucket& plan, const std::vector<at::Tensor>& params, bool resident) {
   ShardedBucket bucket{.plan = plan, .params = params_of(plan, params)};
@@ -69,7 +69,7 @@ ShardedBucket ParamMemory::make_bucket(
   return bucket;
 }
 
-// Keeps this rank's part only.
+// Keeps only this rank's slice of the buffer.
 void ParamMemory::cut(ShardedBucket& bucket, std::size_t unit) {
   const at::Tensor part = shards_->make(bucket.shard.numel(), bucket.type);
   part.copy_(bucket.shard);
@@ -158,7 +158,7 @@ void ParamMemory::release(std::size_t unit) {
   if (keeps_all_ || units_[unit].resident) {
     return;
   }
-  finish(unit); // nobody writes to the buffer any more
+  finish(unit); // a gather would go on writing to the buffer
   if (!states_[unit].is_whole) {
     return;
   }
@@ -176,7 +176,8 @@ void ParamMemory::release_all() {
   }
 }
 
-// Which unit comes next, if this pass goes as the last one did.
+// Predicts the next unit: the one that followed in the last pass, if this pass
+// has used the same units so far.
 std::optional<std::size_t> ParamMemory::note_uses(
     const std::vector<std::size_t>& used) {
   if (is_backward_ != is_in_backward()) {
@@ -203,6 +204,7 @@ void ParamMemory::begin_pass() {
 }
 
 void ParamMemory::before_use(const std::vector<std::size_t>& used) {
+  // The fast path: most ops use the unit that the op before has used.
   const auto is_ready = [&](std::size_t unit) {
     return states_[unit].is_whole &&
         (keeps_all_ || (!pass_.empty() && pass_.back() == unit));
@@ -214,6 +216,8 @@ void ParamMemory::before_use(const std::vector<std::size_t>& used) {
   for (const std::size_t unit : used) {
     start(unit);
   }
+  // Start this gather before anything is released, so that it is under way
+  // first; start the next unit's only afterwards, when its buffer may be free.
   const std::optional<std::size_t> next = note_uses(used);
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     if (std::find(used.begin(), used.end(), unit) == used.end() &&

@@ -42,7 +42,7 @@ bool is_inside(
       });
 }
 
-// The units of some parameters, chosen by index.
+// Plans the units of the parameters `chosen`, by index.
 template <typename Members>
 std::vector<UnitPlan> plan_some(
     const std::vector<ParameterInfo>& all,
@@ -96,22 +96,23 @@ GroupPtr if_several(const GroupPtr& group) {
   return group && group->nranks() > 1 ? group : nullptr;
 }
 
-// Parameters lie in buffers as they lie in memory, without gaps.
+// Parameters are copied to buckets in their order in memory, which must have no
+// gaps.
 void close_gaps(const NamedTensors& parameters) {
   for (const auto& [name, tensor] : parameters) {
     ARGOSY_CHECK(
         tensor.layout() == c10::kStrided && tensor.device().is_cpu(),
         "[sharding] parameter ",
         name,
-        " is not a dense tensor on the CPU");
+        " is not on the CPU or not dense, expected a dense CPU tensor");
     if (!tensor.is_non_overlapping_and_dense()) {
       tensor.set_data(tensor.contiguous());
     }
   }
 }
 
-// Whole buffers at the same time: a unit in use and the next one, and gradients
-// that come in while others are reduced.
+// Buffers for what is whole at the same time: with p_g_os a unit in use and the
+// next one; from os_g on gradients that arrive while others are reduced.
 std::shared_ptr<BufferPool> make_pool(
     const std::vector<UnitPlan>& plan,
     const NamedTensors& parameters,
@@ -166,7 +167,7 @@ struct ShardedCore::Impl {
   std::shared_ptr<ParamMemory> params;
   std::optional<GradMemory> grads;
   std::vector<OwnPiece> pieces;
-  bool is_stale = false; // resident parameters, after a step
+  bool is_stale = false; // resident parameters are those before a step
 
   Impl(torch::nn::Module& its_module, Level its_level, ShardingOptions given)
       : module(its_module),
@@ -186,14 +187,13 @@ std::shared_ptr<ShardMemory> ShardedCore::Impl::shards_if(
     bool offloaded) const {
   ARGOSY_CHECK(
       !offloaded || options.offload,
-      "[sharding] offload_params or offload_grads without offload, which says "
-      "where to");
+      "[sharding] offload_params and offload_grads need the option offload");
   return std::make_shared<ShardMemory>(
       offloaded ? options.offload : std::nullopt);
 }
 
-// Everybody has the values of the first rank; of experts, those that have the
-// same ones.
+// Gives all ranks the values of the first one. For experts, that is the first
+// of the ranks that hold the same ones.
 void ShardedCore::Impl::share_start() const {
   NamedTensors experts;
   NamedTensors all = buffers;
@@ -214,7 +214,7 @@ void ShardedCore::Impl::share_start() const {
   }
 }
 
-// How many ranks a gradient of an expert is the sum of.
+// The number of ranks over which a gradient of an expert is a sum.
 int ShardedCore::Impl::expert_ranks() const {
   const auto ranks = [](const GroupPtr& some) {
     return some ? some->nranks() : 1;
@@ -258,7 +258,8 @@ ShardedCore::ShardedCore(
   if (impl_->options.keep_memory) {
     keep_tensor_memory();
   }
-  ARGOSY_CHECK(!impl_->named.empty(), "[sharding] a module without parameters");
+  ARGOSY_CHECK(
+      !impl_->named.empty(), "[sharding] the module has no parameters");
   close_gaps(impl_->named);
   impl_->share_start();
   impl_->cut();

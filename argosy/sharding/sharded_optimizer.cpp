@@ -45,7 +45,7 @@ std::map<const void*, std::string> names_by_parameter(const ShardedCore& core) {
   return names;
 }
 
-// This rank's parts of the parameters of a group.
+// This rank's pieces of the parameters of a group.
 std::vector<at::Tensor> parts_of(
     const std::vector<at::Tensor>& params,
     const Pieces& pieces,
@@ -56,7 +56,7 @@ std::vector<at::Tensor> parts_of(
         names.count(param.unsafeGetTensorImpl()) > 0,
         "[sharding] the optimizer has a parameter of shape ",
         param.sizes(),
-        " that is none of the model's");
+        " that the model does not have");
     const auto found = pieces.find(param.unsafeGetTensorImpl());
     if (found != pieces.end()) {
       parts.push_back(found->second);
@@ -76,13 +76,13 @@ std::vector<std::string> names_of(
   return result;
 }
 
-// What a state is called: "<parameter>.<kind>".
+// Splits the name of a state, "<parameter>.<kind>".
 std::pair<std::string, std::string> split_name(const std::string& name) {
   const std::size_t dot = name.rfind('.');
   return {name.substr(0, dot), name.substr(dot + 1)};
 }
 
-// The parts of whole states that belong to this rank's pieces.
+// Cuts this rank's pieces out of whole states.
 StateDict cut_states(const StateDict& states, const ShardedCore& core) {
   std::map<std::string, Piece> places;
   for (const OwnPiece& piece : core.pieces()) {
@@ -99,7 +99,7 @@ StateDict cut_states(const StateDict& states, const ShardedCore& core) {
         known.count(parameter) > 0,
         "[sharding.load_state_dict] \"",
         name,
-        "\" belongs to no parameter of the model");
+        "\" does not belong to a parameter of the model");
     const auto place = places.find(parameter);
     if (place == places.end()) {
       continue;
@@ -114,7 +114,7 @@ StateDict cut_states(const StateDict& states, const ShardedCore& core) {
   return cut;
 }
 
-// A state of one kind that some rank has.
+// Describes a state that some rank has.
 struct StateText {
   std::string name;
   c10::ScalarType type = c10::ScalarType::Float;
@@ -139,7 +139,8 @@ StateText decode(const std::string& text) {
       std::stoll(text.substr(last + 1))};
 }
 
-// Which states any rank has, in an order that all ranks share.
+// The states that any rank has, in an order that all ranks share: a rank
+// without a piece of a parameter does not have its state.
 std::map<std::string, StateText> all_states(
     const StateDict& own, const GroupPtr& group) {
   std::vector<std::string> texts;
@@ -158,7 +159,7 @@ std::map<std::string, StateText> all_states(
   return all;
 }
 
-// One kind of state of all parameters of a bucket buffer.
+// Gathers one kind of state of all parameters of a bucket.
 class StateGather {
  public:
   StateGather(const ShardedCore& core, const Bucket& bucket)
@@ -257,7 +258,7 @@ FusedOptimizer& ShardedOptimizer::fused(const char* what) {
   return *fused;
 }
 
-// Of the parts, in the order of the groups.
+// The names of the pieces, in the order of the groups.
 std::vector<std::string> ShardedOptimizer::names() const {
   std::map<const void*, std::string> names;
   for (const OwnPiece& piece : core_->pieces()) {

@@ -36,7 +36,7 @@ std::string first_parts(const std::vector<std::string>& parts, std::size_t n) {
   return join({parts.begin(), parts.begin() + static_cast<long>(n)}, ".");
 }
 
-// "blocks.3" of blocks.3.linear.weight, "head" of head.weight, "" of weight.
+// "blocks.3" for blocks.3.linear.weight, "head" for head.weight, "" for weight.
 std::string usual_module(const std::string& name) {
   const auto parts = parts_of(name);
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
@@ -47,12 +47,13 @@ std::string usual_module(const std::string& name) {
   return parts.size() > 1 ? parts.front() : "";
 }
 
-// How many parts of a name the boundary covers; 0 when it is not inside.
+// The number of components of a name that the boundary covers; 0 if the name is
+// not inside of it.
 std::size_t covered(
     const std::vector<std::string>& name,
     const std::vector<std::string>& boundary) {
   if (boundary.size() >= name.size()) {
-    return 0; // the last part is the parameter's own
+    return 0; // the last component is the parameter's own name
   }
   for (std::size_t i = 0; i < boundary.size(); ++i) {
     if (boundary[i] != "*" && boundary[i] != name[i]) {
@@ -89,7 +90,7 @@ class Modules {
     for (const Boundary& boundary : boundaries_) {
       ARGOSY_CHECK(
           boundary.used,
-          "[sharding] no parameter lies in a module \"",
+          "[sharding] there is no parameter in a module \"",
           boundary.text,
           "\"");
     }
@@ -104,8 +105,8 @@ class Modules {
   std::vector<Boundary> boundaries_;
 };
 
-// Whether a unit is not worth a call of its own. All ranks must say the same,
-// and parts of layers have different sizes.
+// Whether a unit is too small for a call of its own. All ranks must decide
+// alike, so distributed parameters, whose sizes differ, never count as small.
 bool is_small(
     const std::vector<ParameterInfo>& parameters,
     const UnitMembers& members,
@@ -125,7 +126,8 @@ void append(UnitMembers& to, const UnitMembers& more) {
       to.parameters.end(), more.parameters.begin(), more.parameters.end());
 }
 
-// Each that is too small goes with the one before; the first with the second.
+// Merges units that are too small with the unit before them; the first one with
+// the second.
 std::vector<UnitMembers> without_small(
     std::vector<UnitMembers> units,
     const std::vector<ParameterInfo>& parameters,

@@ -46,15 +46,15 @@ void for_each_tensor(const c10::IValue& value, const F& f) {
   }
 }
 
-// Whether an op only looks at memory in another shape: it does not read it.
-// Those that may copy, as reshape(), call others to do so.
+// Whether an op returns a view and does not read memory. Ops that may copy,
+// such as reshape(), call other ops for that.
 bool is_view(const c10::FunctionSchema& schema) {
   return !schema.returns().empty() &&
       schema.returns()[0].alias_info() != nullptr &&
       !schema.returns()[0].alias_info()->isWrite();
 }
 
-// The memories that an op uses, by watch, and those that it writes to.
+// The watched memories that an op uses, by watch, and those that it writes to.
 class Uses {
  public:
   Uses(const c10::FunctionSchema& schema, const c10::IValue* arguments) {
@@ -91,8 +91,8 @@ class Uses {
         watch,
         "[sharding] ",
         schema.name(),
-        " on a parameter whose sharded model has been destroyed: its values "
-        "are spread over the ranks");
+        " uses a parameter of a sharded model that has been destroyed: its "
+        "values are spread over the ranks");
     auto& memories = used_[watch];
     if (std::find(memories.begin(), memories.end(), watched.memory) ==
         memories.end()) {
@@ -107,7 +107,7 @@ class Uses {
   std::vector<std::pair<WatchPtr, std::size_t>> written_;
 };
 
-// A copy of what a tensor says about itself, with the key and in `storage`.
+// A copy of a tensor's metadata, with the key and in `storage`.
 c10::intrusive_ptr<c10::TensorImpl> with_key(
     const at::Tensor& tensor, const c10::Storage& storage, std::int64_t begin) {
   auto impl = c10::make_intrusive<c10::TensorImpl>(
@@ -119,7 +119,7 @@ c10::intrusive_ptr<c10::TensorImpl> with_key(
   return impl;
 }
 
-// Views of watched memory are watched as well.
+// Marks results that are views of watched memory: they must be watched too.
 void mark_views(const c10::IValue* begin, const c10::IValue* end) {
   for (const c10::IValue* value = begin; value != end; ++value) {
     for_each_tensor(*value, [](const at::Tensor& tensor) {

@@ -18,7 +18,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// Below, handing an operation to another thread takes longer than it does.
+// For smaller messages, handing the operation to another thread takes longer
+// than the operation.
 constexpr std::size_t kOverlapBytes = 64 << 10;
 
 at::Tensor rows_of(const at::Tensor& tensor) {
@@ -112,7 +113,7 @@ at::Tensor column_linear(
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1) &&
           input.cut_dim < x.dim() - 1,
-      "[tensor_parallel.linear] an input ",
+      "[tensor_parallel.linear] the input is ",
       x.sizes(),
       ", expected [..., ",
       weight.size(1),
@@ -130,7 +131,7 @@ at::Tensor column_linear(
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight) {
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1),
-      "[tensor_parallel.linear] an input ",
+      "[tensor_parallel.linear] the input is ",
       x.sizes(),
       ", expected [..., ",
       weight.size(1),

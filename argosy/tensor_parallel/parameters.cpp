@@ -51,7 +51,7 @@ void load_parameter(
       : whole;
   ARGOSY_CHECK(
       part.sizes() == parameter.sizes(),
-      "[tensor_parallel.load_parameter] a part ",
+      "[tensor_parallel.load_parameter] this rank's slice is ",
       part.sizes(),
       " of ",
       whole.sizes(),

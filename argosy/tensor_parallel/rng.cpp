@@ -32,7 +32,7 @@ const at::Generator*& current_generator() {
   return of_thread<CurrentGenerator>().pointer;
 }
 
-// DTensors draw from numbers of their own.
+// DTensors have random numbers of their own.
 bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
   return std::any_of(
       stack.end() - static_cast<std::ptrdiff_t>(num_arguments),
@@ -73,16 +73,14 @@ void RngStatesTracker::add(const std::string& name, std::uint64_t seed) {
   for (const auto& [known, stream] : streams_) {
     ARGOSY_CHECK(
         known != name,
-        "[tensor_parallel.rng] there is a stream ",
-        name,
-        " already");
+        "[tensor_parallel.rng] there already is a stream ",
+        name);
     ARGOSY_CHECK(
         stream.seed != seed,
         "[tensor_parallel.rng] stream ",
         known,
-        " has the seed ",
-        seed,
-        " already");
+        " already has the seed ",
+        seed);
   }
   streams_.emplace(name, Stream{at::detail::createCPUGenerator(seed), seed});
 }

@@ -12,8 +12,8 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// A hook that changes nothing: of all that LibTorch lets one attach to a
-// tensor, hooks alone outlive set_data() and leave its ops as they are.
+// A hook that changes nothing. Of all that LibTorch can attach to a tensor,
+// only hooks survive set_data() without changing how ops dispatch.
 class Marks final : public torch::autograd::FunctionPreHook {
  public:
   explicit Marks(const ParameterMarks& marks) : value(marks) {}
@@ -34,8 +34,8 @@ Marks* find_marks(const at::Tensor& parameter) {
   return nullptr;
 }
 
-// LibTorch 1.13 drops a tensor's hooks when it makes the list of those that
-// users register, so that list must be there first.
+// LibTorch 1.13 drops a tensor's hooks when it creates the list of user hooks,
+// so that list must exist first.
 void make_list_of_user_hooks(const at::Tensor& parameter) {
   using torch::autograd::impl::materialize_autograd_meta;
   if (materialize_autograd_meta(parameter)->cpp_hooks_list_ == nullptr) {
@@ -53,7 +53,9 @@ ParameterMarks marks_of(const at::Tensor& parameter) {
 void set_marks(const at::Tensor& parameter, const ParameterMarks& marks) {
   ARGOSY_CHECK(
       parameter.defined() && parameter.is_leaf(),
-      "[training.set_marks] not a parameter, expected a leaf of the graph");
+      "[training.set_marks] the tensor is not a leaf of the autograd graph, "
+      "expected "
+      "a parameter");
   if (Marks* known = find_marks(parameter)) {
     known->value = marks;
     return;

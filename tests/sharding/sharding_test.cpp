@@ -430,7 +430,7 @@ TEST(Sharding, RefusesWhatItCannotDo) {
     optim::AdamW adam(other->parameters(), optim::AdamWOptions(1e-2));
     refused(
         [&] { sharding::group_sharded_parallel(net, adam, "os"); },
-        "none of the model's");
+        "that the model does not have");
     torch::optim::SGD sgd(net->parameters(), 0.1);
     ShardedModel<testing::Mlp> model(net, Level::p_g_os);
     ShardedOptimizer optimizer(sgd, model.core());
