@@ -119,7 +119,7 @@ struct DataParallelCore::Impl {
     at::Tensor numbers = at::zeros({2}, at::kInt);
     auto* values = numbers.data_ptr<int>();
     values[0] = active ? 1 : 0;
-    values[1] = active && reducer->sync() ? 1 : 0;
+    values[1] = active && reducer->reduction().sync() ? 1 : 0;
     all_reduce(numbers, ReduceOp::SUM, group);
     return {values[0], values[1] > 0};
   }
@@ -163,7 +163,7 @@ void DataParallelCore::before_forward() {
   if (!impl_->reducer || !at::GradMode::is_enabled()) {
     return;
   }
-  impl_->for_each_reducer([](Reducer& each) { each.recover(); });
+  impl_->for_each_reducer([](Reducer& each) { each.reduction().recover(); });
   if (impl_->joining) {
     impl_->reducer->set_divisor(impl_->share_active(true).count);
     ++impl_->steps;
@@ -181,7 +181,8 @@ void DataParallelCore::after_forward(const Tensors& outputs) {
 
 void DataParallelCore::set_sync(bool sync) {
   impl_->sync = sync;
-  impl_->for_each_reducer([&](Reducer& each) { each.set_sync(sync); });
+  impl_->for_each_reducer(
+      [&](Reducer& each) { each.reduction().set_sync(sync); });
 }
 
 bool DataParallelCore::sync() const {
@@ -189,7 +190,7 @@ bool DataParallelCore::sync() const {
 }
 
 void DataParallelCore::zero_grad() {
-  impl_->for_each_reducer([](Reducer& each) { each.zero_grad(); });
+  impl_->for_each_reducer([](Reducer& each) { each.reduction().zero_grad(); });
   if (impl_->reducer) {
     return;
   }
@@ -201,7 +202,7 @@ void DataParallelCore::zero_grad() {
 }
 
 void DataParallelCore::reduce_gradients() {
-  impl_->for_each_reducer([](Reducer& each) { each.reduce(); });
+  impl_->for_each_reducer([](Reducer& each) { each.reduction().reduce(); });
 }
 
 const BucketPlan& DataParallelCore::plan() const {
@@ -238,7 +239,7 @@ void DataParallelCore::end_join() {
     }
     if (active.sync) {
       impl_->reducer->set_divisor(active.count);
-      impl_->reducer->shadow();
+      impl_->reducer->reduction().reduce_zeros();
     }
   }
   impl_->reducer->set_divisor(0);

@@ -1,16 +1,18 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "argosy/comm/ops.h"
+#include "argosy/data_parallel/bucket_hook.h"
 #include "argosy/data_parallel/bucket_plan.h"
+#include "argosy/training/gradient_reduction.h"
 
 namespace argosy::data_parallel {
-
-class BucketHook;
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
@@ -31,48 +33,67 @@ struct ReducerOptions {
 
 // Averages gradients over the ranks of a group during backward.
 // training::GradientReduction decides when a bucket is reduced; this class owns
-// the buckets and does it.
+// the buckets and reduces them.
 //
 // Gradients become views into the buckets. After the first backward the buckets
 // are planned anew, in the order in which gradients arrived. Errors come out of
 // backward().
-class Reducer {
+class Reducer final : private training::BucketReducer {
  public:
   Reducer(const std::vector<NamedTensor>& parameters, ReducerOptions options);
-  ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
-
-  // Collective after a failed backward, otherwise does nothing. Call it before
-  // each forward in grad mode; see training::GradientReduction::recover().
-  void recover();
 
   // Call it after each forward in grad mode, with the outputs of the model.
   void prepare(const Tensors& outputs);
 
-  // If false, gradients are not reduced: they stay on this rank and accumulate.
-  void set_sync(bool sync);
-  bool sync() const;
-
-  // Collective, outside of backward: reduces what has accumulated without sync.
-  void reduce();
-
-  // Collective, for a rank that has no more inputs: takes part in the
-  // reductions of one backward of the other ranks, with zeros.
-  void shadow();
-
   // Sums of gradients are divided by `divisor` instead of the number of ranks,
   // from the next backward on. 0 restores the number of ranks.
-  void set_divisor(int divisor);
+  void set_divisor(int divisor) { divisor_ = divisor; }
 
-  const BucketPlan& plan() const;
+  const BucketPlan& plan() const { return plan_; }
 
-  // Drops all gradients, so that the next backward writes instead of adding.
-  void zero_grad();
+  // For sync, recover(), reduce(), reduce_zeros() and zero_grad().
+  training::GradientReduction& reduction() { return reduction_; }
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Parameter {
+    std::string name;
+    at::Tensor tensor;
+    bool sparse = false;
+    c10::ScalarType type = c10::kFloat; // of the gradient
+    at::Tensor view; // of the bucket's memory; undefined for sparse gradients
+  };
+
+  struct BucketState {
+    GradBucket gradients;
+    bool sparse = false;
+    bool in_flight = false; // between start() and finish() of the hook
+  };
+
+  void add(const NamedTensor& named);
+  void plan_anew(const std::vector<std::size_t>& order);
+  void lay_out(const BucketPlan& plan);
+  void adopt(Parameter& parameter, const at::Tensor& view);
+  void check_layout(const Parameter& parameter) const;
+  void finish(BucketState& bucket);
+
+  void take(std::size_t index) override;
+  void accumulate(std::size_t index) override;
+  void launch(std::size_t index) override;
+  void finish() override;
+  void publish(std::size_t index) override;
+  training::GradientSchedule reschedule(
+      const std::vector<std::size_t>& arrivals) override;
+  void abandon() noexcept override;
+
+  const ReducerOptions options_;
+  const std::shared_ptr<BucketHook> hook_;
+  std::vector<Parameter> parameters_;
+  BucketPlan plan_;
+  std::vector<BucketState> buckets_;
+  int divisor_ = 0;
+  training::GradientReduction reduction_;
 };
 
 } // namespace argosy::data_parallel

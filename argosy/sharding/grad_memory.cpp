@@ -54,7 +54,7 @@ GradMemory::GradMemory(
   reduction_.emplace(
       leaves,
       training::GradientReductionOptions{
-          .module = "sharding",
+          .tag = "[sharding]",
           .groups = std::move(groups),
           .find_unused_parameters = options_.find_unused_parameters},
       static_cast<training::BucketReducer&>(*this));

@@ -280,7 +280,6 @@ void ShardedCore::before_forward() {
 
 void ShardedCore::after_forward(const Tensors& /*outputs*/) {
   if (at::GradMode::is_enabled()) {
-    impl_->grads->reduction().check_idle();
     impl_->is_stale = impl_->is_stale || sync(); // a step may follow
   }
 }

@@ -47,14 +47,6 @@ void GradientReduction::recover() {
   has_failed_ = false;
 }
 
-void GradientReduction::check_idle() const {
-  ARGOSY_CHECK(
-      !under_way_,
-      "[",
-      options_.module,
-      "] forward of the model was called inside of its own backward");
-}
-
 bool GradientReduction::needs_expectations() const {
   return allows_unused() && !usage_is_known_;
 }
@@ -75,26 +67,23 @@ void GradientReduction::on_gradient(std::size_t index) {
   const Parameter& parameter = parameters_[index];
   ARGOSY_CHECK(
       !at::GradMode::is_enabled(),
-      "[",
-      options_.module,
-      "] backward with create_graph (double backward) cannot reduce gradients: "
+      options_.tag,
+      " backward with create_graph (double backward) cannot reduce gradients: "
       "use no_sync() and all_reduce them yourself");
   if (!under_way_) {
     begin_backward();
   }
   ARGOSY_CHECK(
       !usage_is_known_ || parameter.expected,
-      "[",
-      options_.module,
-      "] parameter ",
+      options_.tag,
+      " parameter ",
       parameter.name,
       " got a gradient, but the first step did not use it: with static_graph "
       "all steps must use the same parameters");
   ARGOSY_CHECK(
       !schedule_.has_arrived(index),
-      "[",
-      options_.module,
-      "] the gradient of ",
+      options_.tag,
+      " the gradient of ",
       parameter.name,
       " became ready twice in one backward: reentrant backward (recomputation) "
       "of shared parameters needs no_sync() and an all_reduce of your own");
@@ -198,9 +187,8 @@ void GradientReduction::take_missing() {
   }
   ARGOSY_CHECK(
       missing.empty(),
-      "[",
-      options_.module,
-      "] backward ended without a gradient for ",
+      options_.tag,
+      " backward ended without a gradient for ",
       join(names, ", "),
       ": the loss does not depend on them. ",
       usage_is_known_

@@ -56,7 +56,7 @@ class BucketReducer {
 };
 
 struct GradientReductionOptions {
-  std::string module; // name for error messages
+  std::string tag; // how error messages begin: "[module]"
   // The groups over which gradients are reduced. The first rank of the first
   // one decides the order of the buckets.
   std::vector<GroupPtr> groups;
@@ -99,9 +99,6 @@ class GradientReduction {
   // other ranks, which must have failed too. Each pass begins with it; call it
   // before other collectives of the model.
   void recover();
-
-  // Throws InvalidArgument inside of backward.
-  void check_idle() const;
 
   // Whether the next backward is expected to give the parameter a gradient. A
   // parameter that is not expected counts as zeros from the start of the pass,
