@@ -14,8 +14,8 @@
 namespace argosy::expert {
 
 struct Dispatch {
-  at::Tensor slots; // of each choice: its row in what this rank sends, or -1
-  ExchangePlan exchange;
+  at::Tensor slots; // row of each choice in what this rank sends; -1: dropped
+  AllToAllPlan exchange;
   GroupPtr group;
 };
 
@@ -25,14 +25,14 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// What traces call them, forward and backward.
+// Names of the spans in traces, in forward and backward.
 constexpr const char* kDispatch = "dispatch to experts";
 constexpr const char* kCombine = "combine of experts";
 
 DispatchPtr kept_plan(AutogradContext& context) {
   ARGOSY_CHECK(
       !at::GradMode::is_enabled(),
-      "[parallel.expert] has no second derivative; global_scatter() has");
+      "[expert] has no second derivative; global_scatter() has");
   return torch_hooks::kept_value<DispatchPtr>(context, "plan");
 }
 
@@ -111,7 +111,7 @@ DispatchPtr plan_dispatch(
   const at::Tensor arriving = expert::exchange_counts(counts, group);
   return std::make_shared<Dispatch>(Dispatch{
       slots_of(experts, counts),
-      plan_exchange(to_vector(counts), to_vector(arriving), group->nranks()),
+      plan_all_to_all(to_vector(counts), to_vector(arriving), group->nranks()),
       group});
 }
 

@@ -4,7 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include "argosy/common/error.h"
-#include "argosy/expert/exchange_plan.h"
+#include "argosy/expert/all_to_all_plan.h"
 #include "argosy/expert/row_kernels.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/torch_hooks/graph_node.h"
@@ -32,14 +32,14 @@ at::Tensor exchange(
 } // namespace
 
 at::Tensor send_to_experts(
-    const at::Tensor& x, const ExchangePlan& plan, const GroupPtr& group) {
+    const at::Tensor& x, const AllToAllPlan& plan, const GroupPtr& group) {
   const at::Tensor received = exchange(
       x.contiguous(), plan.sends, plan.receives, plan.num_received(), group);
   return move_rows(received, plan.blocks, false);
 }
 
 at::Tensor return_from_experts(
-    const at::Tensor& x, const ExchangePlan& plan, const GroupPtr& group) {
+    const at::Tensor& x, const AllToAllPlan& plan, const GroupPtr& group) {
   const at::Tensor moved = move_rows(x.contiguous(), plan.blocks, true);
   return exchange(moved, plan.receives, plan.sends, plan.num_sent(), group);
 }
@@ -50,11 +50,12 @@ namespace expert {
 
 namespace {
 
-using expert::ExchangePlan;
+using expert::AllToAllPlan;
 
-// Rows on their way to the experts, or back; the other way is the gradient's.
+// One direction, to the experts or back. Its gradient goes in the other
+// direction.
 struct Way {
-  ExchangePlan plan;
+  AllToAllPlan plan;
   GroupPtr group;
 
   at::Tensor go(const at::Tensor& x, bool forth) const {
@@ -91,7 +92,7 @@ at::Tensor go(
     bool forth) {
   const GroupPtr members = group_or_axis(group, "expert");
   const Way way{
-      expert::plan_exchange(
+      expert::plan_all_to_all(
           counts_of(local_count), counts_of(global_count), members->nranks()),
       members};
   const std::int64_t rows =

@@ -17,8 +17,8 @@
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/gradient_merge.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/optim/groups.h"
 #include "argosy/optim/local_sgd.h"
+#include "argosy/optim/parameter_groups.h"
 #include "argosy/sharding/sharded_optimizer.h"
 #include "argosy/training/loss_scale.h"
 

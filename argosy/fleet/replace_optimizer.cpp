@@ -9,9 +9,9 @@
 
 #include "argosy/common/error.h"
 #include "argosy/fleet/strategy.h"
-#include "argosy/optim/groups.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/lars.h"
+#include "argosy/optim/parameter_groups.h"
 #include "argosy/optim/sgd.h"
 
 namespace argosy::fleet {

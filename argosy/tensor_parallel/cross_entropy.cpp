@@ -19,7 +19,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// Which classes this rank has.
+// The classes that this rank has.
 comm::Part own_classes(
     std::int64_t own, const Group& group, std::int64_t num_classes) {
   const std::int64_t whole =
@@ -27,7 +27,7 @@ comm::Part own_classes(
   const comm::Part part = comm::part_of(whole, group.nranks(), group.rank());
   ARGOSY_CHECK(
       part.size == own,
-      "[parallel.cross_entropy] scores of ",
+      "[tensor_parallel.cross_entropy] the scores have ",
       own,
       " classes, expected rank ",
       group.rank(),
@@ -45,15 +45,15 @@ void check_targets(
                                .logical_and_(ignored.logical_not());
   ARGOSY_CHECK(
       !wrong.any().item<bool>(),
-      "[parallel.cross_entropy] target ",
+      "[tensor_parallel.cross_entropy] target ",
       target.masked_select(wrong).select(0, 0).item<std::int64_t>(),
       " is not in [0, ",
       classes,
       ")");
 }
 
-// The targets whose class this rank has: their rows, and their places among all
-// scores of this rank.
+// The targets whose class this rank has: their rows, and the positions of their
+// scores.
 struct OwnTargets {
   at::Tensor rows;
   at::Tensor places;
@@ -98,7 +98,8 @@ struct CrossEntropy : Function<CrossEntropy> {
         is_short_float(given) ? given.to(at::kFloat) : given;
     const at::Tensor shifted =
         scores - largest_scores(scores, group).unsqueeze(1);
-    // In one call: the sum of the exponentials, and the target's score.
+    // One all_reduce for both: the sums of the exponentials and the targets'
+    // scores.
     at::Tensor sums = at::zeros({2, scores.size(0)}, scores.options());
     sums[1].index_copy_(
         0, own.rows, shifted.view({-1}).index_select(0, own.places));
@@ -114,7 +115,7 @@ struct CrossEntropy : Function<CrossEntropy> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.cross_entropy] has no second derivative");
+        "[tensor_parallel.cross_entropy] has no second derivative");
     const auto saved = context->get_saved_variables();
     const at::Tensor grad = grads[0].masked_fill(saved[1], 0);
     at::Tensor out = saved[0] * grad.unsqueeze(1);
@@ -132,7 +133,7 @@ at::Tensor cross_entropy(
     const CrossEntropyOptions& options) {
   ARGOSY_CHECK(
       scores.dim() > 0 && scores.numel() == target.numel() * scores.size(-1),
-      "[parallel.cross_entropy] scores ",
+      "[tensor_parallel.cross_entropy] scores ",
       scores.sizes(),
       " and targets ",
       target.sizes(),

@@ -21,7 +21,7 @@ void check_rows(const at::Tensor& index, std::int64_t rows) {
   const auto largest = index.max().item<std::int64_t>();
   ARGOSY_CHECK(
       smallest >= 0 && largest < rows,
-      "[parallel.embedding] number ",
+      "[tensor_parallel.embedding] index ",
       smallest < 0 ? smallest : largest,
       " is not in [0, ",
       rows,

@@ -18,7 +18,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// Below, handing an operation to another thread takes longer than it does.
+// For smaller messages, handing the operation to another thread takes longer
+// than the operation.
 constexpr std::size_t kOverlapBytes = 64 << 10;
 
 at::Tensor rows_of(const at::Tensor& tensor) {
@@ -68,7 +69,7 @@ struct ColumnLinear : Function<ColumnLinear> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.linear] has no second derivative; copy_to() and "
+        "[tensor_parallel.linear] has no second derivative; copy_to() and "
         "torch::linear have");
     const auto saved = context->get_saved_variables();
     const auto input = torch_hooks::kept_value<LinearInput>(*context, "input");
@@ -108,7 +109,7 @@ at::Tensor column_linear(
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1) &&
           input.cut_dim < x.dim() - 1,
-      "[parallel.linear] an input ",
+      "[tensor_parallel.linear] the input is ",
       x.sizes(),
       ", expected [..., ",
       weight.size(1),
@@ -126,7 +127,7 @@ at::Tensor column_linear(
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight) {
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1),
-      "[parallel.linear] an input ",
+      "[tensor_parallel.linear] the input is ",
       x.sizes(),
       ", expected [..., ",
       weight.size(1),

@@ -19,7 +19,7 @@ void load_all(const Named& to, const Named& from, const GroupPtr& group) {
     const at::Tensor* whole = from.find(item.key());
     ARGOSY_CHECK(
         whole != nullptr,
-        "[parallel.load_module] the whole module has no ",
+        "[tensor_parallel.load_module] the whole module has no ",
         item.key());
     load_parameter(item.value(), *whole, group);
   }
@@ -51,7 +51,7 @@ void load_parameter(
       : whole;
   ARGOSY_CHECK(
       part.sizes() == parameter.sizes(),
-      "[parallel.load_parameter] a part ",
+      "[tensor_parallel.load_parameter] this rank's slice is ",
       part.sizes(),
       " of ",
       whole.sizes(),

@@ -45,7 +45,8 @@ void Turns::give_on(int index) {
 
 namespace {
 
-// A thread's place among those that take turns, from its first turn on.
+// Passes the turn on when its thread waits for an operation. Lives from the
+// first turn of the thread on.
 class Seat final : public comm::WaitListener {
  public:
   Seat(Turns& turns, int index) : turns_(turns), index_(index) {

@@ -8,7 +8,7 @@
 #include <argosy/argosy.h>
 #include <argosy/optim/adam.h>
 #include <argosy/optim/gradients.h>
-#include <argosy/optim/groups.h>
+#include <argosy/optim/parameter_groups.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-#include "argosy/recomputation/frame.h"
+#include "argosy/recomputation/recomputed_call.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -12,26 +12,26 @@ namespace {
 
 using torch_hooks::SavedTensorHook;
 
-// Thrown through the function when all is there.
+// Thrown through the function to stop a replay when all tensors are there.
 struct ReplayIsDone {};
 
-class FrameHooks final : public SavedTensorHook {
+class CallHooks final : public SavedTensorHook {
  public:
-  explicit FrameHooks(std::shared_ptr<Frame> frame)
-      : frame_(std::move(frame)) {}
+  explicit CallHooks(std::shared_ptr<RecomputedCall> call)
+      : call_(std::move(call)) {}
 
   void pack(const at::Tensor& tensor) override {
-    placeholder_ = frame_->add(tensor);
+    placeholder_ = call_->add(tensor);
   }
-  at::Tensor unpack() override { return frame_->take(*placeholder_); }
+  at::Tensor unpack() override { return call_->take(*placeholder_); }
 
  private:
-  const std::shared_ptr<Frame> frame_;
+  const std::shared_ptr<RecomputedCall> call_;
   std::shared_ptr<Placeholder> placeholder_;
 };
 
-// What a replay saves goes to the placeholders. Of its own graph nothing is
-// needed but what the function itself may differentiate.
+// Gives the tensors that a replay saves to the placeholders. The replay's own
+// graph is not needed, except for what the function itself differentiates.
 class ReplayHooks final : public SavedTensorHook {
  public:
   using Found = std::function<void(const at::Tensor&)>;
@@ -65,7 +65,7 @@ void check_is_same(const Placeholder& placeholder, const at::Tensor& tensor) {
   ARGOSY_CHECK(
       tensor.sizes() == placeholder.sizes &&
           tensor.scalar_type() == placeholder.dtype,
-      "[parallel.recompute] tensor ",
+      "[recomputation.recompute] tensor ",
       placeholder.index,
       " that the function saves is ",
       tensor.scalar_type(),
@@ -79,7 +79,7 @@ void check_is_same(const Placeholder& placeholder, const at::Tensor& tensor) {
 
 } // namespace
 
-Frame::Frame(
+RecomputedCall::RecomputedCall(
     const RecomputeOptions& options,
     const std::vector<at::Tensor>& inputs,
     Replay replay)
@@ -91,11 +91,11 @@ Frame::Frame(
   }
 }
 
-std::unique_ptr<SavedTensorHook> Frame::hook() {
-  return std::make_unique<FrameHooks>(shared_from_this());
+std::unique_ptr<SavedTensorHook> RecomputedCall::hook() {
+  return std::make_unique<CallHooks>(shared_from_this());
 }
 
-std::shared_ptr<Placeholder> Frame::add(const at::Tensor& tensor) {
+std::shared_ptr<Placeholder> RecomputedCall::add(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex_);
   auto placeholder = std::make_shared<Placeholder>(Placeholder{
       placeholders_.size(), tensor.sizes().vec(), tensor.scalar_type(), {}});
@@ -103,7 +103,7 @@ std::shared_ptr<Placeholder> Frame::add(const at::Tensor& tensor) {
   return placeholder;
 }
 
-at::Tensor Frame::take(Placeholder& placeholder) {
+at::Tensor RecomputedCall::take(Placeholder& placeholder) {
   const std::lock_guard lock(mutex_);
   if (!placeholder.value.defined()) {
     replay();
@@ -114,7 +114,7 @@ at::Tensor Frame::take(Placeholder& placeholder) {
   return std::exchange(placeholder.value, {});
 }
 
-std::size_t Frame::num_wanted() const {
+std::size_t RecomputedCall::num_wanted() const {
   std::size_t count = placeholders_.size();
   while (count > 0 && placeholders_[count - 1].expired()) {
     --count;
@@ -122,7 +122,7 @@ std::size_t Frame::num_wanted() const {
   return count;
 }
 
-void Frame::replay() {
+void RecomputedCall::replay() {
   std::vector<at::Tensor> inputs;
   for (const auto& input : inputs_) {
     inputs.push_back(input->get());
@@ -151,7 +151,7 @@ void Frame::replay() {
   }
   ARGOSY_CHECK(
       num_found == placeholders_.size(),
-      "[parallel.recompute] the function saves ",
+      "[recomputation.recompute] the function saves ",
       num_found,
       " tensors when it runs again, expected ",
       placeholders_.size());

@@ -7,8 +7,9 @@
 
 #include "argosy/comm/ops.h"
 
-// Linear layers between which the tokens are cut over the tensor parallel
-// group. What parallel/tensor/layers.h says of its layers holds for them too.
+// Tensor parallel linear layers for Megatron's sequence parallelism: between
+// them, tokens are split over the tensor parallel group. What
+// tensor_parallel/layers.h says about its layers holds for these too.
 namespace argosy {
 
 struct ColumnSequenceParallelLinearOptions {
@@ -20,17 +21,17 @@ struct ColumnSequenceParallelLinearOptions {
   TORCH_ARG(std::int64_t, out_features);
   TORCH_ARG(bool, bias) = true;
   TORCH_ARG(std::int64_t, sequence_dim) = 0;
-  // Needed where it does not divide by the number of ranks.
+  // Required if it does not divide by the number of ranks.
   TORCH_ARG(std::int64_t, sequence_length) = 0;
-  // Keeps this rank's part of the input for backward, and gathers it again
-  // there.
+  // Keep only this rank's slice of the input for backward, and gather the input
+  // again there.
   TORCH_ARG(bool, recompute_allgather) = false;
   TORCH_ARG(GroupPtr, group) = nullptr;
 };
 
-// y = x W^T + b, cut by the outputs, of an x whose tokens are cut: gathers it.
-// Backward scatters the sum of the gradients of x beside the product for that
-// of W.
+// y = x W^T + b, split by output features. Each rank passes its slice of the
+// tokens of x; forward gathers x. Backward reduces and scatters the gradient of
+// x while computing the gradient of W.
 class ColumnSequenceParallelLinearImpl
     : public torch::nn::Cloneable<ColumnSequenceParallelLinearImpl> {
  public:
@@ -61,9 +62,9 @@ struct RowSequenceParallelLinearOptions {
   TORCH_ARG(GroupPtr, group) = nullptr;
 };
 
-// y = x W^T + b, cut by the inputs, of an x that is cut in its last dim. Each
-// rank gets its part of the tokens; the bias is added to that, and is marked
-// sequence parallel.
+// y = x W^T + b, split by input features. x must be split in its last dim. Each
+// rank gets its slice of the tokens of y. The bias is added to that slice, and
+// is marked sequence parallel.
 class RowSequenceParallelLinearImpl
     : public torch::nn::Cloneable<RowSequenceParallelLinearImpl> {
  public:

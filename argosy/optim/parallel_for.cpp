@@ -1,4 +1,4 @@
-#include "argosy/optim/pieces.h"
+#include "argosy/optim/parallel_for.h"
 
 #include <ATen/Parallel.h>
 
@@ -13,34 +13,34 @@ namespace argosy::optim {
 
 namespace {
 
-// With less, waking threads and waiting for them takes as long as the work.
+// With fewer elements, waking threads takes as long as the work.
 constexpr std::int64_t kLeastPerThread = 262144;
 
 } // namespace
 
-std::vector<Piece> cut(
-    const std::vector<std::size_t>& counts, std::size_t piece_size) {
-  std::vector<Piece> pieces;
-  pieces.reserve(counts.size());
+std::vector<Chunk> chunks_of(
+    const std::vector<std::size_t>& counts, std::size_t chunk_size) {
+  std::vector<Chunk> chunks;
+  chunks.reserve(counts.size());
   for (std::size_t span = 0; span < counts.size(); ++span) {
-    for (std::size_t at = 0; at < counts[span]; at += piece_size) {
-      pieces.push_back({span, at, std::min(piece_size, counts[span] - at)});
+    for (std::size_t at = 0; at < counts[span]; at += chunk_size) {
+      chunks.push_back({span, at, std::min(chunk_size, counts[span] - at)});
     }
   }
-  return pieces;
+  return chunks;
 }
 
-void for_each_piece(
-    const std::vector<Piece>& pieces,
+void parallel_for(
+    const std::vector<Chunk>& chunks,
     const std::function<void(std::size_t)>& f) {
   std::vector<std::int64_t> ends;
-  ends.reserve(pieces.size());
+  ends.reserve(chunks.size());
   std::int64_t total = 0;
-  for (const Piece& piece : pieces) {
-    total += static_cast<std::int64_t>(piece.count);
+  for (const Chunk& chunk : chunks) {
+    total += static_cast<std::int64_t>(chunk.count);
     ends.push_back(total);
   }
-  // A thread gets a range of elements, and does the pieces that end in it.
+  // Each thread gets a range of elements and does the chunks that end in it.
   at::parallel_for(
       0, total, kLeastPerThread, [&](std::int64_t begin, std::int64_t end) {
         const auto first = std::upper_bound(ends.begin(), ends.end(), begin);

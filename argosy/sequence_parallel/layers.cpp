@@ -1,10 +1,10 @@
-#include "argosy/sequence_parallel/megatron.h"
+#include "argosy/sequence_parallel/layers.h"
 
 #include <utility>
 
 #include "argosy/mesh/hybrid_mesh.h"
-#include "argosy/sequence_parallel/megatron_gradients.h"
-#include "argosy/sequence_parallel/megatron_ops.h"
+#include "argosy/sequence_parallel/reduce_gradients.h"
+#include "argosy/sequence_parallel/scatter_gather.h"
 #include "argosy/tensor_parallel/initial_values.h"
 #include "argosy/tensor_parallel/linear.h"
 

@@ -1,4 +1,4 @@
-#include "argosy/expert/exchange_plan.h"
+#include "argosy/expert/all_to_all_plan.h"
 
 #include <algorithm>
 #include <numeric>
@@ -19,16 +19,13 @@ std::int64_t sum_of(const Counts& counts) {
 void check_counts(const Counts& counts, std::size_t size) {
   ARGOSY_CHECK(
       counts.size() == size,
-      "[parallel.expert] ",
+      "[expert] ",
       counts.size(),
       " counts of rows, expected ",
       size);
   for (const std::int64_t count : counts) {
     ARGOSY_CHECK(
-        count >= 0,
-        "[parallel.expert] a count of rows is ",
-        count,
-        ", expected >= 0");
+        count >= 0, "[expert] a count of rows is ", count, ", expected >= 0");
   }
 }
 
@@ -41,7 +38,7 @@ Counts sums_by_rank(const Counts& counts, std::size_t experts) {
   return sums;
 }
 
-// From the order rank, expert to the order expert, rank.
+// Reorders from (rank, expert) to (expert, rank).
 std::vector<RowBlock> blocks_of(const Counts& counts, std::size_t experts) {
   Counts begins(counts.size());
   std::exclusive_scan(
@@ -72,15 +69,15 @@ void print(std::ostream& out, const char* name, const Counts& counts) {
 
 } // namespace
 
-std::int64_t ExchangePlan::num_sent() const {
+std::int64_t AllToAllPlan::num_sent() const {
   return sum_of(sends);
 }
 
-std::int64_t ExchangePlan::num_received() const {
+std::int64_t AllToAllPlan::num_received() const {
   return sum_of(receives);
 }
 
-std::ostream& operator<<(std::ostream& out, const ExchangePlan& plan) {
+std::ostream& operator<<(std::ostream& out, const AllToAllPlan& plan) {
   print(out, "sends", plan.sends);
   print(out, "; receives", plan.receives);
   print(out, "; experts", plan.expert_rows);
@@ -91,12 +88,12 @@ std::ostream& operator<<(std::ostream& out, const ExchangePlan& plan) {
   return out;
 }
 
-ExchangePlan plan_exchange(
+AllToAllPlan plan_all_to_all(
     const Counts& local_count, const Counts& global_count, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   ARGOSY_CHECK(
       !local_count.empty() && local_count.size() % n == 0,
-      "[parallel.expert] ",
+      "[expert] ",
       local_count.size(),
       " counts of rows do not divide by ",
       ranks,
@@ -104,7 +101,7 @@ ExchangePlan plan_exchange(
   check_counts(local_count, local_count.size());
   check_counts(global_count, local_count.size());
   const std::size_t experts = local_count.size() / n;
-  ExchangePlan plan{
+  AllToAllPlan plan{
       sums_by_rank(local_count, experts),
       sums_by_rank(global_count, experts),
       blocks_of(global_count, experts),

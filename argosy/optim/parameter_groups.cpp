@@ -1,4 +1,4 @@
-#include "argosy/optim/groups.h"
+#include "argosy/optim/parameter_groups.h"
 
 #include <algorithm>
 #include <utility>

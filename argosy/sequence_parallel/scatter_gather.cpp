@@ -1,4 +1,4 @@
-#include "argosy/sequence_parallel/megatron_ops.h"
+#include "argosy/sequence_parallel/scatter_gather.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -13,29 +13,29 @@
 
 namespace argosy::recomputation {
 
-// A tensor that an op wanted to save, by its number in the order of saving.
-// Autograd's graph owns it.
+// Stands for a tensor that an op wanted to save. The autograd graph owns it.
 struct Placeholder {
-  std::size_t index = 0;
+  std::size_t index = 0; // in the order of saving
   std::vector<std::int64_t> sizes;
   at::ScalarType dtype = at::ScalarType::Undefined;
-  at::Tensor value; // between a replay and the unpacking
+  at::Tensor value; // defined between a replay and the unpacking
 };
 
-// One call of recompute(): keeps the inputs in place of all that the function's
-// ops save, and runs the function again when the first of them is needed. The
-// tensors so found are given away one by one; who needs one again (backward
-// twice) has it run again. Owned by its placeholders' hooks, that is by the
-// graph.
+// One call of recompute(). It keeps the inputs instead of the tensors that the
+// function's ops save, and runs the function again when backward needs the
+// first of those. Each tensor is handed out once; if it is needed again (by a
+// second backward), the function runs again. The hooks of the placeholders, and
+// so the autograd graph, own it.
 //
-// Within a function that is itself recomputed, the inputs are among what the
-// outer frame replays.
-class Frame final : public torch_hooks::SavedTensorKeeper,
-                    public std::enable_shared_from_this<Frame> {
+// If the function is itself part of a recomputed function, the replay of the
+// outer call provides the inputs.
+class RecomputedCall final
+    : public torch_hooks::SavedTensorKeeper,
+      public std::enable_shared_from_this<RecomputedCall> {
  public:
   using Replay = std::function<void(std::vector<at::Tensor> inputs)>;
 
-  Frame(
+  RecomputedCall(
       const RecomputeOptions& options,
       const std::vector<at::Tensor>& inputs,
       Replay replay);
@@ -49,7 +49,7 @@ class Frame final : public torch_hooks::SavedTensorKeeper,
 
  private:
   void replay();
-  // As many of the first placeholders as a replay must reach.
+  // The number of placeholders, from the first, that a replay must fill.
   std::size_t num_wanted() const;
 
   const bool early_stop_;

@@ -1,11 +1,14 @@
-#include "argosy/sequence_parallel/megatron_gradients.h"
+#include "argosy/sequence_parallel/reduce_gradients.h"
 
 #include <torch/nn/module.h>
 
+#include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
+#include "argosy/common/log.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/torch_hooks/backward.h"
 #include "argosy/torch_hooks/grad_hook.h"
@@ -61,20 +64,21 @@ void reduce_sequence_parallel_gradients(
 struct SequenceParallelHooks::Impl {
   SequenceParallelHooksOptions options;
   Tensors parameters;
-  std::vector<int> backwards; // since the last reduction, by parameter
+  std::vector<int> backwards; // passes since the last reduction, by parameter
   std::vector<torch_hooks::GradHook> hooks;
-  bool ends = false; // finish() will be called at the end of this backward
-  Tensors gradients; // that wait for it
+  bool ends = false; // this backward will call finish() or abandon()
+  Tensors gradients; // that finish() reduces
   std::vector<WorkPtr> works;
 
   void on_gradient(std::size_t index) {
+    if (!std::exchange(ends, true)) {
+      torch_hooks::at_end_of_backward(
+          [this] { finish(); }, [this] { abandon(); });
+    }
     if (++backwards[index] < options.accumulation_steps) {
       return;
     }
     backwards[index] = 0;
-    if (!std::exchange(ends, true)) {
-      torch_hooks::at_end_of_backward([this] { finish(); });
-    }
     const at::Tensor& gradient = parameters[index].grad();
     if (options.fuse) {
       gradients.push_back(gradient);
@@ -92,6 +96,18 @@ struct SequenceParallelHooks::Impl {
     }
     wait_for(std::exchange(works, {}));
   }
+
+  // Backward has thrown: the step starts anew.
+  void abandon() {
+    ends = false;
+    gradients.clear();
+    std::fill(backwards.begin(), backwards.end(), 0);
+    try {
+      wait_for(std::exchange(works, {}));
+    } catch (const std::exception& error) {
+      log::warn("[sequence_parallel] after a failed backward: ", error.what());
+    }
+  }
 };
 
 SequenceParallelHooks::SequenceParallelHooks(
@@ -99,7 +115,7 @@ SequenceParallelHooks::SequenceParallelHooks(
     : impl_(new Impl{options, marked_parameters(model)}) {
   ARGOSY_CHECK(
       options.accumulation_steps > 0,
-      "[parallel.sequence] ",
+      "[sequence_parallel] ",
       options.accumulation_steps,
       " accumulation steps, expected one or more");
   impl_->options.group = group_or_axis(impl_->options.group, "model");

@@ -8,27 +8,30 @@ namespace torch::nn {
 class Module;
 }
 
-// Gradients of parameters that all ranks have, but whose ranks see a part of
-// the tokens each: norms, and biases behind RowSequenceParallelLinear.
+// Gradients of parameters that all ranks of the tensor parallel group hold, but
+// that see only a slice of the tokens on each rank: normalizations, and the
+// biases of RowSequenceParallelLinear.
 namespace argosy {
 
 void mark_as_sequence_parallel_parameter(const at::Tensor& parameter);
 bool is_sequence_parallel_parameter(const at::Tensor& parameter);
 
-// Sums the gradients of the marked parameters over the group, in one call for
-// each type. All ranks of it must call it, after backward.
+// Sums the gradients of the marked parameters over the group, in one all_reduce
+// for each type. All ranks of the group must call it alike, after backward;
+// blocks. `group` null: the group of the model axis, or all ranks.
 void reduce_sequence_parallel_gradients(
     const torch::nn::Module& model, const GroupPtr& group = nullptr);
 
 struct SequenceParallelHooksOptions {
-  int accumulation_steps = 1; // backwards whose gradients add up
-  bool fuse = false; // one call at the end of backward, rather than one each
+  int accumulation_steps = 1; // backward passes before a reduction
+  bool fuse = false; // one all_reduce at the end, instead of one per gradient
   GroupPtr group;
 };
 
-// Does so in backward, in every `accumulation_steps`th, for as long as it
-// lives. Not together with DataParallel, which replaces gradients at the end
-// of backward: call reduce_sequence_parallel_gradients() after it instead.
+// While it lives, every accumulation_steps-th backward sums these gradients. If
+// a backward throws on all ranks, call zero_grad() and repeat the whole step.
+// Do not combine it with DataParallel, which replaces gradients at the end of
+// backward: call reduce_sequence_parallel_gradients() instead.
 class SequenceParallelHooks {
  public:
   SequenceParallelHooks(

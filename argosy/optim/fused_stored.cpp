@@ -1,4 +1,4 @@
-// Steps of a FusedOptimizer whose states are in a StateStore.
+// Steps of a FusedOptimizer whose state is in a StateStore.
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@ namespace argosy::optim {
 
 using torch::optim::OptimizerParamGroup;
 
-// What the states of each parameter take, as the options are now.
+// The sizes of all states with the current options.
 std::vector<std::vector<StateSize>> FusedOptimizer::state_sizes() const {
   std::vector<std::vector<StateSize>> sizes;
   for (const OptimizerParamGroup& group : param_groups_) {
@@ -33,7 +33,7 @@ std::vector<std::vector<StateSize>> FusedOptimizer::state_sizes() const {
   return sizes;
 }
 
-void FusedOptimizer::step_by_bucket(std::vector<std::vector<Entry>>& entries) {
+void FusedOptimizer::step_by_buffer(std::vector<std::vector<Entry>>& entries) {
   StoredStates& stored = *impl_->stored;
   auto sizes = state_sizes();
   if (!stored.fits(sizes)) {
@@ -41,17 +41,17 @@ void FusedOptimizer::step_by_bucket(std::vector<std::vector<Entry>>& entries) {
     stored.lay_out(std::move(sizes));
   }
   for (std::size_t group = 0; group < entries.size(); ++group) {
-    const auto bucket_of = [&](const Entry& entry) {
-      return stored.bucket_of(group, entry.index);
+    const auto buffer_of = [&](const Entry& entry) {
+      return stored.buffer_of(group, entry.index);
     };
     auto begin = entries[group].begin();
     while (begin != entries[group].end()) {
       const auto end =
           std::find_if(begin, entries[group].end(), [&](const Entry& entry) {
-            return bucket_of(entry) != bucket_of(*begin);
+            return buffer_of(entry) != buffer_of(*begin);
           });
-      stored.open(bucket_of(*begin));
-      step_bucket(group, {begin, end});
+      stored.open(buffer_of(*begin));
+      step_buffer(group, {begin, end});
       stored.close(true);
       begin = end;
     }
@@ -59,7 +59,7 @@ void FusedOptimizer::step_by_bucket(std::vector<std::vector<Entry>>& entries) {
   impl_->adopting = false;
 }
 
-void FusedOptimizer::step_bucket(
+void FusedOptimizer::step_buffer(
     std::size_t group, std::vector<Entry> entries) {
   for (Entry& entry : entries) {
     prepare_state(group, entry);
@@ -70,7 +70,7 @@ void FusedOptimizer::step_bucket(
     if (entry.state == nullptr) {
       continue;
     }
-    // Its memory is about to go.
+    // The memory of the state is about to be put back.
     StateTensors found =
         tensors_of(*entry.state, param_groups_[group].options());
     for (at::Tensor* tensor : found.tensors) {
@@ -83,7 +83,8 @@ void FusedOptimizer::step_bucket(
   }
 }
 
-// Into state(). Gives the tensors that it has set.
+// Copies the stored states into state(), and returns the tensors that it has
+// set.
 std::vector<at::Tensor*> FusedOptimizer::copy_states() const {
   std::vector<at::Tensor*> copies;
   StoredStates& stored = *impl_->stored;
@@ -93,7 +94,7 @@ std::vector<at::Tensor*> FusedOptimizer::copy_states() const {
       if (!stored.has(group, i)) {
         continue;
       }
-      stored.open(stored.bucket_of(group, i));
+      stored.open(stored.buffer_of(group, i));
       const at::Tensor& param = local_of(params[i]);
       const auto type =
           param.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;

@@ -10,7 +10,7 @@
 
 #include "argosy/optim/fused.h"
 
-// Groups of parameters that are treated apart.
+// Groups of parameters with options of their own.
 namespace argosy::optim {
 
 using NamedParameters = torch::OrderedDict<std::string, at::Tensor>;
@@ -20,15 +20,15 @@ using ParamPredicate =
 // All parameters of an optimizer, in the order of its groups.
 std::vector<at::Tensor> params_of(const torch::optim::Optimizer& optimizer);
 
-// Whether a name contains one of the texts, as exclude_from_weight_decay.
+// Holds for parameters whose name contains one of the texts.
 ParamPredicate name_contains(std::vector<std::string> texts);
 
-// Biases, and the weights of normalisation: what is seldom decayed.
+// Holds for biases and the weights of normalization, which are usually excluded
+// from weight decay.
 ParamPredicate has_less_than_two_dims();
 
-// Two groups: the parameters for which `excluded` does not hold, with
-// `options`, and those for which it does, with `options_of_excluded`. A group
-// without parameters is left out.
+// Returns two groups: the parameters for which `excluded` is false, with
+// `options`, and the others, with `options_of_excluded`. Omits empty groups.
 template <typename Options>
 ParamGroups split_groups(
     const NamedParameters& params,
