@@ -26,7 +26,7 @@
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/dtensor/sub_meshes.h"
 #include "argosy/expert/clip.h"
-#include "argosy/expert/global_exchange.h"
+#include "argosy/expert/global_scatter.h"
 #include "argosy/expert/moe_layer.h"
 #include "argosy/expert/routing.h"
 #include "argosy/fleet/fleet.h"

@@ -24,7 +24,7 @@
 #include "argosy/comm/backend.h"
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/memory_backend.h"
-#include "argosy/comm/store_texts.h"
+#include "argosy/comm/store_gather_strings.h"
 #include "bench/comm_timing.h"
 
 namespace argosy::bench {
@@ -85,7 +85,8 @@ std::unique_ptr<Backend> connect(World& world) {
       "bench",
       world.rank(),
       world.size(),
-      comm::gather_through(world.store(), "bench", world.rank(), world.size()));
+      comm::gather_strings_through(
+          world.store(), "bench", world.rank(), world.size()));
 }
 
 std::function<void()> our_call(

@@ -14,7 +14,7 @@
 #include "argosy/comm/memory/memory_backend.h"
 #include "argosy/comm/message/messenger.h"
 #include "argosy/comm/patient_store.h"
-#include "argosy/comm/store_texts.h"
+#include "argosy/comm/store_gather_strings.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/common/text.h"
@@ -31,7 +31,8 @@ BackendPtr connect_memory(const Members& members) {
       members.group,
       members.rank,
       members.size(),
-      gather_through(members.store, "memory", members.rank, members.size()));
+      gather_strings_through(
+          members.store, "memory", members.rank, members.size()));
 }
 
 BackendPtr connect_threads(const Members& members) {

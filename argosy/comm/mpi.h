@@ -23,7 +23,7 @@
 #include "argosy/comm/connect.h"
 #include "argosy/comm/group.h"
 #include "argosy/comm/mpi/messenger.h"
-#include "argosy/comm/mpi/register.h"
+#include "argosy/comm/mpi/mpi_backend.h"
 #include "argosy/world/mpi.h"
 #include "argosy/world/world.h"
 
@@ -125,7 +125,7 @@ inline void register_backend(World& world, MPI_Comm comm) {
   comm::mpi::check_running();
   detail::check_same_ranks(world, comm);
   auto endpoint = comm::mpi::Endpoint::make(comm);
-  comm::mpi::register_messengers(
+  comm::mpi::register_mpi_backend(
       world, [endpoint](std::uint64_t channel, const comm::Members& members) {
         return std::make_unique<comm::mpi::MpiMessenger>(
             endpoint, channel, members.group, members.global_ranks);

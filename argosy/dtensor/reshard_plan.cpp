@@ -9,8 +9,8 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/dtensor/block_transfers.h"
 #include "argosy/dtensor/cost.h"
-#include "argosy/dtensor/exchange.h"
 
 namespace argosy::dtensor {
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "argosy/comm/ops.h"
-#include "argosy/expert/exchange_plan.h"
+#include "argosy/expert/all_to_all_plan.h"
 
 // What a layer of experts does around them. Not installed.
 namespace argosy::expert {

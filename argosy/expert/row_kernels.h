@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "argosy/expert/exchange_plan.h"
+#include "argosy/expert/all_to_all_plan.h"
 
 namespace at {
 class Tensor;

@@ -70,9 +70,9 @@ struct Qkv {
 };
 
 // How the heads go to the ranks, and their parts of the sequence come back.
-class Exchange {
+class QkvExchange {
  public:
-  Exchange(const Qkv& own, const SequenceSplit& split, const GroupPtr& group)
+  QkvExchange(const Qkv& own, const SequenceSplit& split, const GroupPtr& group)
       : group_(group),
         heads_(sequence_parallel::split_heads(
             own.query.size(kHeads), own.key.size(kHeads), split.nranks())),
@@ -251,7 +251,7 @@ at::Tensor ulysses_attention(
       sequence_parallel::group_of_split(group, split, "ulysses_attention");
   const Qkv own{query, key, value};
   check_shapes(own, split.length(members->rank()));
-  const Exchange exchange(own, split, members);
+  const QkvExchange exchange(own, split, members);
   Qkv whole = exchange.to_heads(own);
   // Only the mask goes by positions.
   const Sizes order = rank_order(split);

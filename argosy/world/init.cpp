@@ -12,10 +12,10 @@
 #include "argosy/common/log.h"
 #include "argosy/common/net.h"
 #include "argosy/heap/allocator.h"
+#include "argosy/world/address_exchange.h"
 #include "argosy/world/adopt.h"
 #include "argosy/world/binding.h"
 #include "argosy/world/connect.h"
-#include "argosy/world/exchange.h"
 #include "argosy/world/local_ranks.h"
 #include "argosy/world/meet.h"
 #include "argosy/world/scheduler.h"
@@ -140,11 +140,11 @@ std::shared_ptr<World> init_by_exchange(
     const LaunchInfo& info, const InitOptions& options) {
   const Deadline deadline = Deadline::after(timeout_of(options));
   // What was exchanged may go when all ranks have met, not before.
-  std::optional<Exchanged> exchanged;
+  std::optional<ExchangedAddress> exchanged;
   return init(
       info,
       [&](const std::string& own) {
-        exchanged.emplace(exchange(info, own, deadline));
+        exchanged.emplace(exchange_address(info, own, deadline));
         return exchanged->value();
       },
       options);
@@ -208,7 +208,7 @@ std::shared_ptr<World> init(
     return join_scheduled(info, scheduled_timeout(options));
   }
   check_ranks(info);
-  if (info.exchange != Exchange::None) {
+  if (info.address_exchange != AddressExchange::None) {
     return init_by_exchange(info, options);
   }
   const milliseconds timeout = timeout_of(options);

@@ -14,7 +14,7 @@
 
 #include "argosy/comm/backend.h"
 #include "argosy/comm/memory/memory_backend.h"
-#include "argosy/comm/store_texts.h"
+#include "argosy/comm/store_gather_strings.h"
 #include "argosy/common/error.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
@@ -34,7 +34,7 @@ inline std::unique_ptr<Backend> make_backend(
       name,
       world.rank(),
       world.size(),
-      gather_through(world.store(), name, world.rank(), world.size()),
+      gather_strings_through(world.store(), name, world.rank(), world.size()),
       {.may_fetch = may_fetch});
 }
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "argosy/dtensor/exchange.h"
+#include "argosy/dtensor/block_transfers.h"
 #include "argosy/dtensor/reshard_plan.h"
 #include "tests/dtensor/random_layouts.h"
 

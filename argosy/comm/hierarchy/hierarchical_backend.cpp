@@ -6,7 +6,7 @@
 
 #include "argosy/comm/hierarchy/levels.h"
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/message/failures.h"
+#include "argosy/comm/message/failure_agreement.h"
 #include "argosy/comm/message/message_backend.h"
 #include "argosy/comm/message/op_record.h"
 #include "argosy/comm/message/sub_messenger.h"
@@ -51,7 +51,7 @@ class HierarchicalBackend final : public Backend {
              .rank = rank_,
              .size = size_,
              .labels = {},
-             .board = std::move(setup.board),
+             .failure_store = std::move(setup.failure_store),
              .cut =
                  [this](const std::string& reason) {
                    host_->abort(reason);
@@ -61,7 +61,7 @@ class HierarchicalBackend final : public Backend {
             group_,
             message::make_sub_messenger(network_, everybody(size_), 0),
             nullptr)) {
-    if (hosts_.place_of(rank_) == 0) {
+    if (hosts_.local_rank_of(rank_) == 0) {
       leaders_ = message::make_message_backend(
           group_,
           message::make_sub_messenger(network_, hosts_.leaders(), kLeaderTags),
@@ -134,7 +134,7 @@ class HierarchicalBackend final : public Backend {
           const int root_host = hosts_.host_of(root);
           if (own_host_ == root_host) {
             host_->broadcast(
-                data, count, dtype, hosts_.place_of(root), deadline);
+                data, count, dtype, hosts_.local_rank_of(root), deadline);
           }
           if (is_leader()) {
             leaders_->broadcast(data, count, dtype, root_host, deadline);
@@ -275,7 +275,7 @@ class HierarchicalBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     guarded(
-        occasion(make_record(OpKind::Send, count, sum_of(dtype), peer)),
+        op_text(make_record(OpKind::Send, count, sum_of(dtype), peer)),
         deadline,
         [&] { all_->send(data, count, dtype, peer, deadline); });
   }
@@ -287,7 +287,7 @@ class HierarchicalBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     guarded(
-        occasion(make_record(OpKind::Recv, count, sum_of(dtype), peer)),
+        op_text(make_record(OpKind::Recv, count, sum_of(dtype), peer)),
         deadline,
         [&] { all_->receive(data, count, dtype, peer, deadline); });
   }
@@ -308,7 +308,7 @@ class HierarchicalBackend final : public Backend {
 
   static Reduction sum_of(DType dtype) { return {dtype, ReduceOp::SUM}; }
 
-  static message::Occasion occasion(const OpRecord& what) {
+  static message::OpText op_text(const OpRecord& what) {
     return {.op = to_string(what.kind), .description = describe(what)};
   }
 
@@ -360,7 +360,7 @@ class HierarchicalBackend final : public Backend {
   template <typename Body>
   void collective(OpRecord what, Deadline deadline, const Body& body) {
     what.sequence = ++sequence_;
-    message::Occasion when = occasion(what);
+    message::OpText when = op_text(what);
     when.description =
         str("operation ", sequence_, " (", when.description, ")");
     guarded(when, deadline, [&] {
@@ -371,7 +371,7 @@ class HierarchicalBackend final : public Backend {
 
   template <typename Body>
   void guarded(
-      const message::Occasion& when, Deadline deadline, const Body& body) {
+      const message::OpText& when, Deadline deadline, const Body& body) {
     failures_.check();
     try {
       body();
@@ -387,7 +387,7 @@ class HierarchicalBackend final : public Backend {
   const std::string group_;
   const std::shared_ptr<message::Messenger> network_;
   const std::unique_ptr<Backend> host_;
-  message::Failures failures_;
+  message::FailureAgreement failures_;
   const std::unique_ptr<Backend> all_; // over the network alone
   std::unique_ptr<Backend> leaders_;   // null unless this rank is one
   std::optional<Levels> levels_;       // set by the constructor

@@ -24,15 +24,15 @@ bool transfer(
     void* here,
     std::uint64_t there,
     std::size_t bytes) {
-  auto* place = static_cast<std::byte*>(here);
+  auto* at = static_cast<std::byte*>(here);
   while (bytes > 0) {
-    const iovec local{place, bytes};
+    const iovec local{at, bytes};
     const iovec remote{reinterpret_cast<void*>(there), bytes};
     const ssize_t moved = call(process, &local, 1, &remote, 1, 0);
     if (moved <= 0) {
       return false;
     }
-    place += moved;
+    at += moved;
     there += static_cast<std::uint64_t>(moved);
     bytes -= static_cast<std::size_t>(moved);
   }

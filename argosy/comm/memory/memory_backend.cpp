@@ -17,9 +17,9 @@ class MemoryBackend final : public Backend {
       std::string group_name,
       int rank,
       int size,
-      const GatherTexts& gather_texts,
+      const GatherStrings& gather_strings,
       const MemoryOptions& options)
-      : shared_(std::move(group_name), rank, size, gather_texts, options) {}
+      : shared_(std::move(group_name), rank, size, gather_strings, options) {}
 
   std::string name() const override {
     return shared_.peers().one_address_space() ? "inproc" : "shm";
@@ -146,10 +146,10 @@ std::unique_ptr<Backend> make_memory_backend(
     std::string group_name,
     int rank,
     int size,
-    const GatherTexts& gather_texts,
+    const GatherStrings& gather_strings,
     const MemoryOptions& options) {
   return std::make_unique<MemoryBackend>(
-      std::move(group_name), rank, size, gather_texts, options);
+      std::move(group_name), rank, size, gather_strings, options);
 }
 
 } // namespace argosy::comm::memory

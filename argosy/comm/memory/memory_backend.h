@@ -15,7 +15,7 @@ std::unique_ptr<Backend> make_memory_backend(
     std::string group_name,
     int rank,
     int size,
-    const GatherTexts& gather_texts,
+    const GatherStrings& gather_strings,
     const MemoryOptions& options = {});
 
 } // namespace argosy::comm::memory

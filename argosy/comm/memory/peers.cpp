@@ -19,7 +19,7 @@ namespace argosy::comm::memory {
 
 namespace {
 
-// Of one touch, with much to spare: some hundred megabytes are copied.
+// Of one BufferGuard, with much to spare: some hundred megabytes are copied.
 constexpr auto kLongestTouch = std::chrono::seconds(5);
 
 [[noreturn]] void throw_as(FailureKind kind, const std::string& text) {
@@ -75,31 +75,31 @@ bool Peers::in_shared_heap(const void* data) const {
   return !setup_.heaps.empty() && heap::shared_heap()->contains(data);
 }
 
-// Sequentially consistent, as Touch and await_untouched() need it.
+// Sequentially consistent, as BufferGuard and await_unguarded() need it.
 bool Peers::has_failed() const {
   return failure().state.load() == Failure::kSet;
 }
 
-Peers::Touch::Touch(Peers& peers)
-    : touching_(peers.control(peers.rank()).touching) {
-  touching_.fetch_add(1);
+Peers::BufferGuard::BufferGuard(Peers& peers)
+    : guards_(peers.control(peers.rank()).guards) {
+  guards_.fetch_add(1);
   if (peers.has_failed()) {
-    touching_.fetch_sub(1);
+    guards_.fetch_sub(1);
     peers.throw_failure();
   }
 }
 
-Peers::Touch::~Touch() {
-  touching_.fetch_sub(1);
+Peers::BufferGuard::~BufferGuard() {
+  guards_.fetch_sub(1);
 }
 
 // To be called when the failure is told, so that nobody begins anew. A rank
 // that was stopped in the middle is not waited for longer than it takes to see
 // that it was.
-void Peers::await_untouched() const {
+void Peers::await_unguarded() const {
   const Deadline deadline = Deadline::after(kLongestTouch);
   for (int peer = 0; peer < size(); ++peer) {
-    while (peer != rank() && control(peer).touching.load() != 0 &&
+    while (peer != rank() && control(peer).guards.load() != 0 &&
            !is_lost(peer) && !deadline.expired()) {
       std::this_thread::yield();
     }
@@ -204,13 +204,17 @@ void Peers::throw_lost(int peer, const OpRecord& doing) {
 }
 
 void Peers::fetch(
-    int peer, void* to, Place from, std::size_t bytes, const OpRecord& doing) {
+    int peer,
+    void* to,
+    BufferRef from,
+    std::size_t bytes,
+    const OpRecord& doing) {
   if (one_address_space()) {
     copy(to, reinterpret_cast<const void*>(from), bytes, true);
     return;
   }
   if ((from & kInHeap) != 0) {
-    copy(to, see(peer, from & ~kInHeap), bytes, true);
+    copy(to, local_address(peer, from & ~kInHeap), bytes, true);
     return;
   }
   if (!fetch_from(process(peer), to, from, bytes)) {
@@ -220,7 +224,7 @@ void Peers::fetch(
 
 void Peers::store(
     int peer,
-    Place to,
+    BufferRef to,
     const void* from,
     std::size_t bytes,
     const OpRecord& doing) {
@@ -261,13 +265,13 @@ void Peers::fail(FailureKind kind, const std::string& text) {
     throw_failure();
   }
   told_.store(true, std::memory_order_relaxed);
-  await_untouched();
+  await_unguarded();
   throw_as(kind, text);
 }
 
 void Peers::throw_failure() {
   told_.store(true, std::memory_order_relaxed);
-  await_untouched();
+  await_unguarded();
   throw_as(failure().kind, failure().text);
 }
 

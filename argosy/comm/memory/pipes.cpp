@@ -60,8 +60,8 @@ void Pipes::send(
   peers_.check_usable();
   const OpRecord doing = record(OpKind::Send, count, dtype, peer);
   const std::size_t bytes = count * size_of(dtype);
-  const Place in_heap = peers_.in_shared_heap(data) ? kInHeap : 0;
-  const bool by_place =
+  const BufferRef in_heap = peers_.in_shared_heap(data) ? kInHeap : 0;
+  const bool by_ref =
       bytes > kSlotBytes && (in_heap != 0 || peers_.can_fetch());
   for (std::size_t done = 0; done < bytes || done == 0; done += kSlotBytes) {
     Slot& slot = await_free(peer, doing, deadline);
@@ -69,17 +69,17 @@ void Pipes::send(
       slot.header = {
           count,
           static_cast<std::uint8_t>(dtype),
-          by_place,
-          in_heap | reinterpret_cast<Place>(data)};
+          by_ref,
+          in_heap | reinterpret_cast<BufferRef>(data)};
     }
-    if (!by_place && bytes > 0) {
+    if (!by_ref && bytes > 0) {
       std::memcpy(slot.data, at(data, done), chunk(bytes, done));
     }
     post(peer);
     if (done == 0) {
       raise(peers_.control(peer).arrivals);
     }
-    if (by_place) {
+    if (by_ref) {
       Pipe& to = pipe(peers_.rank(), peer);
       peers_.await(to.taken, own(to.posted), peer, doing, deadline);
       return;
@@ -121,10 +121,10 @@ void Pipes::receive(
     if (done == 0) {
       check_header(slot.header, peer, doing);
     }
-    if (done == 0 && slot.header.by_place) {
+    if (done == 0 && slot.header.by_ref) {
       {
-        const Peers::Touch touch(peers_);
-        peers_.fetch(peer, data, slot.header.place, bytes, doing);
+        const Peers::BufferGuard guard(peers_);
+        peers_.fetch(peer, data, slot.header.ref, bytes, doing);
       }
       take(peer);
       return;

@@ -37,15 +37,15 @@ constexpr bool is_small(std::size_t bytes) {
 
 // Of what is used at once, and stays in a cache until then.
 constexpr std::size_t kFetchPiece = std::size_t{256} << 10;
-constexpr std::size_t kSeenPiece = std::size_t{16} << 10;
-constexpr std::size_t kTouchedPieces = 16; // in one Peers::Touch
+constexpr std::size_t kMappedPiece = std::size_t{16} << 10;
+constexpr std::size_t kGuardedPieces = 16; // in one Peers::BufferGuard
 
 // For operations that have one buffer to read and one to write.
 inline void offer(
     const Team& team, OpRecord& mine, const void* in, const void* out) {
-  mine.reach = std::min(team.reach_of(in), team.reach_of(out));
-  mine.in = team.place_of(in, mine.reach);
-  mine.out = team.place_of(out, mine.reach);
+  mine.access = std::min(team.access_of(in), team.access_of(out));
+  mine.in = team.ref_of(in, mine.access);
+  mine.out = team.ref_of(out, mine.access);
 }
 
 // All ranks but ours, from the next one on, so that not all begin with the

@@ -49,14 +49,14 @@ Inputs inputs_of(const Team& team, const InputOf& input_of) {
 // One slice of the buffers: what this rank adds up, and where the sum belongs.
 struct SumPlan {
   const void* own_in = nullptr;
-  std::vector<Place> inputs; // of all ranks
-  void* own_out = nullptr;   // null: the sum belongs to others only
-  std::vector<std::pair<int, Place>> outputs; // of others
+  std::vector<BufferRef> inputs; // of all ranks
+  void* own_out = nullptr;       // null: the sum belongs to others only
+  std::vector<std::pair<int, BufferRef>> outputs; // of others
   std::size_t count = 0;
 };
 
 // Adds up a slice piece by piece. What comes from others is in this core's
-// cache when it is added, and so is the place that the sum goes back to: every
+// cache when it is added, and so is the memory that the sum goes back to: every
 // buffer is read once and written once, which is the least there is.
 class SliceSum {
  public:
@@ -67,9 +67,9 @@ class SliceSum {
         piece_(piece_bytes() / element_) {}
 
   void run(const SumPlan& plan) {
-    const std::size_t stretch = piece_ * kTouchedPieces;
+    const std::size_t stretch = piece_ * kGuardedPieces;
     for (std::size_t done = 0; done < plan.count; done += stretch) {
-      const auto touch = team_.touch();
+      const auto guard = team_.guard_buffers();
       run(plan, done, std::min(done + stretch, plan.count));
     }
   }
@@ -87,8 +87,8 @@ class SliceSum {
             : bring(rank, plan.inputs[rank] + offset, now * element_);
       };
       add_up(inputs_of(team_, input_of), sum, now, reduction_);
-      for (const auto& [rank, place] : plan.outputs) {
-        team_.store(rank, place + offset, sum, now * element_);
+      for (const auto& [rank, ref] : plan.outputs) {
+        team_.store(rank, ref + offset, sum, now * element_);
       }
     }
   }
@@ -96,8 +96,8 @@ class SliceSum {
   // What is seen goes through the first-level cache; what is fetched, as its
   // calls have a cost, through the second. Two windows hold all pieces.
   std::size_t piece_bytes() const {
-    if (team_.least_reach() == Reach::Seen) {
-      return kSeenPiece;
+    if (team_.common_access() == Access::Mapped) {
+      return kMappedPiece;
     }
     const auto n = static_cast<std::size_t>(team_.size());
     return std::min(kFetchPiece, 2 * kWindowBytes / n / kLine * kLine);
@@ -109,11 +109,11 @@ class SliceSum {
         static_cast<std::size_t>(rank) * piece_ * element_;
   }
 
-  const void* bring(int rank, Place place, std::size_t bytes) {
-    if (team_.record_of(rank).reach == Reach::Seen) {
-      return team_.see(rank, place);
+  const void* bring(int rank, BufferRef ref, std::size_t bytes) {
+    if (team_.record_of(rank).access == Access::Mapped) {
+      return team_.local_address(rank, ref);
     }
-    team_.fetch(rank, scratch(rank), place, bytes);
+    team_.fetch(rank, scratch(rank), ref, bytes);
     return scratch(rank);
   }
 
@@ -289,7 +289,7 @@ void all_reduce(
   }
   offer(team, mine, in, out);
   team.enter(mine, deadline);
-  if (team.least_reach() != Reach::Hidden) {
+  if (team.common_access() != Access::Windowed) {
     sum_slice(team, in, out, count, reduction, -1, deadline);
     return;
   }
@@ -314,7 +314,7 @@ void reduce(
   }
   offer(team, mine, in, is_root ? out : in);
   team.enter(mine, deadline);
-  if (team.least_reach() != Reach::Hidden) {
+  if (team.common_access() != Access::Windowed) {
     sum_slice(team, in, out, count, reduction, root, deadline);
     return;
   }
@@ -354,10 +354,10 @@ void reduce_scatter_small(
     Reduction reduction,
     Deadline deadline) {
   const std::size_t bytes = count * size_of(reduction.dtype);
-  std::byte* place = team.next_small_window();
+  std::byte* at = team.next_small_window();
   for (const Block& block : in) {
-    copy(place, block.data, bytes, false);
-    place += bytes;
+    copy(at, block.data, bytes, false);
+    at += bytes;
   }
   team.enter(mine, deadline);
   const std::size_t offset = bytes * static_cast<std::size_t>(team.rank());
@@ -370,18 +370,18 @@ void reduce_scatter_small(
 }
 
 // Where the blocks of a rank lie, told in its small window.
-const Place* places_of(const Team& team, int rank) {
-  return reinterpret_cast<const Place*>(team.small_window(rank));
+const BufferRef* refs_of(const Team& team, int rank) {
+  return reinterpret_cast<const BufferRef*>(team.small_window(rank));
 }
 
-void tell_places(Team& team, OpRecord& mine, const Blocks& in) {
-  auto* places = reinterpret_cast<Place*>(team.next_small_window());
-  mine.reach = Reach::Seen;
+void tell_refs(Team& team, OpRecord& mine, const Blocks& in) {
+  auto* refs = reinterpret_cast<BufferRef*>(team.next_small_window());
+  mine.access = Access::Mapped;
   for (const Block& block : in) {
-    mine.reach = std::min(mine.reach, team.reach_of(block.data));
+    mine.access = std::min(mine.access, team.access_of(block.data));
   }
   for (const Block& block : in) {
-    *places++ = team.place_of(block.data, mine.reach);
+    *refs++ = team.ref_of(block.data, mine.access);
   }
 }
 
@@ -395,7 +395,7 @@ void sum_blocks(
   const auto self = static_cast<std::size_t>(team.rank());
   SumPlan plan{.own_in = in[self].data, .own_out = out, .count = count};
   for (int rank = 0; rank < team.size(); ++rank) {
-    plan.inputs.push_back(places_of(team, rank)[self]);
+    plan.inputs.push_back(refs_of(team, rank)[self]);
   }
   SliceSum(team, reduction).run(plan);
   leave_together(team, deadline);
@@ -419,7 +419,7 @@ void reduce_scatter_staged(
     const void* block = in[static_cast<std::size_t>(rank)].data;
     return at(block, round * per_rank * element);
   };
-  const auto place = [&](int rank) {
+  const auto offset = [&](int rank) {
     return per_rank * element * static_cast<std::size_t>(rank);
   };
   run_rounds(
@@ -428,14 +428,14 @@ void reduce_scatter_staged(
       [&](std::uint32_t round, std::byte* window) {
         for (int peer : others_first_neighbour(team)) {
           std::memcpy(
-              window + place(peer), source(peer, round), now(round) * element);
+              window + offset(peer), source(peer, round), now(round) * element);
         }
       },
       [&](std::uint32_t round, int index) {
         const auto input_of = [&](int rank) -> const void* {
           return rank == team.rank()
               ? source(rank, round)
-              : team.window(rank, index) + place(team.rank());
+              : team.window(rank, index) + offset(team.rank());
         };
         add_up(
             inputs_of(team, input_of),
@@ -463,9 +463,9 @@ void reduce_scatter(
     reduce_scatter_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
-  tell_places(team, mine, in);
+  tell_refs(team, mine, in);
   team.enter(mine, deadline);
-  if (team.least_reach() != Reach::Hidden) {
+  if (team.common_access() != Access::Windowed) {
     sum_blocks(team, in, out, count, reduction, deadline);
     return;
   }

@@ -18,7 +18,7 @@ namespace argosy::comm::memory {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr int kOffsetBits = 48; // of a place; the segment's number is above
+constexpr int kOffsetBits = 48; // of a ref; the segment's number is above
 
 // Behind the data of a part. A rank that lets go of its part still maps those
 // of the others, which may be in use, until all have let go.
@@ -166,22 +166,22 @@ void Segments::forget_released() {
   }
 }
 
-std::optional<Place> Segments::find(const void* data) const {
+std::optional<BufferRef> Segments::find(const void* data) const {
   const auto* address = static_cast<const std::byte*>(data);
   for (std::size_t number = 0; number < segments_.size(); ++number) {
     const Segment& segment = segments_[number];
     if (!segment.parts.empty() && address >= segment.own &&
         address < segment.own + data_bytes(segment.bytes)) {
-      return (static_cast<Place>(number) << kOffsetBits) |
-          static_cast<Place>(address - segment.own);
+      return (static_cast<BufferRef>(number) << kOffsetBits) |
+          static_cast<BufferRef>(address - segment.own);
     }
   }
   return std::nullopt;
 }
 
-std::byte* Segments::see(int rank, Place place) const {
-  const Segment& segment = segments_[place >> kOffsetBits];
-  const Place offset = place & ((Place{1} << kOffsetBits) - 1);
+std::byte* Segments::local_address(int rank, BufferRef ref) const {
+  const Segment& segment = segments_[ref >> kOffsetBits];
+  const BufferRef offset = ref & ((BufferRef{1} << kOffsetBits) - 1);
   return segment.parts[static_cast<std::size_t>(rank)].get() + offset;
 }
 

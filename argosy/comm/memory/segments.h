@@ -28,10 +28,10 @@ class Segments {
 
   // Where a buffer of this rank lies for the others; nothing when it lies in no
   // segment.
-  std::optional<Place> find(const void* data) const;
+  std::optional<BufferRef> find(const void* data) const;
 
-  // The same place in the part of `rank`, as this rank sees it.
-  std::byte* see(int rank, Place place) const;
+  // The same ref in the part of `rank`, as this rank sees it.
+  std::byte* local_address(int rank, BufferRef ref) const;
 
  private:
   struct Segment {

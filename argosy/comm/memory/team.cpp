@@ -48,50 +48,50 @@ void Team::enter(OpRecord record, Deadline deadline) {
   }
 }
 
-Reach Team::least_reach() const {
-  Reach least = Reach::Seen;
+Access Team::common_access() const {
+  Access least = Access::Mapped;
   for (int peer = 0; peer < size(); ++peer) {
-    least = std::min(least, record_of(peer).reach);
+    least = std::min(least, record_of(peer).access);
   }
   return least;
 }
 
-Reach Team::reach_of(const void* data) const {
+Access Team::access_of(const void* data) const {
   if (peers_.one_address_space() || peers_.in_shared_heap(data) ||
       segments_.find(data)) {
-    return Reach::Seen;
+    return Access::Mapped;
   }
-  return peers_.can_fetch() ? Reach::Fetched : Reach::Hidden;
+  return peers_.can_fetch() ? Access::KernelCopy : Access::Windowed;
 }
 
-Place Team::place_of(const void* data, Reach reach) const {
-  const auto address = reinterpret_cast<Place>(data);
-  if (reach != Reach::Seen || peers_.one_address_space()) {
+BufferRef Team::ref_of(const void* data, Access access) const {
+  const auto address = reinterpret_cast<BufferRef>(data);
+  if (access != Access::Mapped || peers_.one_address_space()) {
     return address;
   }
   return peers_.in_shared_heap(data) ? kInHeap | address
                                      : segments_.find(data).value_or(0);
 }
 
-std::byte* Team::see(int rank, Place place) const {
+std::byte* Team::local_address(int rank, BufferRef ref) const {
   if (peers_.one_address_space()) {
-    return reinterpret_cast<std::byte*>(place);
+    return reinterpret_cast<std::byte*>(ref);
   }
-  return (place & kInHeap) != 0 ? peers_.see(rank, place & ~kInHeap)
-                                : segments_.see(rank, place);
+  return (ref & kInHeap) != 0 ? peers_.local_address(rank, ref & ~kInHeap)
+                              : segments_.local_address(rank, ref);
 }
 
-void Team::fetch(int peer, void* to, Place from, std::size_t bytes) {
-  if (record_of(peer).reach == Reach::Seen) {
-    copy(to, see(peer, from), bytes, true);
+void Team::fetch(int peer, void* to, BufferRef from, std::size_t bytes) {
+  if (record_of(peer).access == Access::Mapped) {
+    copy(to, local_address(peer, from), bytes, true);
     return;
   }
   peers_.fetch(peer, to, from, bytes, record_of(rank()));
 }
 
-void Team::store(int peer, Place to, const void* from, std::size_t bytes) {
-  if (record_of(peer).reach == Reach::Seen) {
-    copy(see(peer, to), from, bytes, false);
+void Team::store(int peer, BufferRef to, const void* from, std::size_t bytes) {
+  if (record_of(peer).access == Access::Mapped) {
+    copy(local_address(peer, to), from, bytes, false);
     return;
   }
   peers_.store(peer, to, from, bytes, record_of(rank()));
