@@ -4,7 +4,7 @@
 
 #include "argosy/comm/call_timeout.h"
 #include "argosy/comm/coalesce.h"
-#include "argosy/comm/flight/flight_record.h"
+#include "argosy/comm/flight_record.h"
 #include "argosy/comm/functional.h"
 #include "argosy/comm/gloo_env.h"
 #include "argosy/comm/group.h"

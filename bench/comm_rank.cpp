@@ -21,10 +21,10 @@
 #include <thread>
 
 #include "argosy/argosy.h"
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/memory_backend.h"
-#include "argosy/comm/store_gather_strings.h"
 #include "bench/comm_timing.h"
 
 namespace argosy::bench {
@@ -81,7 +81,7 @@ Buffers symmetric_buffers(Backend& backend, std::size_t bytes) {
 }
 
 std::unique_ptr<Backend> connect(World& world) {
-  return comm::memory::make_memory_backend(
+  return std::make_unique<comm::memory::MemoryBackend>(
       "bench",
       world.rank(),
       world.size(),

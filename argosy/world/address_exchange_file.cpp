@@ -14,8 +14,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 #include "argosy/world/address_exchange_ways.h"
@@ -115,14 +115,14 @@ std::optional<std::string> believed_value(
 std::string await(
     const AddressExchangeRequest& request, const std::string& path) {
   using std::chrono::milliseconds;
-  for (milliseconds pause(1);; pause = std::min(pause * 2, milliseconds(10))) {
+  for (Backoff backoff(milliseconds(1), milliseconds(10));;
+       backoff.pause(request.deadline)) {
     if (const auto value = believed_value(path, request.info.run_id)) {
       return *value;
     }
     if (request.deadline.expired()) {
       throw_no_value(request, path);
     }
-    std::this_thread::sleep_for(request.deadline.remaining(pause));
   }
 }
 

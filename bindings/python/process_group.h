@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/op.h"
 #include "bindings/python/lane.h"
 #include "bindings/python/mailbox.h"

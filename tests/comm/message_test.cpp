@@ -15,9 +15,9 @@
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/message/failure_agreement.h"
 #include "argosy/comm/message/message_backend.h"
-#include "argosy/comm/message/op_record.h"
 #include "argosy/comm/message/reductions.h"
 #include "argosy/comm/message/small_all_gather.h"
+#include "argosy/comm/operation/op_record.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::message {
@@ -111,9 +111,9 @@ TEST(Slices, ChunksEndWithTheRange) {
 }
 
 TEST(OpRecords, DisagreementNamesBothSides) {
-  OpRecord sum{.count = 3, .kind = OpKind::AllReduce, .dtype = DType::Float32};
+  OpRecord sum{.kind = OpKind::AllReduce, .dtype = DType::Float32, .count = 3};
   OpRecord max = sum;
-  max.op = ReduceOp::MAX;
+  max.reduce = ReduceOp::MAX;
   EXPECT_EQ(disagreement({sum, sum}), "");
   EXPECT_EQ(
       disagreement({sum, sum, max}),

@@ -5,11 +5,11 @@
 
 #include <utility>
 
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/c10d/c10d_messenger.h"
 #include "argosy/comm/message/c10d_failure_store.h"
 #include "argosy/comm/message/listen_address.h"
 #include "argosy/comm/message/message_backend.h"
-#include "argosy/comm/store_gather_strings.h"
 #include "argosy/common/error.h"
 #include "argosy/common/sigpipe.h"
 

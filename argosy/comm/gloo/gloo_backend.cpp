@@ -3,11 +3,11 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/gloo/gloo_messenger.h"
 #include "argosy/comm/message/c10d_failure_store.h"
 #include "argosy/comm/message/listen_address.h"
 #include "argosy/comm/message/message_backend.h"
-#include "argosy/comm/store_gather_strings.h"
 
 namespace argosy::comm::gloo {
 

@@ -5,12 +5,12 @@
 
 #include <utility>
 
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/hierarchy/hierarchical_backend.h"
 #include "argosy/comm/hierarchy/hosts.h"
 #include "argosy/comm/memory/memory_backend.h"
 #include "argosy/comm/message/c10d_failure_store.h"
 #include "argosy/comm/message/message_backend.h"
-#include "argosy/comm/store_gather_strings.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 
@@ -24,13 +24,13 @@ std::unique_ptr<Backend> connect_own_host(
   const auto& ranks = hosts.ranks[static_cast<std::size_t>(host)];
   const int local_rank = hosts.local_rank_of(members.rank);
   const int size = static_cast<int>(ranks.size());
-  return memory::make_memory_backend(
+  return std::make_unique<memory::MemoryBackend>(
       members.group,
       local_rank,
       size,
       gather_strings_through(
           members.store, str("host/", host), local_rank, size),
-      {.numbers = ranks});
+      memory::MemoryOptions{.numbers = ranks});
 }
 
 } // namespace

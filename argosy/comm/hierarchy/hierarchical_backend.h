@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/hierarchy/hosts.h"
 #include "argosy/comm/message/failure_agreement.h"
 #include "argosy/comm/message/messenger.h"

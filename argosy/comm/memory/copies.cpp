@@ -4,9 +4,8 @@
 #include <cstring>
 
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/memory/collectives.h"
-#include "argosy/comm/memory/record.h"
-#include "argosy/comm/memory/rounds.h"
+#include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/memory/steps.h"
 #include "argosy/comm/memory/team.h"
 #include "argosy/common/error.h"
 
@@ -42,12 +41,12 @@ struct BlockOffer {
 // buffer, or in rounds through windows.
 class BlockExchange {
  public:
-  BlockExchange(Team& team, const OpRecord& mine, Blocks give, Blocks take)
+  BlockExchange(Team& team, const OpOffer& mine, Blocks give, Blocks take)
       : team_(team),
         mine_(mine),
-        same_(same_for_all(static_cast<OpKind>(mine.kind))),
-        root_gives_(root_gives(static_cast<OpKind>(mine.kind))),
-        element_(size_of(static_cast<DType>(mine.dtype))),
+        same_(same_for_all(mine.kind)),
+        root_gives_(root_gives(mine.kind)),
+        element_(size_of(mine.dtype)),
         give_(std::move(give)),
         take_(std::move(take)) {
     for (const int peer : others_first_neighbour(team)) {
@@ -102,8 +101,8 @@ class BlockExchange {
     std::byte* window = team_.next_small_window();
     ARGOSY_ASSERT(offers_bytes() + kSmallBytes <= kWindowBytes);
     mine_.access = Access::Mapped;
-    mine_.in_window = is_small(given_bytes()) ? 1 : 0;
-    if (mine_.in_window != 0) {
+    mine_.in_window = is_small(given_bytes());
+    if (mine_.in_window) {
       put_small(window + offers_bytes());
     } else {
       for (const int peer : others_first_neighbour(team_)) {
@@ -169,7 +168,7 @@ class BlockExchange {
 
   bool all_in_windows() const {
     for (int peer = 0; peer < team_.size(); ++peer) {
-      if (team_.record_of(peer).in_window == 0) {
+      if (!team_.offer_of(peer).in_window) {
         return false;
       }
     }
@@ -178,8 +177,8 @@ class BlockExchange {
 
   bool needs_rounds() const {
     for (int peer = 0; peer < team_.size(); ++peer) {
-      const OpRecord& theirs = team_.record_of(peer);
-      if (theirs.in_window == 0 && theirs.access == Access::Windowed) {
+      const OpOffer& theirs = team_.offer_of(peer);
+      if (!theirs.in_window && theirs.access == Access::Windowed) {
         return true;
       }
     }
@@ -188,11 +187,11 @@ class BlockExchange {
 
   void take_from(int peer) {
     const Block& to = take_[static_cast<std::size_t>(peer)];
-    const OpRecord& theirs = team_.record_of(peer);
+    const OpOffer& theirs = team_.offer_of(peer);
     if (to.count == 0) {
       return;
     }
-    if (theirs.in_window != 0) {
+    if (theirs.in_window) {
       copy_bytes(to.data, in_small_window(peer), bytes(to));
       return;
     }
@@ -205,7 +204,7 @@ class BlockExchange {
   // A root has nothing to take: it brings each of the others a part.
   void push_to(int peer) {
     const Block& from = given_to(peer);
-    if (mine_.in_window != 0 || from.count == 0) {
+    if (mine_.in_window || from.count == 0) {
       return;
     }
     const std::size_t now = pushed(peer, bytes(from));
@@ -216,14 +215,14 @@ class BlockExchange {
     const auto guard = team_.guard_buffers();
     team_.store(
         peer,
-        team_.record_of(peer).out + begin,
+        team_.offer_of(peer).out + begin,
         static_cast<const std::byte*>(from.data) + begin,
         now);
   }
 
   // How many of the bytes for `taker`, the last ones, the giver brings.
   std::size_t pushed(int taker, std::size_t bytes) const {
-    if (!root_gives_ || team_.record_of(taker).access == Access::Windowed) {
+    if (!root_gives_ || team_.offer_of(taker).access == Access::Windowed) {
       return 0;
     }
     return bytes / static_cast<std::size_t>(team_.size()) / kLine * kLine;
@@ -292,7 +291,7 @@ class BlockExchange {
   }
 
   Team& team_;
-  OpRecord mine_;
+  OpOffer mine_;
   const bool same_;
   const bool root_gives_;
   const std::size_t element_;
@@ -318,82 +317,76 @@ Block block_of(const void* data, std::size_t count) {
 
 } // namespace
 
-void barrier(Team& team, Deadline deadline) {
-  team.enter(record(OpKind::Barrier, 0, DType::UInt8), deadline);
+void MemoryBackend::barrier(Deadline deadline) {
+  shared_.team().enter(
+      {make_record(OpKind::Barrier, 0, DType::UInt8)}, deadline);
 }
 
-void broadcast(
-    Team& team,
-    void* data,
-    std::size_t count,
-    DType dtype,
-    int root,
-    Deadline deadline) {
+void MemoryBackend::broadcast(
+    void* data, std::size_t count, DType dtype, int root, Deadline deadline) {
+  Team& team = shared_.team();
   const bool is_root = team.rank() == root;
   const Blocks nothing = to_all(team, {});
   const Block all{data, count};
   BlockExchange(
       team,
-      record(OpKind::Broadcast, count, dtype, root),
+      {make_record(OpKind::Broadcast, count, dtype, root)},
       is_root ? to_all(team, all) : nothing,
       is_root ? nothing : only(team, root, all))
       .run(deadline);
 }
 
-void all_gather(
-    Team& team,
+void MemoryBackend::all_gather(
     const void* in,
     const Blocks& out,
     std::size_t count,
     DType dtype,
     Deadline deadline) {
+  Team& team = shared_.team();
   BlockExchange(
       team,
-      record(OpKind::AllGather, count, dtype),
+      {make_record(OpKind::AllGather, count, dtype)},
       to_all(team, block_of(in, count)),
       out)
       .run(deadline);
 }
 
-void gather(
-    Team& team,
+void MemoryBackend::gather(
     const void* in,
     const Blocks& out,
     std::size_t count,
     DType dtype,
     int root,
     Deadline deadline) {
+  Team& team = shared_.team();
   BlockExchange(
       team,
-      record(OpKind::Gather, count, dtype, root),
+      {make_record(OpKind::Gather, count, dtype, root)},
       only(team, root, block_of(in, count)),
       team.rank() == root ? out : to_all(team, {}))
       .run(deadline);
 }
 
-void scatter(
-    Team& team,
+void MemoryBackend::scatter(
     const Blocks& in,
     void* out,
     std::size_t count,
     DType dtype,
     int root,
     Deadline deadline) {
+  Team& team = shared_.team();
   BlockExchange(
       team,
-      record(OpKind::Scatter, count, dtype, root),
+      {make_record(OpKind::Scatter, count, dtype, root)},
       team.rank() == root ? in : to_all(team, {}),
       only(team, root, {out, count}))
       .run(deadline);
 }
 
-void all_to_all(
-    Team& team,
-    const Blocks& in,
-    const Blocks& out,
-    DType dtype,
-    Deadline deadline) {
-  BlockExchange(team, record(OpKind::AllToAll, 0, dtype), in, out)
+void MemoryBackend::all_to_all(
+    const Blocks& in, const Blocks& out, DType dtype, Deadline deadline) {
+  Team& team = shared_.team();
+  BlockExchange(team, {make_record(OpKind::AllToAll, 0, dtype)}, in, out)
       .run(deadline);
 }
 

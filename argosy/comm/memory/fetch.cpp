@@ -61,8 +61,7 @@ void let_siblings_fetch() {
 
 bool can_fetch(pid_t process, const Control& control) {
   std::uint64_t self = 0;
-  const std::uint64_t address = control.self + offsetof(Control, self);
-  return fetch_from(process, &self, address, sizeof(self)) &&
+  return fetch_from(process, &self, control.self, sizeof(self)) &&
       self == control.self;
 }
 

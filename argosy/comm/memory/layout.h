@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "argosy/comm/operation/op_record.h"
+
 // What the ranks of a group on one host share: a region per rank, which its
 // owner writes and the others read. The same for threads and processes, so one
 // set of algorithms serves both.
@@ -35,26 +37,20 @@ using BufferRef = std::uint64_t;
 // Set in the reference of a mapped buffer that lies in its owner's heap.
 constexpr BufferRef kInHeap = BufferRef{1} << 63;
 
-// What a rank is about to do. All ranks of a group must do the same, in the
-// same order; each compares its record with everybody's.
-struct OpRecord {
-  std::uint8_t kind = 0;  // OpKind
-  std::uint8_t dtype = 0; // DType
-  std::uint8_t op = 0;    // ReduceOp
-  Access access = Access::Windowed;
-  std::int32_t root = -1;  // of a message: the peer
-  std::uint64_t count = 0; // elements
+// What a rank publishes on entering an operation: which one, which all members
+// compare, and how to access its buffers.
+struct OpOffer : OpRecord {
   BufferRef in = 0;
   BufferRef out = 0;
-  std::uint32_t number = 0;    // of the operation in its group; 0: a message
-  std::uint32_t in_window = 0; // 1: its input lies in its small window
+  Access access = Access::Windowed;
+  bool in_window = false; // its input lies in its small window
 };
 
-// The record of an operation beside the number of that operation, in one line:
-// who has seen the number has the record too.
+// The number of an operation and its offer share a cache line: a rank that has
+// seen the number has the offer too.
 struct alignas(kLine) Entry {
   Signal begun;
-  OpRecord record;
+  OpOffer offer;
 };
 static_assert(sizeof(Entry) == kLine);
 
@@ -81,8 +77,8 @@ struct Control {
   Counter arrivals; // messages that were sent to this rank
   Failure failure;  // that of the first rank counts; written once, by anyone
   std::atomic<std::int32_t> waits_for{-1}; // the rank that holds this one up
-  std::atomic<std::uint32_t> guards{0};    // see Peers::BufferGuard
-  std::uint64_t self = 0; // where its owner sees it; see can_fetch()
+  std::atomic<std::uint32_t> guards{0};    // live Peers::BufferGuard objects
+  std::uint64_t self = 0; // its own address in the owner; see can_fetch()
 };
 
 constexpr std::size_t kWindowBytes = std::size_t{1} << 20; // of one of the two
@@ -90,7 +86,7 @@ constexpr std::size_t kWindowBytes = std::size_t{1} << 20; // of one of the two
 // What a message begins with.
 struct MessageHeader {
   std::uint64_t count = 0;
-  std::uint8_t dtype = 0;
+  DType dtype = DType::UInt8;
   bool by_ref = false; // the receiver takes it from `ref`
   BufferRef ref = 0;
 };

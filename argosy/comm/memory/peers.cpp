@@ -6,11 +6,8 @@
 #include <thread>
 #include <utility>
 
-#include "argosy/comm/kernels/dtype.h"
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/kernels/reduce_op.h"
 #include "argosy/comm/memory/fetch.h"
-#include "argosy/comm/op_kind.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 #include "argosy/heap/heap.h"
@@ -20,7 +17,7 @@ namespace argosy::comm::memory {
 namespace {
 
 // Of one BufferGuard, with much to spare: some hundred megabytes are copied.
-constexpr auto kLongestTouch = std::chrono::seconds(5);
+constexpr auto kLongestGuard = std::chrono::seconds(5);
 
 [[noreturn]] void throw_as(FailureKind kind, const std::string& text) {
   switch (kind) {
@@ -34,38 +31,10 @@ constexpr auto kLongestTouch = std::chrono::seconds(5);
 }
 
 std::string tag(const OpRecord& doing) {
-  return str("[comm.", to_string(static_cast<OpKind>(doing.kind)), "] ");
-}
-
-std::string describe_in_group(const OpRecord& doing) {
-  return doing.number == 0
-      ? describe(doing)
-      : str("operation ", doing.number, ", ", describe(doing));
+  return str("[comm.", to_string(doing.kind), "] ");
 }
 
 } // namespace
-
-std::string describe(const OpRecord& record) {
-  const auto kind = static_cast<OpKind>(record.kind);
-  std::string text = to_string(kind);
-  const bool from_any = is_pairwise(kind) && record.root < 0;
-  if (kind == OpKind::AllToAll) { // whose counts differ by rank
-    text += str(" of ", to_string(static_cast<DType>(record.dtype)));
-  } else if (kind != OpKind::Barrier && !from_any) {
-    text += str(
-        " of ", record.count, " ", to_string(static_cast<DType>(record.dtype)));
-  }
-  if (reduces(kind)) {
-    text += str(", ", to_string(static_cast<ReduceOp>(record.op)));
-  }
-  if (is_pairwise(kind)) {
-    text += str(kind == OpKind::Send ? " to " : " from ");
-    text += from_any ? "any rank" : str("rank ", record.root);
-  } else if (record.root >= 0) {
-    text += str(", root ", record.root);
-  }
-  return text;
-}
 
 Peers::Peers(PeersSetup setup)
     : setup_(std::move(setup)),
@@ -97,7 +66,7 @@ Peers::BufferGuard::~BufferGuard() {
 // that was stopped in the middle is not waited for longer than it takes to see
 // that it was.
 void Peers::await_unguarded() const {
-  const Deadline deadline = Deadline::after(kLongestTouch);
+  const Deadline deadline = Deadline::after(kLongestGuard);
   for (int peer = 0; peer < size(); ++peer) {
     while (peer != rank() && control(peer).guards.load() != 0 &&
            !is_lost(peer) && !deadline.expired()) {

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "argosy/comm/byte_offset.h"
+#include "argosy/comm/backend/slices.h"
 #include "argosy/comm/memory/peers.h"
-#include "argosy/comm/memory/record.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::memory {
@@ -58,7 +57,7 @@ void Pipes::send(
     int peer,
     Deadline deadline) {
   peers_.check_usable();
-  const OpRecord doing = record(OpKind::Send, count, dtype, peer);
+  const OpRecord doing = make_record(OpKind::Send, count, dtype, peer);
   const std::size_t bytes = count * size_of(dtype);
   const BufferRef in_heap = peers_.in_shared_heap(data) ? kInHeap : 0;
   const bool by_ref =
@@ -67,10 +66,7 @@ void Pipes::send(
     Slot& slot = await_free(peer, doing, deadline);
     if (done == 0) {
       slot.header = {
-          count,
-          static_cast<std::uint8_t>(dtype),
-          by_ref,
-          in_heap | reinterpret_cast<BufferRef>(data)};
+          count, dtype, by_ref, in_heap | reinterpret_cast<BufferRef>(data)};
     }
     if (!by_ref && bytes > 0) {
       std::memcpy(slot.data, at(data, done), chunk(bytes, done));
@@ -93,7 +89,7 @@ void Pipes::check_header(
     return;
   }
   OpRecord sent = expected;
-  sent.kind = static_cast<std::uint8_t>(OpKind::Send);
+  sent.kind = OpKind::Send;
   sent.count = header.count;
   sent.dtype = header.dtype;
   sent.root = peers_.rank();
@@ -114,7 +110,7 @@ void Pipes::check_header(
 void Pipes::receive(
     void* data, std::size_t count, DType dtype, int peer, Deadline deadline) {
   peers_.check_usable();
-  const OpRecord doing = record(OpKind::Recv, count, dtype, peer);
+  const OpRecord doing = make_record(OpKind::Recv, count, dtype, peer);
   const std::size_t bytes = count * size_of(dtype);
   for (std::size_t done = 0; done < bytes || done == 0; done += kSlotBytes) {
     const Slot& slot = await_filled(peer, doing, deadline);
@@ -148,7 +144,7 @@ int Pipes::find_message() const {
 
 int Pipes::await_any(Deadline deadline) {
   peers_.check_usable();
-  const OpRecord doing = record(OpKind::Recv, 0, DType::UInt8);
+  const OpRecord doing = make_record(OpKind::Recv, 0, DType::UInt8);
   Counter& arrivals = peers_.control(peers_.rank()).arrivals;
   for (;;) {
     const std::uint32_t seen = arrivals.value.load();

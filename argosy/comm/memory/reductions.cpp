@@ -4,11 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "argosy/comm/byte_offset.h"
+#include "argosy/comm/backend/slices.h"
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/memory/collectives.h"
-#include "argosy/comm/memory/record.h"
-#include "argosy/comm/memory/rounds.h"
+#include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/memory/steps.h"
 #include "argosy/comm/memory/team.h"
 
 namespace argosy::comm::memory {
@@ -110,7 +109,7 @@ class SliceSum {
   }
 
   const void* bring(int rank, BufferRef ref, std::size_t bytes) {
-    if (team_.record_of(rank).access == Access::Mapped) {
+    if (team_.offer_of(rank).access == Access::Mapped) {
       return team_.local_address(rank, ref);
     }
     team_.fetch(rank, scratch(rank), ref, bytes);
@@ -138,14 +137,14 @@ void sum_slice(
   const std::size_t offset = slice.begin * size_of(reduction.dtype);
   SumPlan plan{.own_in = at(in, offset), .count = slice.count};
   for (int rank = 0; rank < team.size(); ++rank) {
-    plan.inputs.push_back(team.record_of(rank).in + offset);
+    plan.inputs.push_back(team.offer_of(rank).in + offset);
     if (root >= 0 && rank != root) {
       continue;
     }
     if (rank == team.rank()) {
       plan.own_out = at(out, offset);
     } else {
-      plan.outputs.emplace_back(rank, team.record_of(rank).out + offset);
+      plan.outputs.emplace_back(rank, team.offer_of(rank).out + offset);
     }
   }
   SliceSum(team, reduction).run(plan);
@@ -158,7 +157,7 @@ void sum_slice(
 // All inputs are in small windows. The sum belongs to `root`; -1: to all.
 void sum_small(
     Team& team,
-    const OpRecord& mine,
+    const OpOffer& mine,
     const void* in,
     void* out,
     std::size_t count,
@@ -273,15 +272,14 @@ class StagedAllReduce {
 
 } // namespace
 
-void all_reduce(
-    Team& team,
+void MemoryBackend::all_reduce(
     const void* in,
     void* out,
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
-  OpRecord mine =
-      record(OpKind::AllReduce, count, reduction.dtype, -1, reduction.op);
+  Team& team = shared_.team();
+  OpOffer mine{make_record(OpKind::AllReduce, count, reduction)};
   const std::size_t bytes = count * size_of(reduction.dtype);
   if (is_small(bytes)) {
     sum_small(team, mine, in, out, count, reduction, deadline);
@@ -296,18 +294,17 @@ void all_reduce(
   StagedAllReduce(team, in, out, count, reduction).run(deadline);
 }
 
-void reduce(
-    Team& team,
+void MemoryBackend::reduce(
     const void* in,
     void* out,
     std::size_t count,
     Reduction reduction,
     int root,
     Deadline deadline) {
+  Team& team = shared_.team();
   const std::size_t element = size_of(reduction.dtype);
   const bool is_root = team.rank() == root;
-  OpRecord mine =
-      record(OpKind::Reduce, count, reduction.dtype, root, reduction.op);
+  OpOffer mine{make_record(OpKind::Reduce, count, reduction, root)};
   if (is_small(count * element)) {
     sum_small(team, mine, in, out, count, reduction, deadline);
     return;
@@ -347,7 +344,7 @@ namespace {
 
 void reduce_scatter_small(
     Team& team,
-    OpRecord mine,
+    OpOffer mine,
     const Blocks& in,
     void* out,
     std::size_t count,
@@ -374,7 +371,7 @@ const BufferRef* refs_of(const Team& team, int rank) {
   return reinterpret_cast<const BufferRef*>(team.small_window(rank));
 }
 
-void tell_refs(Team& team, OpRecord& mine, const Blocks& in) {
+void tell_refs(Team& team, OpOffer& mine, const Blocks& in) {
   auto* refs = reinterpret_cast<BufferRef*>(team.next_small_window());
   mine.access = Access::Mapped;
   for (const Block& block : in) {
@@ -448,15 +445,14 @@ void reduce_scatter_staged(
 
 } // namespace
 
-void reduce_scatter(
-    Team& team,
+void MemoryBackend::reduce_scatter(
     const Blocks& in,
     void* out,
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
-  OpRecord mine =
-      record(OpKind::ReduceScatter, count, reduction.dtype, -1, reduction.op);
+  Team& team = shared_.team();
+  OpOffer mine{make_record(OpKind::ReduceScatter, count, reduction)};
   const std::size_t all =
       count * size_of(reduction.dtype) * static_cast<std::size_t>(team.size());
   if (is_small(all)) {

@@ -9,7 +9,7 @@
 #include <new>
 #include <string>
 
-#include "argosy/comm/memory/collectives.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/memory/team.h"
 #include "argosy/common/error.h"
 
@@ -44,12 +44,12 @@ struct Notice {
   }
 };
 
-std::vector<Notice> exchange(Team& team, Notice mine, Deadline deadline) {
-  std::vector<Notice> all(static_cast<std::size_t>(team.size()));
-  all_gather(
-      team,
+std::vector<Notice> gather_notices(
+    Backend& backend, int size, Notice mine, Deadline deadline) {
+  std::vector<Notice> all(static_cast<std::size_t>(size));
+  backend.all_gather(
       &mine,
-      packed_blocks(all.data(), team.size(), sizeof(Notice), 1),
+      packed_blocks(all.data(), size, sizeof(Notice), 1),
       sizeof(Notice),
       DType::UInt8,
       deadline);
@@ -124,8 +124,11 @@ void check_problems(const std::vector<Notice>& notices) {
 } // namespace
 
 std::shared_ptr<std::byte> Segments::allocate(
-    Team& team, std::size_t bytes, Deadline deadline) {
+    Team& team, Backend& backend, std::size_t bytes, Deadline deadline) {
   forget_released();
+  const auto gather = [&](const Notice& own_notice) {
+    return gather_notices(backend, team.size(), own_notice, deadline);
+  };
   std::optional<SharedMemory> own;
   Notice problem;
   try {
@@ -133,15 +136,15 @@ std::shared_ptr<std::byte> Segments::allocate(
   } catch (const SystemError& error) {
     problem.say(error.what());
   }
-  check_problems(exchange(team, problem, deadline));
+  check_problems(gather(problem));
   Notice mine{.bytes = bytes};
   mine.say(own->description());
-  const std::vector<Notice> notices = exchange(team, mine, deadline);
+  const std::vector<Notice> notices = gather(mine);
   check_bytes(team, notices);
   Segment segment{.bytes = bytes, .own = own->get()};
   problem.say(map_parts(team, notices, std::move(own), segment.parts));
   // All have mapped ours when this returns.
-  check_problems(exchange(team, problem, deadline));
+  check_problems(gather(problem));
   SharedMemory& part = segment.parts[static_cast<std::size_t>(team.rank())];
   part.close_way_in();
   const auto release = [memory = part.share(), bytes](std::byte* data) {

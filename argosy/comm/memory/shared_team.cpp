@@ -37,7 +37,7 @@ Region& region_in(const SharedMemory& memory) {
 SharedMemory create_region(int num_ranks) {
   SharedMemory memory = SharedMemory::create(Region::bytes(num_ranks));
   auto* control = new (&region_in(memory).control) Control();
-  control->self = reinterpret_cast<std::uint64_t>(control);
+  control->self = reinterpret_cast<std::uint64_t>(&control->self);
   return memory;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/gather_strings.h"
+#include "argosy/comm/backend/gather_strings.h"
 
 namespace argosy::comm::memory {
 

@@ -22,17 +22,17 @@ class Team {
 
   // Begins the next operation: returns when all ranks have begun it, and
   // throws InvalidArgument, on all ranks, when they do not all do the same.
-  void enter(OpRecord record, Deadline deadline);
+  void enter(OpOffer offer, Deadline deadline);
 
-  // What the ranks said on entering the current operation.
-  const OpRecord& record_of(int rank) const;
-  // How all come to all buffers.
+  // What the ranks published on entering the current operation.
+  const OpOffer& offer_of(int rank) const;
+  // The access that works for the buffers of all.
   Access common_access() const;
 
-  // How peers come to a buffer of this rank, and where it lies for them.
+  // How peers access a buffer of this rank, and the reference that they need.
   Access access_of(const void* data) const;
   BufferRef ref_of(const void* data, Access access) const;
-  // The buffer of a rank that all can see.
+  // The address in this process of a mapped buffer of a rank.
   std::byte* local_address(int rank, BufferRef ref) const;
 
   // Needed for whatever reads or writes the buffers of others.

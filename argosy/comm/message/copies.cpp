@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "argosy/comm/byte_offset.h"
-#include "argosy/comm/slice.h"
+#include "argosy/comm/backend/slices.h"
 
 namespace argosy::comm::message {
 

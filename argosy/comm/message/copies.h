@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "argosy/comm/blocks.h"
+#include "argosy/comm/backend/blocks.h"
 #include "argosy/comm/message/transfer_set.h"
 
 // Collectives that move data and reduce nothing.

@@ -141,13 +141,13 @@ void FailureAgreement::answer_roll() {
   }
 }
 
-Verdict FailureAgreement::call_roll(const OpText& op_text, Deadline deadline) {
-  const std::string begin = str("[comm.", op_text.op, "] ");
+Verdict FailureAgreement::call_roll(const OpRecord& op, Deadline deadline) {
+  const std::string begin = str("[comm.", to_string(op.kind), "] ");
   const std::string end =
       str(" of group ",
           setup_.group,
           " did not come to ",
-          op_text.description,
+          describe_in_group(op),
           " within ",
           deadline.limit_text());
   if (!setup_.failure_store) {
@@ -181,7 +181,7 @@ Verdict FailureAgreement::call_roll(const OpText& op_text, Deadline deadline) {
             "all ranks of group ",
             setup_.group,
             " came to ",
-            op_text.description,
+            describe_in_group(op),
             ", but did not end it within ",
             deadline.limit_text())};
   }
@@ -191,7 +191,7 @@ Verdict FailureAgreement::call_roll(const OpText& op_text, Deadline deadline) {
 }
 
 Verdict FailureAgreement::lost(
-    const std::exception_ptr& error, const OpText& op_text) {
+    const std::exception_ptr& error, const OpRecord& op) {
   // Whoever cut the connection has said why, unless it died.
   const Deadline limit = Deadline::after(kWordLimit);
   while (setup_.failure_store && !limit.expired()) {
@@ -219,11 +219,11 @@ Verdict FailureAgreement::lost(
     return {
         Verdict::Kind::PeerLost,
         str("[comm.",
-            op_text.op,
+            to_string(op.kind),
             "] group ",
             setup_.group,
             " broke in ",
-            op_text.description,
+            describe_in_group(op),
             ": ",
             plain_text(named))};
   } catch (const std::exception& own) {
@@ -232,19 +232,19 @@ Verdict FailureAgreement::lost(
   return {
       Verdict::Kind::PeerLost,
       str("[comm.",
-          op_text.op,
+          to_string(op.kind),
           "] rank ",
           who,
           " of group ",
           setup_.group,
           " is gone in ",
-          op_text.description,
+          describe_in_group(op),
           ": ",
           why)};
 }
 
 void FailureAgreement::settle(
-    const std::exception_ptr& error, const OpText& op_text, Deadline deadline) {
+    const std::exception_ptr& error, const OpRecord& op, Deadline deadline) {
   {
     const std::lock_guard lock(mutex_);
     if (verdict_) {
@@ -257,9 +257,9 @@ void FailureAgreement::settle(
   } catch (const InvalidArgument& disagreement) {
     verdict = {Verdict::Kind::InvalidArgument, plain_text(disagreement)};
   } catch (const TimeoutError&) {
-    verdict = call_roll(op_text, deadline);
+    verdict = call_roll(op, deadline);
   } catch (...) {
-    verdict = lost(error, op_text);
+    verdict = lost(error, op);
   }
   verdict = post(std::move(verdict));
   keep(verdict);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "argosy/comm/operation/op_record.h"
 #include "argosy/common/deadline.h"
 
 namespace argosy::comm::message {
@@ -40,12 +41,6 @@ struct Verdict {
 std::string to_text(const Verdict& verdict);
 Verdict parse_verdict(const std::string& text);
 
-// An operation, for messages.
-struct OpText {
-  std::string op;          // "all_reduce"
-  std::string description; // "operation 7 (all_reduce of 3 float32, sum)"
-};
-
 // Makes all members of a group fail with the same error. The first member to
 // fail writes its verdict to the failure store and closes its connections. A
 // member whose transfers break reads the store before it blames a neighbour,
@@ -76,9 +71,7 @@ class FailureAgreement {
   // For the exception that an operation ended with: agrees with the other
   // members on a verdict and throws it.
   [[noreturn]] void settle(
-      const std::exception_ptr& error,
-      const OpText& op_text,
-      Deadline deadline);
+      const std::exception_ptr& error, const OpRecord& op, Deadline deadline);
 
   void abort(const std::string& reason);
 
@@ -88,8 +81,8 @@ class FailureAgreement {
   std::optional<Verdict> await_posted(Deadline deadline);
   Verdict post(Verdict verdict);
   void answer_roll();
-  Verdict call_roll(const OpText& op_text, Deadline deadline);
-  Verdict lost(const std::exception_ptr& error, const OpText& op_text);
+  Verdict call_roll(const OpRecord& op, Deadline deadline);
+  Verdict lost(const std::exception_ptr& error, const OpRecord& op);
   void keep(const Verdict& verdict);
   int label(int rank) const;
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "argosy/comm/gather_strings.h"
+#include "argosy/comm/backend/gather_strings.h"
 
 namespace argosy::comm::message {
 

@@ -171,7 +171,7 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
     OpEntry entry{
-        .record = make_record(OpKind::Broadcast, count, plain(dtype), root),
+        .record = make_record(OpKind::Broadcast, count, dtype, root),
         .counts = {},
         .data = rank_ == root ? inline_data(data, bytes) : Bytes()};
     collective(
@@ -195,7 +195,7 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
     OpEntry entry{
-        .record = make_record(OpKind::AllGather, count, plain(dtype)),
+        .record = make_record(OpKind::AllGather, count, dtype),
         .counts = {},
         .data = inline_data(in, bytes)};
     collective(
@@ -221,7 +221,7 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
     OpEntry entry{
-        .record = make_record(OpKind::Gather, count, plain(dtype), root),
+        .record = make_record(OpKind::Gather, count, dtype, root),
         .counts = {},
         .data = inline_data(in, bytes)};
     collective(
@@ -251,7 +251,7 @@ class MessageBackend final : public Backend {
     const bool is_inline = fits_inline(bytes * static_cast<std::size_t>(size_));
     const Blocks& given = rank_ == root ? in : Blocks{};
     OpEntry entry{
-        .record = make_record(OpKind::Scatter, count, plain(dtype), root),
+        .record = make_record(OpKind::Scatter, count, dtype, root),
         .counts = {},
         .data = is_inline ? bytes_of(given, size_of(dtype)) : Bytes()};
     collective(
@@ -310,7 +310,7 @@ class MessageBackend final : public Backend {
     const std::size_t element = size_of(dtype);
     const bool is_inline = fits_inline(total_count(in) * element);
     OpEntry entry{
-        .record = make_record(OpKind::AllToAll, 0, plain(dtype)),
+        .record = make_record(OpKind::AllToAll, 0, dtype),
         .counts = counts_of(in, out),
         .data = is_inline ? bytes_of(in, element) : Bytes()};
     collective(
@@ -339,7 +339,7 @@ class MessageBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     message(
-        make_record(OpKind::Send, count, plain(dtype), peer),
+        make_record(OpKind::Send, count, dtype, peer),
         deadline,
         [&](TransferSet& transfers) {
           point_to_point_.send(data, count, dtype, peer, transfers);
@@ -353,7 +353,7 @@ class MessageBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     message(
-        make_record(OpKind::Recv, count, plain(dtype), peer),
+        make_record(OpKind::Recv, count, dtype, peer),
         deadline,
         [&](TransferSet& transfers) {
           point_to_point_.receive(data, count, dtype, peer, transfers);
@@ -363,7 +363,7 @@ class MessageBackend final : public Backend {
   int await_any_message(Deadline deadline) override {
     int peer = -1;
     guarded(
-        {.op = "recv", .description = "the wait for any message"},
+        make_record(OpKind::Recv, 0, DType::UInt8), // from any rank
         deadline,
         [&](TransferSet&) { peer = point_to_point_.await_any(deadline); });
     return peer;
@@ -382,8 +382,6 @@ class MessageBackend final : public Backend {
   static const T& of(const std::vector<T>& all, int rank) {
     return all[static_cast<std::size_t>(rank)];
   }
-
-  static Reduction plain(DType dtype) { return {dtype, ReduceOp::SUM}; }
 
   static Bytes inline_data(const void* data, std::size_t bytes) {
     return fits_inline(bytes) ? bytes_of(data, bytes) : Bytes();
@@ -423,11 +421,7 @@ class MessageBackend final : public Backend {
   template <typename Body>
   void collective(OpEntry entry, Deadline deadline, const Body& body) {
     entry.record.sequence = ++sequence_;
-    const OpText op_text{
-        .op = to_string(entry.record.kind),
-        .description =
-            str("operation ", sequence_, " (", describe(entry.record), ")")};
-    guarded(op_text, deadline, [&](TransferSet& transfers) {
+    guarded(entry.record, deadline, [&](TransferSet& transfers) {
       const Bytes packed = pack(entry);
       OpEntries entries;
       for (const ByteSpan& theirs : all_gather_.gather(packed, transfers)) {
@@ -448,21 +442,18 @@ class MessageBackend final : public Backend {
         rank_,
         " cannot exchange messages with rank ",
         what.root);
-    guarded(
-        {.op = to_string(what.kind), .description = describe(what)},
-        deadline,
-        body);
+    guarded(what, deadline, body);
   }
 
   template <typename Body>
-  void guarded(const OpText& op_text, Deadline deadline, const Body& body) {
+  void guarded(const OpRecord& op, Deadline deadline, const Body& body) {
     failures_.check();
     // Outlives the error: transfers end by the cut of settle().
     TransferSet transfers(*messenger_, deadline);
     try {
       body(transfers);
     } catch (...) {
-      failures_.settle(std::current_exception(), op_text, deadline);
+      failures_.settle(std::current_exception(), op, deadline);
     }
   }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/message/failure_agreement.h"
 #include "argosy/comm/message/messenger.h"
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "argosy/comm/message/op_record.h"
 #include "argosy/comm/message/small_all_gather.h"
+#include "argosy/comm/operation/op_record.h"
 
 namespace argosy::comm::message {
 

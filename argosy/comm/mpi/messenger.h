@@ -7,12 +7,13 @@
 
 namespace argosy::comm::mpi {
 
-// Between two looks: MPI has nothing to sleep on. Spins for as long as an
-// answer takes, gives way to ranks that share our core for as long as `bytes`
-// may take, then sleeps: what moves a message is that both sides look.
-class Backoff {
+// Pauses between two tests of a request, as MPI has nothing to sleep on. Spins
+// for as long as an answer takes, then yields to ranks that share our core for
+// as long as `bytes` may take, then sleeps briefly: a message moves only while
+// both sides test.
+class TestPause {
  public:
-  explicit Backoff(std::size_t bytes)
+  explicit TestPause(std::size_t bytes)
       : busy_until_(
             Deadline::Clock::now() + std::chrono::milliseconds(1) +
             std::chrono::nanoseconds(kNanosecondsPerByte * bytes)) {}
@@ -58,7 +59,7 @@ class MpiTransfer : public message::Transfer {
       : route_(std::move(route)), peer_(peer), bytes_(bytes) {}
 
   void wait(Deadline deadline) override {
-    Backoff backoff(bytes_);
+    TestPause test_pause(bytes_);
     bool moves = false;
     while (!look()) {
       if (deadline.expired()) {
@@ -73,9 +74,9 @@ class MpiTransfer : public message::Transfer {
                 deadline.limit_text()));
       }
       if (has_begun_ && !std::exchange(moves, true)) {
-        backoff = Backoff(bytes_);
+        test_pause = TestPause(bytes_);
       }
-      backoff.pause();
+      test_pause.pause();
     }
   }
 

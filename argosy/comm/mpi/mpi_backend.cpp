@@ -6,8 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "argosy/comm/backend.h"
-#include "argosy/comm/connect.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/message/c10d_failure_store.h"
 #include "argosy/comm/message/message_backend.h"
 #include "argosy/common/error.h"
@@ -37,20 +36,21 @@ std::uint64_t agree_on_channel(
 
 } // namespace
 
-void register_mpi_backend(World& world, MakeMessenger make_messenger) {
-  const MakeNetwork network =
-      [world_store = world.store(),
-       make = std::move(make_messenger)](const Members& members) {
-        c10d::PrefixStore store("mpi", members.store);
-        return make(agree_on_channel(*world_store, store, members), members);
-      };
-  register_backend(world, "mpi", [network](const Members& members) {
+MakeNetwork make_network(World& world, MakeMessenger make_messenger) {
+  return [world_store = world.store(),
+          make = std::move(make_messenger)](const Members& members) {
+    c10d::PrefixStore store("mpi", members.store);
+    return make(agree_on_channel(*world_store, store, members), members);
+  };
+}
+
+MakeBackend make_backend(MakeNetwork network) {
+  return [network = std::move(network)](const Members& members) {
     return message::make_message_backend(
         members.group,
         network(members),
         message::make_c10d_failure_store(members.store));
-  });
-  set_network(world, network);
+  };
 }
 
 std::int64_t take_number(World& world) {

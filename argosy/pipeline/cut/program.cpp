@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "argosy/comm/call_listener.h"
+#include "argosy/comm/operation/observer.h"
 #include "argosy/common/error.h"
 #include "argosy/pipeline/cut/recorder.h"
 #include "argosy/pipeline/cut/state_values.h"
@@ -36,9 +36,12 @@ class RecorderScope {
 };
 
 // The last operation of a group that the thread issued.
-class Heard : public comm::CallListener {
+class Heard : public comm::ThreadObserver {
  public:
-  void on_call(const Call& call) override { kind_ = call.kind; }
+  Token on_issue(const comm::Call& call, const std::vector<int>&) override {
+    kind_ = call.kind;
+    return 0;
+  }
 
   void check_nothing() const {
     ARGOSY_CHECK(

@@ -1,5 +1,5 @@
-#include "argosy/comm/blocks.h"
-#include "argosy/comm/byte_offset.h"
+#include "argosy/comm/backend/blocks.h"
+#include "argosy/comm/backend/slices.h"
 
 #include <cstring>
 

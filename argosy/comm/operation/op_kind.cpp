@@ -1,4 +1,4 @@
-#include "argosy/comm/op_kind.h"
+#include "argosy/comm/operation/op_kind.h"
 
 #include <array>
 

@@ -3,11 +3,52 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "argosy/comm/backend/slices.h"
+#include "argosy/comm/memory/layout.h"
 #include "argosy/comm/memory/team.h"
-#include "argosy/comm/slice.h"
 
+// What the collectives are made of: sizes, offers, rounds.
 namespace argosy::comm::memory {
+
+// Below this, data goes through the small windows: one synchronisation is worth
+// more than the copies it costs.
+constexpr std::size_t kSmallBytes = 32 << 10;
+constexpr bool is_small(std::size_t bytes) {
+  return bytes <= kSmallBytes;
+}
+
+// Bytes that are processed at once, so that they stay in a cache.
+constexpr std::size_t kFetchPiece = std::size_t{256} << 10;
+constexpr std::size_t kMappedPiece = std::size_t{16} << 10;
+constexpr std::size_t kGuardedPieces = 16; // in one Peers::BufferGuard
+
+// Sets how peers access the buffers of an operation that reads one and writes
+// one.
+inline void offer(
+    const Team& team, OpOffer& mine, const void* in, const void* out) {
+  mine.access = std::min(team.access_of(in), team.access_of(out));
+  mine.in = team.ref_of(in, mine.access);
+  mine.out = team.ref_of(out, mine.access);
+}
+
+// All ranks but ours, beginning with the next one, so that ranks do not all
+// start with the same peer.
+inline std::vector<int> others_first_neighbour(const Team& team) {
+  std::vector<int> order;
+  for (int step = 1; step < team.size(); ++step) {
+    order.push_back((team.rank() + step) % team.size());
+  }
+  return order;
+}
+
+// After direct use of each other's buffers: waits until all are done.
+inline void leave_together(Team& team, Deadline deadline) {
+  team.publish_consumed(0);
+  team.await_consumed(0, deadline);
+  team.end_rounds(1);
+}
 
 // Bytes that a rank puts into a window in one round: two windows of all
 // neighbours should stay in a core's second-level cache.

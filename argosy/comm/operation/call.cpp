@@ -1,11 +1,13 @@
-#include "argosy/comm/flight/operation.h"
+#include "argosy/comm/operation/call.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "argosy/comm/operation/op_record.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 
-namespace argosy::comm::flight {
+namespace argosy::comm {
 
 namespace {
 
@@ -14,18 +16,35 @@ bool has_root(OpKind kind) {
       kind == OpKind::Gather || kind == OpKind::Scatter;
 }
 
-// Elements that all members must have alike; -1 where they need not.
-std::int64_t common_elements(const Call& call) {
+// Elements that all members must have alike; 0 where they need not.
+std::uint64_t common_elements(const Call& call) {
   switch (call.kind) {
     case OpKind::Barrier:
     case OpKind::AllToAll:
-      return -1;
+      return 0;
     case OpKind::ReduceScatter:
     case OpKind::Scatter:
-      return call.out.elements;
+      return static_cast<std::uint64_t>(call.out.elements);
     default:
-      return call.in.elements;
+      return static_cast<std::uint64_t>(call.in.elements);
   }
+}
+
+// What the members of the group, or the two ends of a message, have in common.
+OpRecord common_record(const Call& call) {
+  OpRecord record{
+      .kind = is_pairwise(call.kind) ? OpKind::Send : call.kind,
+      .count = common_elements(call)};
+  if (call.kind != OpKind::Barrier) {
+    record.dtype = call.dtype;
+  }
+  if (reduces(call.kind)) {
+    record.reduce = call.reduce;
+  }
+  if (has_root(call.kind)) {
+    record.root = call.root;
+  }
+  return record;
 }
 
 } // namespace
@@ -75,30 +94,7 @@ std::string to_string(const Call& call) {
 }
 
 bool agree(const Call& a, const Call& b) {
-  const bool messages = is_pairwise(a.kind) && is_pairwise(b.kind);
-  if (!messages && a.kind != b.kind) {
-    return false;
-  }
-  if (a.kind == OpKind::Barrier) {
-    return true;
-  }
-  return a.dtype == b.dtype && common_elements(a) == common_elements(b) &&
-      (!reduces(a.kind) || a.reduce == b.reduce) &&
-      (!has_root(a.kind) || a.root == b.root);
+  return common_record(a) == common_record(b);
 }
 
-std::string to_string(State state) {
-  switch (state) {
-    case State::Issued:
-      return "issued";
-    case State::Started:
-      return "started";
-    case State::Completed:
-      return "completed";
-    case State::Failed:
-      return "failed";
-  }
-  return "";
-}
-
-} // namespace argosy::comm::flight
+} // namespace argosy::comm

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "argosy/comm/blocks.h"
+#include "argosy/comm/backend/blocks.h"
 #include "argosy/comm/kernels/dtype.h"
 #include "argosy/comm/kernels/reduce_op.h"
 #include "argosy/common/deadline.h"

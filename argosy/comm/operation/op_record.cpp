@@ -1,38 +1,47 @@
-#include "argosy/comm/message/op_record.h"
+#include "argosy/comm/operation/op_record.h"
 
 #include "argosy/common/error.h"
 
-namespace argosy::comm::message {
+namespace argosy::comm {
 
 OpRecord make_record(
     OpKind kind, std::size_t count, Reduction reduction, int root) {
-  OpRecord result;
-  result.kind = kind;
-  result.count = count;
-  result.dtype = reduction.dtype;
-  result.op = reduction.op;
-  result.root = root;
-  return result;
+  return {
+      .kind = kind,
+      .dtype = reduction.dtype,
+      .reduce = reduction.op,
+      .root = root,
+      .count = count};
+}
+
+OpRecord make_record(OpKind kind, std::size_t count, DType dtype, int root) {
+  return make_record(kind, count, {dtype, ReduceOp::SUM}, root);
 }
 
 std::string describe(const OpRecord& record) {
   std::string text = to_string(record.kind);
-  if (record.kind == OpKind::Barrier) {
-    return text;
+  const bool from_any = is_pairwise(record.kind) && record.root < 0;
+  if (record.kind == OpKind::AllToAll) { // whose counts differ by rank
+    text += str(" of ", to_string(record.dtype));
+  } else if (record.kind != OpKind::Barrier && !from_any) {
+    text += str(" of ", record.count, " ", to_string(record.dtype));
   }
-  text += " of ";
-  if (record.kind != OpKind::AllToAll) {
-    text += str(record.count, " ");
-  }
-  text += to_string(record.dtype);
   if (reduces(record.kind)) {
-    text += str(", ", to_string(record.op));
+    text += str(", ", to_string(record.reduce));
   }
-  if (record.root >= 0) {
-    text +=
-        str(", ", is_pairwise(record.kind) ? "peer " : "root ", record.root);
+  if (is_pairwise(record.kind)) {
+    text += record.kind == OpKind::Send ? " to " : " from ";
+    text += from_any ? "any rank" : str("rank ", record.root);
+  } else if (record.root >= 0) {
+    text += str(", root ", record.root);
   }
   return text;
+}
+
+std::string describe_in_group(const OpRecord& record) {
+  return record.sequence == 0
+      ? describe(record)
+      : str("operation ", record.sequence, " (", describe(record), ")");
 }
 
 std::string disagreement(const std::vector<OpRecord>& records) {
@@ -85,4 +94,4 @@ void check_agreed(
       how);
 }
 
-} // namespace argosy::comm::message
+} // namespace argosy::comm

@@ -1,55 +1,14 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "argosy/comm/kernels/dtype.h"
-#include "argosy/comm/kernels/reduce_op.h"
-#include "argosy/comm/op_kind.h"
+#include "argosy/comm/operation/call.h"
 
-// What a rank did last: the flight recorder. Torch-free, so that the `argosy`
-// command reads what it wrote.
+// What the flight recorder of a rank knows. Torch-free, so that the `argosy`
+// command can read the records that ranks wrote.
 namespace argosy::comm::flight {
-
-// The tensors of one side of an operation. Of a list, the dims of the first.
-struct Side {
-  static constexpr std::size_t kMostDims = 6; // further ones are not kept
-
-  std::uint32_t num_tensors = 0;
-  std::uint32_t num_dims = 0; // as many as the tensor has
-  std::int64_t elements = 0;  // of all tensors
-  std::array<std::int64_t, kMostDims> dims{};
-
-  std::span<const std::int64_t> kept_dims() const;
-
-  bool operator==(const Side&) const = default;
-};
-
-// "[3, 4]", "8 x [3]", "nothing".
-std::string to_string(const Side& side);
-
-// An operation as it was asked for.
-struct Call {
-  OpKind kind = OpKind::Barrier;
-  DType dtype = DType::Float32;
-  ReduceOp reduce = ReduceOp::SUM;
-  int root = -1; // global rank; of send and recv, the peer
-  Side in;
-  Side out;
-  std::int64_t bytes = 0; // of the larger side
-
-  bool operator==(const Call&) const = default;
-};
-
-// "all_reduce of float32 [3, 4], sum"
-std::string to_string(const Call& call);
-
-// Whether two members may make these calls as the same collective; or, of a
-// send and a recv, as the two ends of a message.
-bool agree(const Call& a, const Call& b);
 
 enum class State : std::uint8_t { Issued, Started, Completed, Failed };
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "argosy/comm/gather_strings.h"
+#include "argosy/comm/backend/gather_strings.h"
 
 namespace c10d {
 class Store;

@@ -1,4 +1,4 @@
-#include "argosy/comm/store_gather_strings.h"
+#include "argosy/comm/backend/store_gather_strings.h"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
