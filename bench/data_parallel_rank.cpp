@@ -1,11 +1,11 @@
-// A rank of bench/data_parallel: does what lines on standard input say, and
+// A rank of bench/data_parallel: executes commands from standard input, and
 // answers each with one line.
 //
-//   load gpt 1   makes the model, trains three steps on batches of 1 times the
-//                usual size; the answer is their losses
-//   run 5        trains five steps; the answer is the seconds they took
+//   load gpt 1   makes the model and trains three steps with 1 times the usual
+//                batch size; answers their losses
+//   run 5        trains five steps; answers the seconds they took
 //
-// With an argument, prints the kernels that OpenBLAS uses, and ends.
+// With an argument, prints the kernels that OpenBLAS uses, and exits.
 
 #include <torch/torch.h>
 
@@ -103,7 +103,7 @@ class ShardedTraining final : public Training {
   at::Tensor target_;
 };
 
-// "dp", or a level of sharding.
+// "dp" or a sharding level.
 template <typename Net>
 std::unique_ptr<Training> training_of(
     Net net, at::Tensor input, at::Tensor target, const std::string& way) {

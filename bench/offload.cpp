@@ -1,5 +1,5 @@
-// A step of AdamW whose states are in a file, beside the same step in memory,
-// and beside what the disk can do with as many bytes in the same run.
+// A step of AdamW with states in a file, compared to the same step in memory
+// and to the disk's speed with as many bytes.
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
@@ -49,7 +49,7 @@ class Shard {
   std::shared_ptr<offload::OffloadedStates> states_;
 };
 
-// Reads and writes of as many bytes at once, with nothing in between.
+// Reads and writes the same number of bytes, without computation.
 class Disk {
  public:
   Disk(const std::string& folder, std::int64_t bytes)
@@ -65,7 +65,7 @@ class Disk {
   }
 
  private:
-  // Of the two halves of the file, whether it is written.
+  // `writes` tells for each half of the file whether to write or read it.
   void transfer(const std::array<bool, 2>& writes) {
     auto io = offload::make_uring_io(file_);
     if (!io) {
@@ -120,7 +120,7 @@ void run(Flags flags) {
   Shard mapped(numel, options(OffloadIo::Mapped, 0));
   Disk disk(folder, state_bytes);
   for (Shard* each : {&in_memory, &ours, &half, &threads, &mapped}) {
-    each->step(); // makes the states
+    each->step(); // allocates the states
   }
   Row row = race(
       "AdamW step, 268 MB of states in a file",

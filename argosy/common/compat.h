@@ -1,7 +1,7 @@
 #pragma once
 
-// What differs between the versions of LibTorch that Argosy builds with (1.13
-// and 2.x). Torch's names are used as they are everywhere else.
+// Differences between the LibTorch versions that Argosy supports (1.13 and
+// 2.x).
 
 #include <torch/version.h>
 

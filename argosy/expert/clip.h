@@ -11,7 +11,7 @@ namespace argosy {
 // (parameter_marks.h) is added up over the ranks of the group, which have
 // different experts; the rest is the same on all of them and counts once. All
 // ranks of the group call it; blocks. Null is the group of the expert axis
-// (hybrid_group.h), or all ranks.
+// (hybrid_mesh.h), or all ranks.
 double clip_grad_norm_moe(
     const std::vector<at::Tensor>& parameters,
     double max_norm,

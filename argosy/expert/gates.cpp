@@ -13,7 +13,7 @@
 #include "argosy/common/error.h"
 #include "argosy/expert/expert_seed.h"
 #include "argosy/expert/routing.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/tensor_parallel/initial_values.h"
 

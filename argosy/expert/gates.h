@@ -58,7 +58,7 @@ struct GateOptions {
   // GShard, Switch, Naive: as Paddle computes where that is not what the papers
   // say; docs/moe.md has the list.
   TORCH_ARG(bool, like_paddle) = false;
-  // Null: that of the expert axis (hybrid_group.h), or all ranks.
+  // Null: that of the expert axis (hybrid_mesh.h), or all ranks.
   TORCH_ARG(GroupPtr, group) = nullptr;
 };
 

@@ -7,7 +7,7 @@
 #include "argosy/common/error.h"
 #include "argosy/expert/all_to_all_plan.h"
 #include "argosy/expert/row_kernels.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 
 namespace argosy {
 

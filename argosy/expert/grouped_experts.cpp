@@ -10,7 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/expert/expert_seed.h"
 #include "argosy/expert/grouped_ffn.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/initial_values.h"
 #include "argosy/tensor_parallel/linear.h"
 #include "argosy/tensor_parallel/ops.h"

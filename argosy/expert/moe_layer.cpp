@@ -10,7 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/expert/dispatch.h"
 #include "argosy/expert/expert_seed.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/recomputation/recompute.h"
 #include "argosy/tensor_parallel/ops.h"
 #include "argosy/training/loss_scale.h"

@@ -41,7 +41,7 @@ struct MoELayerOptions {
   TORCH_ARG(std::int64_t, hidden) = 0;
   TORCH_ARG(ExpertActivation, activation) = ExpertActivation::Gelu;
   // Ranks that have different experts and different tokens. Null: that of the
-  // expert axis (hybrid_group.h), or all ranks.
+  // expert axis (hybrid_mesh.h), or all ranks.
   TORCH_ARG(GroupPtr, group) = nullptr;
   // Ranks that have the same tokens, each in another `group`. They divide the
   // tokens among them, and have the same experts; or, with `split_experts`,

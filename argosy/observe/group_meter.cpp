@@ -8,7 +8,7 @@
 
 #include "argosy/comm/group.h"
 #include "argosy/comm/ops.h"
-#include "argosy/observe/current.h"
+#include "argosy/observe/world_observer.h"
 #include "argosy/world/world.h"
 
 namespace argosy::observe {

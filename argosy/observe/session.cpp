@@ -6,13 +6,13 @@
 #include "argosy/comm/flight_record.h"
 #include "argosy/comm/group.h"
 #include "argosy/observe/chrome_trace.h"
-#include "argosy/observe/current.h"
 #include "argosy/observe/flight_operations.h"
 #include "argosy/observe/json_lines.h"
 #include "argosy/observe/observer.h"
 #include "argosy/observe/progress_line.h"
 #include "argosy/observe/tensor_board.h"
 #include "argosy/observe/trace_file.h"
+#include "argosy/observe/world_observer.h"
 #include "argosy/world/world.h"
 
 namespace argosy::observe {
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kRank = "{rank}";
 
-// A trace whose communication is what the flight recorder saw.
+// A trace sink that takes communication from the flight recorder.
 std::shared_ptr<ChromeTrace> trace_of(World& world) {
   const auto box = comm::black_box_of(world);
   ChromeTrace::Options options;

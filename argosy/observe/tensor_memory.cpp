@@ -37,8 +37,8 @@ std::shared_ptr<Account> calling_account() {
       : of_no_world;
 }
 
-// Who made which block. A block's address alone says how to free it, as the
-// allocator's raw interface demands.
+// Which rank allocated which block. The address alone identifies the block, as
+// the allocator's raw interface requires.
 class Blocks {
  public:
   void add(void* data, std::int64_t bytes) {
@@ -67,7 +67,7 @@ class Blocks {
   std::unordered_map<void*, Block> blocks_; // guarded by mutex_
 };
 
-// Never destroyed: tensors of static lifetime are freed later than all else.
+// Never destroyed: static tensors are freed after all other static objects.
 Blocks& blocks() {
   static auto* all = new Blocks;
   return *all;
@@ -76,7 +76,7 @@ Blocks& blocks() {
 std::atomic<c10::Allocator*> inner_allocator{nullptr};
 
 void free_counted(void* data) {
-  // Before the memory can be somebody else's.
+  // Before freeing: another thread may get the same address at once.
   blocks().remove(data);
   inner_allocator.load()->raw_deallocate(data);
 }
@@ -85,6 +85,8 @@ class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) const override {
     c10::DataPtr block = inner_allocator.load()->allocate(bytes);
+    // Without a context equal to the data, the block cannot be freed by
+    // address.
     if (block.get() == nullptr || block.get() != block.get_context()) {
       return block;
     }
@@ -101,6 +103,7 @@ void install() {
   static CountingAllocator allocator;
   static const bool installed = [] {
     c10::Allocator* const before = c10::GetCPUAllocator();
+    // Blocks are freed by address, which such an allocator does not support.
     if (before->raw_deleter() == nullptr) {
       return false;
     }

@@ -23,7 +23,7 @@ namespace {
 
 using Layer = std::function<Tensors(const Tensors&)>;
 
-// Takes the gradients away from tensors, and gives them back in the end.
+// Takes the gradients away from tensors, and restores them when destroyed.
 class WithoutGradients {
  public:
   explicit WithoutGradients(Tensors tensors) : tensors_(std::move(tensors)) {
@@ -45,7 +45,7 @@ class WithoutGradients {
   Tensors gradients_;
 };
 
-// Lets `best` be the least of itself and the seconds that `f` takes.
+// Lowers `best` to the seconds that `f` takes.
 template <typename F>
 auto timed(double& best, const F& f) {
   const auto began = std::chrono::steady_clock::now();
@@ -56,7 +56,7 @@ auto timed(double& best, const F& f) {
   return result;
 }
 
-// The tensors in which gradients end.
+// The leaves that accumulate gradients of these outputs.
 Tensors leaves_of(const Tensors& outputs) {
   Tensors leaves;
   for (auto* node : data_parallel::reachable_nodes(outputs)) {
@@ -85,8 +85,9 @@ Tensors gradients_for(const Tensors& outputs) {
   return gradients;
 }
 
-// Bytes that stay in what `keep` makes of the results, when these and their
-// inputs go, which the neighbours of a layer keep if they need them.
+// Bytes that stay allocated by what `keep` makes of the results, after the
+// results and inputs themselves are gone: the neighbouring layers account for
+// those.
 template <typename Keep>
 std::int64_t kept_bytes(
     const Layer& layer, const Tensors& inputs, const Keep& keep) {
@@ -131,7 +132,7 @@ Tensors run_once(const Layer& layer, const Tensors& inputs, LayerCost& best) {
   return outputs;
 }
 
-// Leaves which require gradients as the tensors do.
+// Returns leaves that require gradients where the tensors do.
 Tensors detached(const Tensors& tensors) {
   Tensors leaves;
   for (const at::Tensor& each : tensors) {

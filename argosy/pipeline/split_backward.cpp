@@ -18,11 +18,11 @@
 #include "argosy/pipeline/split_nodes.h"
 #include "argosy/recomputation/keep_replayed.h"
 
-// A node is live when an input's gradient needs it. Each half runs the engine
-// once, on a graph that is cut to what it computes: the edges between live
-// nodes in the first, all others in the second. The engine takes nodes in the
-// order of their sequence numbers, in the halves as in the whole, and so adds
-// gradients up in the same order.
+// A node is live if the gradient of an input depends on it. Each half runs the
+// autograd engine once, on a graph reduced to what it computes: the edges
+// between live nodes in the first half, all others in the second. The engine
+// runs nodes in the order of their sequence numbers, which both halves keep, so
+// it accumulates gradients in the same order as a whole backward.
 namespace argosy::pipeline {
 
 using torch::autograd::Edge;
@@ -31,7 +31,7 @@ using torch::autograd::Node;
 
 namespace {
 
-// Where backward begins, and with what.
+// The roots of a backward and their gradients.
 struct Roots {
   edge_list edges;
   Tensors gradients;
@@ -42,54 +42,55 @@ struct Roots {
   }
 };
 
-// A live node that computes gradients of weights in the second half.
-struct Later {
+// A live node that computes weight gradients in the second half.
+struct DeferredNode {
   std::shared_ptr<Node> node;
-  edge_list edges;   // by output; not those to live nodes
-  Tensors gradients; // which came to it in the first
+  edge_list edges;   // by output; without edges to live nodes
+  Tensors gradients; // its inputs, recorded in the first half
 };
 
-// What a live node computed for weights in the first half.
+// Weight gradients that a live node computed in the first half.
 struct Computed {
   std::uint64_t sequence_nr = 0;
   edge_list edges;
-  std::shared_ptr<Kept> gradients;
+  std::shared_ptr<GradientSink> gradients;
 };
 
-// The ends of the inputs' gradients.
-class InputEnds {
+// Collects the gradients of the inputs.
+class InputSinks {
  public:
-  explicit InputEnds(const Tensors& inputs) : places_(inputs.size(), kNone) {
+  explicit InputSinks(const Tensors& inputs) : indices_(inputs.size(), kNone) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].defined() || !inputs[i].requires_grad()) {
         continue;
       }
       const Edge edge = torch::autograd::impl::gradient_edge(inputs[i]);
       leaves_.push_back(edge.function);
+      // A tensor may be passed as input twice; both share one sink.
       const auto [found, is_new] = ends_.try_emplace(edge.function.get());
       if (is_new) {
-        found->second = kept_->end_of(edge);
+        found->second = kept_->replace(edge);
       }
-      places_[i] = found->second.input_nr;
+      indices_[i] = found->second.input_nr;
     }
   }
 
-  // In place of an edge to an input; null for another.
+  // Returns the edge that replaces an edge to an input; null for other edges.
   const Edge* find(const Edge& edge) const {
     const auto found = ends_.find(edge.function.get());
     return found == ends_.end() ? nullptr : &found->second;
   }
 
-  // Recomputation looks for them, which nothing else refers to once the graph
-  // is cut.
+  // Recomputation looks up these nodes; nothing else keeps them alive once the
+  // graph is cut.
   const std::vector<std::shared_ptr<Node>>& leaves() const { return leaves_; }
 
   Tensors take() {
     const Tensors kept = kept_->take();
-    Tensors gradients(places_.size());
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (places_[i] != kNone) {
-        gradients[i] = kept[places_[i]];
+    Tensors gradients(indices_.size());
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
+      if (indices_[i] != kNone) {
+        gradients[i] = kept[indices_[i]];
       }
     }
     return gradients;
@@ -98,14 +99,15 @@ class InputEnds {
  private:
   static constexpr auto kNone = std::numeric_limits<std::size_t>::max();
 
-  const std::shared_ptr<Kept> kept_ = make_node<Kept>();
+  const std::shared_ptr<GradientSink> kept_ = make_node<GradientSink>();
   std::vector<std::shared_ptr<Node>> leaves_;
-  std::unordered_map<Node*, Edge> ends_; // by the node of the leaf
-  std::vector<std::size_t> places_;      // by input, in kept_
+  std::unordered_map<Node*, Edge> ends_; // by the leaf's node
+  std::vector<std::size_t> indices_;     // by input: its index in kept_
 };
 
-// Whether it computes each gradient by itself, at some cost, and only those
-// that are asked for. A hook that comes after it would come in both halves.
+// Whether the node computes its gradients independently of each other and only
+// on request. A node with a post hook is excluded: the hook would run in both
+// halves.
 bool is_splittable(const Node& node) {
   constexpr std::array<std::string_view, 12> names{
       "AddbmmBackward0",
@@ -127,10 +129,10 @@ bool is_splittable(const Node& node) {
 }
 
 std::unordered_set<Node*> live_nodes(
-    const edge_list& roots, const InputEnds& ends) {
+    const edge_list& roots, const InputSinks& ends) {
   const auto reachable = data_parallel::reachable_nodes(roots);
   std::vector<Node*> nodes(reachable.begin(), reachable.end());
-  // Every node comes after those that it leads to.
+  // Sorted so that every node comes after the nodes that it leads to.
   std::ranges::sort(nodes, {}, &Node::topological_nr);
   std::unordered_set<Node*> live;
   for (Node* node : nodes) {
@@ -184,33 +186,35 @@ void check_arguments(
 
 } // namespace
 
-// Cuts the graph, and then keeps what the second half needs.
-class SplitBackward::PutOff {
+// Cuts the graph, and keeps what the second half needs.
+class SplitBackward::GraphSplit {
  public:
-  // Leaves the first half in the graph, and returns where that begins.
-  Roots cut(const Roots& roots, const InputEnds& ends);
-  // Leaves the second half.
-  void turn();
-  // Where the second half begins. Takes what is kept.
+  // Reduces the graph to the first half and returns its roots.
+  Roots keep_first_half(const Roots& roots, const InputSinks& ends);
+  // Changes the graph to the second half.
+  void keep_second_half();
+  // Returns the roots of the second half and gives up what was kept.
   Roots take();
 
  private:
-  void cut(Node& node, const InputEnds& ends);
+  void cut(Node& node, const InputSinks& ends);
   bool is_live(const Edge& edge) const {
     return live_.contains(edge.function.get());
   }
 
   std::vector<std::shared_ptr<Node>> leaves_;
   std::unordered_set<Node*> live_;
-  std::vector<std::unique_ptr<Later>> later_; // hooks refer to them
+  std::vector<std::unique_ptr<DeferredNode>> deferred_; // hooks refer to them
   std::vector<Computed> computed_;
-  Roots roots_; // that are not live
+  Roots roots_; // roots that are not live
 };
 
-Roots SplitBackward::PutOff::cut(const Roots& roots, const InputEnds& ends) {
+Roots SplitBackward::GraphSplit::keep_first_half(
+    const Roots& roots, const InputSinks& ends) {
   leaves_ = ends.leaves();
   live_ = live_nodes(roots.edges, ends);
   Roots first;
+  // Roots that lead to no input belong to the second half.
   for (std::size_t i = 0; i < roots.edges.size(); ++i) {
     const Edge& edge = roots.edges[i];
     const Edge* end = ends.find(edge);
@@ -223,7 +227,7 @@ Roots SplitBackward::PutOff::cut(const Roots& roots, const InputEnds& ends) {
   return first;
 }
 
-void SplitBackward::PutOff::cut(Node& node, const InputEnds& ends) {
+void SplitBackward::GraphSplit::cut(Node& node, const InputSinks& ends) {
   edge_list& edges = node.next_edges();
   edge_list others(edges.size());
   for (std::size_t i = 0; i < edges.size(); ++i) {
@@ -234,41 +238,45 @@ void SplitBackward::PutOff::cut(Node& node, const InputEnds& ends) {
     }
   }
   const bool has_others = std::ranges::any_of(others, &Edge::is_valid);
+  // Deferred: runs again in the second half, with the gradients that arrived in
+  // the first.
   if (has_others && is_splittable(node)) {
-    later_.push_back(std::make_unique<Later>(
-        Later{node.shared_from_this(), std::move(others), {}}));
+    deferred_.push_back(std::make_unique<DeferredNode>(
+        DeferredNode{node.shared_from_this(), std::move(others), {}}));
     node.add_pre_hook(
-        std::make_unique<CopyGradients>(later_.back()->gradients));
+        std::make_unique<CopyGradients>(deferred_.back()->gradients));
     return;
   }
-  node.add_post_hook(std::make_unique<Release>(node));
+  node.add_post_hook(std::make_unique<ReleaseSaved>(node));
   if (!has_others) {
     return;
   }
-  Computed computed{node.sequence_nr(), {}, make_node<Kept>()};
+  // Not splittable: computes all gradients in the first half. Those of weights
+  // are captured, and passed on in the second half.
+  Computed computed{node.sequence_nr(), {}, make_node<GradientSink>()};
   for (std::size_t i = 0; i < edges.size(); ++i) {
     if (others[i].is_valid()) {
-      edges[i] = computed.gradients->end_of(others[i]);
+      edges[i] = computed.gradients->replace(others[i]);
       computed.edges.push_back(std::move(others[i]));
     }
   }
   computed_.push_back(std::move(computed));
 }
 
-void SplitBackward::PutOff::turn() {
+void SplitBackward::GraphSplit::keep_second_half() {
   live_.clear();
-  for (const auto& later : later_) {
-    later->node->pre_hooks().clear(); // they have been called
+  for (const auto& later : deferred_) {
+    later->node->pre_hooks().clear(); // they ran in the first half
     later->node->next_edges() = std::move(later->edges);
   }
 }
 
-Roots SplitBackward::PutOff::take() {
+Roots SplitBackward::GraphSplit::take() {
   const at::Tensor none = at::zeros({});
   Roots roots;
   const auto give = [&](std::uint64_t sequence_nr, Roots known) {
     if (!known.edges.empty()) {
-      const auto node = make_node<Given>(
+      const auto node = make_node<GradientSource>(
           sequence_nr,
           std::move(known.edges),
           std::move(known.gradients),
@@ -276,12 +284,15 @@ Roots SplitBackward::PutOff::take() {
       roots.add({node, 0}, none);
     }
   };
-  for (const auto& later : later_) {
+  // Their recorded inputs become roots of the second half.
+  for (const auto& later : deferred_) {
     for (std::uint32_t i = 0; i < later->gradients.size(); ++i) {
       roots_.add({later->node, i}, std::move(later->gradients[i]));
     }
   }
-  give(kAtOnce, std::move(roots_));
+  // Known gradients enter the graph through nodes with the original sequence
+  // numbers, so that the engine accumulates in the original order.
+  give(kRunFirst, std::move(roots_));
   for (Computed& each : computed_) {
     give(each.sequence_nr, {std::move(each.edges), each.gradients->take()});
   }
@@ -298,26 +309,27 @@ Tensors SplitBackward::input(
     const Tensors& outputs, const Tensors& gradients, const Tensors& inputs) {
   check_arguments(outputs, gradients, inputs);
   ARGOSY_CHECK(
-      put_off_ == nullptr,
+      split_ == nullptr,
       "[pipeline.backward] input() twice, expected weight() in between");
-  InputEnds ends(inputs);
-  auto put_off = std::make_unique<PutOff>();
-  const Roots first = put_off->cut(roots_of(outputs, gradients), ends);
+  InputSinks ends(inputs);
+  auto split = std::make_unique<GraphSplit>();
+  const Roots first =
+      split->keep_first_half(roots_of(outputs, gradients), ends);
   {
+    // Recomputed layers keep their results for the second half.
     const recomputation::KeepReplayed keep;
     run(first, true);
   }
-  put_off->turn();
-  put_off_ = std::move(put_off);
+  split->keep_second_half();
+  split_ = std::move(split);
   return ends.take();
 }
 
 void SplitBackward::weight() {
   ARGOSY_CHECK(
-      put_off_ != nullptr,
-      "[pipeline.backward] weight() without what input() puts off");
-  const auto put_off = std::move(put_off_);
-  run(put_off->take(), false);
+      split_ != nullptr, "[pipeline.backward] weight() before input()");
+  const auto split = std::move(split_);
+  run(split->take(), false);
 }
 
 } // namespace argosy::pipeline

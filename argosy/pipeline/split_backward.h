@@ -9,17 +9,19 @@ namespace argosy::pipeline {
 
 using Tensors = std::vector<at::Tensor>;
 
-// One microbatch's backward through one part, in two halves: for what the part
-// before waits for, and for the weights, for which nobody waits.
+// Splits one microbatch's backward through one part into two halves: the
+// gradients of inputs, which the previous stage waits for, and the gradients of
+// weights, which can run later.
 //
-// Together they do what torch::autograd::backward() does, bit for bit. Put off
-// are the products that make gradients of weights (of linear layers and
-// convolutions) and all that only those need; in between stay the inputs of
-// these products and the gradients of their results. Gradients that an op
-// computes all at once, as those of a norm, are computed in the first half and
-// only added up in the second, so that hooks of parameters are called there.
+// Together they compute what torch::autograd::backward() computes, bit for bit.
+// The second half runs the products that yield weight gradients (of linear
+// layers and convolutions) and what only those need; in between, their operands
+// stay in memory. Ops that compute all their gradients at once, such as norms,
+// run in the first half; their weight gradients are accumulated in the second,
+// so that parameter hooks run there.
 //
-// The graph is used up: nobody else may go through it. Recomputed layers run
+// Consumes the graph: nothing else may run backward through it. Recomputed
+// layers run forward again once, in the first half.
 // again once, in the first half.
 class SplitBackward {
  public:
@@ -28,19 +30,20 @@ class SplitBackward {
   SplitBackward(SplitBackward&& other) noexcept;
   SplitBackward& operator=(SplitBackward&& other) noexcept;
 
-  // The gradients of `inputs`, which are leaves; undefined for those which do
-  // not require one or on which no output depends. An output without a gradient
-  // has an undefined one. Where no input requires a gradient, all is put off.
+  // First half: returns the gradients of `inputs`, which must be leaves;
+  // undefined for inputs that do not require one or that no output depends on.
+  // An entry of `gradients` may be undefined. If no input requires a gradient,
+  // everything is left to the second half.
   Tensors input(
       const Tensors& outputs, const Tensors& gradients, const Tensors& inputs);
 
-  // What was put off: adds to the gradients of the parameters. Those of several
-  // microbatches add up in the order of these calls.
+  // Second half: accumulates the gradients of the parameters. Those of several
+  // microbatches are added in the order of the calls.
   void weight();
 
  private:
-  class PutOff;
-  std::unique_ptr<PutOff> put_off_; // between the halves
+  class GraphSplit;
+  std::unique_ptr<GraphSplit> split_; // between the halves
 };
 
 } // namespace argosy::pipeline

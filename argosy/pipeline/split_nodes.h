@@ -12,24 +12,25 @@
 #include <utility>
 #include <vector>
 
-// Ends and beginnings of a graph that is cut in two. Not installed.
+// Autograd nodes and hooks for SplitBackward. Not installed.
 namespace argosy::pipeline {
 
-// The sequence number of nodes that run as soon as they can.
-inline constexpr auto kAtOnce = std::numeric_limits<std::uint64_t>::max();
+// The sequence number of nodes that the engine runs as soon as they are ready.
+inline constexpr auto kRunFirst = std::numeric_limits<std::uint64_t>::max();
 
 template <typename T, typename... Args>
 std::shared_ptr<T> make_node(Args&&... args) {
   return {new T(std::forward<Args>(args)...), torch::autograd::deleteNode};
 }
 
-// Keeps the gradients that come along the edges that end here.
-class Kept final : public torch::autograd::Node {
+// A sink that keeps the gradients arriving along its edges.
+class GradientSink final : public torch::autograd::Node {
  public:
-  Kept() : Node(kAtOnce) {}
+  GradientSink() : Node(kRunFirst) {}
 
-  // In place of `edge`, whose gradient then comes here.
-  torch::autograd::Edge end_of(const torch::autograd::Edge& edge) {
+  // Returns the edge to use instead of `edge`, so that its gradient arrives
+  // here.
+  torch::autograd::Edge replace(const torch::autograd::Edge& edge) {
     input_metadata_.push_back(edge.function->input_metadata(edge.input_nr));
     return {shared_from_this(), num_inputs() - 1};
   }
@@ -48,10 +49,10 @@ class Kept final : public torch::autograd::Node {
   std::vector<at::Tensor> gradients_;
 };
 
-// Gradients that are known already; has one input, which it ignores.
-class Given final : public torch::autograd::Node {
+// A source of gradients computed earlier. Its single input is ignored.
+class GradientSource final : public torch::autograd::Node {
  public:
-  Given(
+  GradientSource(
       std::uint64_t sequence_nr,
       torch::autograd::edge_list&& edges,
       std::vector<at::Tensor> gradients,
@@ -68,7 +69,7 @@ class Given final : public torch::autograd::Node {
   std::vector<at::Tensor> gradients_;
 };
 
-// Copies the gradients that come to a node.
+// Copies the gradients that arrive at a node.
 class CopyGradients final : public torch::autograd::FunctionPreHook {
  public:
   explicit CopyGradients(std::vector<at::Tensor>& copies) : copies_(copies) {}
@@ -83,10 +84,10 @@ class CopyGradients final : public torch::autograd::FunctionPreHook {
   std::vector<at::Tensor>& copies_;
 };
 
-// Frees what its node has saved, as the engine does where it keeps no graph.
-class Release final : public torch::autograd::FunctionPostHook {
+// Frees what its node has saved, as the engine does unless it keeps the graph.
+class ReleaseSaved final : public torch::autograd::FunctionPostHook {
  public:
-  explicit Release(torch::autograd::Node& node) : node_(node) {}
+  explicit ReleaseSaved(torch::autograd::Node& node) : node_(node) {}
 
   std::vector<at::Tensor> operator()(
       const std::vector<at::Tensor>& outputs,

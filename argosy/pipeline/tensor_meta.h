@@ -8,7 +8,7 @@
 
 namespace argosy::pipeline {
 
-// What a stage must know of a tensor before it comes.
+// What a stage must know to receive a tensor.
 struct TensorMeta {
   c10::ScalarType type = c10::kFloat;
   std::vector<std::int64_t> sizes;
@@ -21,17 +21,18 @@ using Metas = std::vector<TensorMeta>;
 Metas metas_of(const std::vector<at::Tensor>& tensors);
 std::string to_string(const Metas& metas);
 
-// Tensors of those shapes, with any values.
+// Allocates uninitialized tensors.
 std::vector<at::Tensor> make_tensors(const Metas& metas);
 
-// Of the gradients that come back for such tensors.
+// The metas of the gradients of such tensors; tensors without gradient are left
+// out.
 Metas gradients_of(const Metas& metas);
 
-// As numbers, for a message.
+// Encode and decode for messages.
 std::vector<std::int64_t> pack(const Metas& metas);
 Metas unpack(const std::vector<std::int64_t>& numbers);
 
-// Differs where metas differ, but for chance.
+// A hash: different metas almost certainly have different fingerprints.
 std::int64_t fingerprint(const Metas& metas);
 
 } // namespace argosy::pipeline

@@ -4,20 +4,16 @@ namespace argosy::recomputation {
 
 namespace {
 
-thread_local bool is_kept = false;
+struct IsKept {
+  bool value = false;
+};
 
 } // namespace
 
-KeepReplayed::KeepReplayed() : outer_(is_kept) {
-  is_kept = true;
-}
-
-KeepReplayed::~KeepReplayed() {
-  is_kept = outer_;
-}
+KeepReplayed::KeepReplayed() : kept_(of_thread<IsKept>().value, true) {}
 
 bool KeepReplayed::is_inside() {
-  return is_kept;
+  return of_thread<IsKept>().value;
 }
 
 } // namespace argosy::recomputation

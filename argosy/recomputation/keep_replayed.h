@@ -1,5 +1,7 @@
 #pragma once
 
+#include "argosy/common/thread_context.h"
+
 namespace argosy::recomputation {
 
 // While it lives, what backward in the calling thread has run again by
@@ -8,15 +10,12 @@ namespace argosy::recomputation {
 class KeepReplayed {
  public:
   KeepReplayed();
-  ~KeepReplayed();
-  KeepReplayed(const KeepReplayed&) = delete;
-  KeepReplayed& operator=(const KeepReplayed&) = delete;
 
   // Whether the calling thread is in one.
   static bool is_inside();
 
  private:
-  const bool outer_;
+  ScopedValue<bool> kept_;
 };
 
 } // namespace argosy::recomputation

@@ -9,7 +9,7 @@
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/training/autocast.h"
 #include "argosy/training/generator_state.h"
-#include "argosy/world/binding.h"
+#include "argosy/world/thread_binding.h"
 #include "argosy/world/world.h"
 
 namespace argosy {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/sequence_parallel/megatron_gradients.h"
 #include "argosy/sequence_parallel/megatron_ops.h"
 #include "argosy/tensor_parallel/initial_values.h"

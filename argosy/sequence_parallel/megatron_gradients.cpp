@@ -7,7 +7,7 @@
 
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/training/grad_hook.h"
 #include "argosy/training/parameter_marks.h"
 

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "argosy/comm/functional.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/ops.h"
 
 namespace argosy::sequence_parallel {

@@ -10,7 +10,7 @@
 // [b, s, h]. Where it does not divide, the last ranks have less, and who
 // gathers says how long the `whole` is (0: parts are equal). All ranks call the
 // same and wait for each other; `group` null is that of the model axis
-// (hybrid_group.h), or of all ranks.
+// (hybrid_mesh.h), or of all ranks.
 namespace argosy::sequence_parallel {
 
 // Of a tensor that all have: this rank's part. Backward all_gather.

@@ -54,7 +54,7 @@ at::Tensor ulysses_attention(
 // A rank's part of sequences.
 class SegmentParallel {
  public:
-  // Null: the group of the sep axis (hybrid_group.h), or of all ranks.
+  // Null: the group of the sep axis (hybrid_mesh.h), or of all ranks.
   SegmentParallel(const std::shared_ptr<Group>& group, SequenceSplit split);
 
   const SequenceSplit& split() const { return split_; }

@@ -1,7 +1,7 @@
 #include "argosy/sequence_parallel/split_group.h"
 
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 
 namespace argosy::sequence_parallel {
 

@@ -8,7 +8,7 @@
 
 #include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/ops.h"
 
 namespace argosy::tensor_parallel {

@@ -4,7 +4,7 @@
 
 #include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/initial_values.h"
 #include "argosy/tensor_parallel/linear.h"
 #include "argosy/tensor_parallel/ops.h"

@@ -17,7 +17,7 @@
 // model_parallel_random_seed(). What does not divide by the number of ranks
 // leaves the last ones less, or nothing. Parameters that are cut are marked
 // (parameter_marks.h). Without a group, that of the model axis
-// (hybrid_group.h), or all ranks.
+// (hybrid_mesh.h), or all ranks.
 namespace argosy {
 
 struct ColumnParallelLinearOptions {

@@ -8,7 +8,7 @@
 // each has its own part or its own summand, for layers written by hand. The
 // loss must be the same on all ranks of the group. Plain tensors; all ranks
 // call the same, forward and backward, and wait for each other. `group` null is
-// that of the model axis (hybrid_group.h), or of all ranks.
+// that of the model axis (hybrid_mesh.h), or of all ranks.
 namespace argosy::tensor_parallel {
 
 // Before ranks compute different things of the same tensor. Forward as it is;

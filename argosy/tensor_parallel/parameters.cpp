@@ -5,7 +5,7 @@
 
 #include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy::tensor_parallel {

@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/common/thread_context.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/training/generator_state.h"
 #include "argosy/training/intercept.h"
 #include "argosy/world/world.h"
@@ -23,7 +24,13 @@ namespace {
 using training::set_state;
 using training::state_of;
 
-thread_local const at::Generator* current_generator = nullptr;
+struct CurrentGenerator {
+  const at::Generator* pointer = nullptr;
+};
+
+const at::Generator*& current_generator() {
+  return of_thread<CurrentGenerator>().pointer;
+}
 
 // DTensors draw from numbers of their own.
 bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
@@ -39,7 +46,8 @@ bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
 
 void tensor_parallel::give_generator(
     const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
-  if (current_generator == nullptr) {
+  const at::Generator* generator = current_generator();
+  if (generator == nullptr) {
     return;
   }
   const auto& arguments = schema.arguments();
@@ -47,7 +55,7 @@ void tensor_parallel::give_generator(
     c10::IValue& given = stack[stack.size() - arguments.size() + i];
     if (given.isNone() && arguments[i].name() == "generator" &&
         !has_dtensor(stack, arguments.size())) {
-      given = *current_generator;
+      given = *generator;
     }
   }
 }
@@ -121,18 +129,18 @@ void RngStatesTracker::reset() {
 
 RngStatesTracker::Scope::Scope(const at::Generator& generator)
     : generator_(std::make_unique<at::Generator>(generator)),
-      outer_(std::exchange(current_generator, generator_.get())),
+      outer_(std::exchange(current_generator(), generator_.get())),
       was_intercepted_(c10::impl::tls_is_dispatch_key_included(kInterceptKey)) {
   c10::impl::tls_set_dispatch_key_included(kInterceptKey, true);
 }
 
 RngStatesTracker::Scope::~Scope() {
-  current_generator = outer_;
+  current_generator() = outer_;
   c10::impl::tls_set_dispatch_key_included(kInterceptKey, was_intercepted_);
 }
 
 const at::Generator* RngStatesTracker::Scope::current() {
-  return current_generator;
+  return current_generator();
 }
 
 RngStatesTracker::Scope RngStatesTracker::rng_state(
@@ -160,12 +168,12 @@ void model_parallel_random_seed(
 }
 
 void model_parallel_random_seed(std::uint64_t seed) {
-  if (const auto hybrid = get_hybrid_communicate_group()) {
+  if (const auto hybrid = current_hybrid_mesh()) {
     model_parallel_random_seed(
         seed,
-        {.mp_rank = hybrid->get_model_parallel_rank(),
-         .pp_rank = hybrid->get_pipe_parallel_rank(),
-         .pp_size = hybrid->get_pipe_parallel_world_size()});
+        {.mp_rank = hybrid->rank_on("model"),
+         .pp_rank = hybrid->rank_on("pipe"),
+         .pp_size = hybrid->size_on("pipe")});
     return;
   }
   const auto world = require_world("parallel.model_parallel_random_seed");

@@ -90,7 +90,7 @@ void model_parallel_random_seed(
     std::uint64_t seed, const ModelParallelPlace& place);
 
 // The same for a rank's place on the axes of the current
-// HybridCommunicateGroup, or in the group of all ranks when there is none.
+// HybridMesh, or in the group of all ranks when there is none.
 void model_parallel_random_seed(std::uint64_t seed);
 
 namespace tensor_parallel {

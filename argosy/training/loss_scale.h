@@ -1,5 +1,7 @@
 #pragma once
 
+#include "argosy/common/thread_context.h"
+
 namespace argosy::training {
 
 // While it lives, what backward of the calling thread starts from is so many
@@ -8,15 +10,12 @@ namespace argosy::training {
 class LossScale {
  public:
   explicit LossScale(double scale);
-  ~LossScale();
-  LossScale(const LossScale&) = delete;
-  LossScale& operator=(const LossScale&) = delete;
 
   // 1 without one.
   static double current();
 
  private:
-  const double outer_;
+  ScopedValue<double> scale_;
 };
 
 } // namespace argosy::training

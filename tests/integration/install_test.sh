@@ -57,19 +57,6 @@ expected=$(grep -E '^//   (solver|writer)' 08_mpi/main.cpp | cut -c6- | sort)
 }
 echo "an MPI program works"
 
-# The program of the README is what it says.
-block() { awk -v n="$1" '/^```/ { c++; next } c == 2 * n - 1' "$source/README.md"; }
-block 1 >readme.cpp
-# shellcheck disable=SC2046
-g++ readme.cpp -o readme-hello $(pkg-config --cflags --libs argosy)
-expected=$(block 2 | tail -n +2)
-printed=$("$work/prefix/bin/argosy" run -n 4 ./readme-hello 2>/dev/null)
-[ "$printed" = "$expected" ] || {
-  echo "README says \"$expected\", its program printed \"$printed\"" >&2
-  exit 1
-}
-echo "the program of the README works"
-
 # The programs of `argosy bench` came along, and find each other.
 "$work/prefix/bin/argosy" bench comm --quick --json \
   --ranks 2 --ops all_reduce --sizes 64K >bench.json

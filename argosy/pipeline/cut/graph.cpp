@@ -9,7 +9,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-// Whether memories are fixed, by their number.
+// Whether each memory has the same contents in every run.
 class FixedMemories {
  public:
   explicit FixedMemories(const Graph& graph) : graph_(graph) {
@@ -23,7 +23,7 @@ class FixedMemories {
         set_varying(value.memory);
       }
     }
-    // A constant that is written to carries something from run to run.
+    // A constant that is written carries information from run to run.
     for (const Node& node : graph.nodes) {
       for (const int value : node.writes) {
         if (graph.value(value).kind == Kind::kConstant) {
@@ -31,7 +31,7 @@ class FixedMemories {
         }
       }
     }
-    while (spread()) { // a later write changes what an earlier node sees
+    while (spread()) { // a later write changes what an earlier node reads
     }
   }
 

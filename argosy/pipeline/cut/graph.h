@@ -6,33 +6,33 @@
 
 namespace argosy::pipeline {
 
-// What a forward pass does, as data: a straight line of ops, the nodes, on
-// numbered values. Torch-free, so that where to cut can be decided, looked at
-// and tested without tensors.
+// A recorded forward pass as data: a straight line of ops (nodes) on numbered
+// values. No torch headers, so that cutting can be decided, inspected and
+// tested without tensors.
 
 struct Value {
   enum class Kind : std::uint8_t {
     kInput,
     kState,    // a parameter or buffer of the module
-    kConstant, // a tensor that was there before, of nobody's
+    kConstant, // any other tensor that existed before
     kResult,
   };
 
   Kind kind = Kind::kResult;
-  std::vector<std::string> names; // of a state: several if modules share it
+  std::vector<std::string> names; // of a state; several if modules share it
   std::int64_t bytes = 0;
-  int memory = 0; // the same number: views of the same memory
+  int memory = 0; // equal numbers: views of the same memory
 
   bool operator==(const Value&) const = default;
 };
 
 struct Node {
   std::string op;
-  std::vector<int> uses;   // values, also those that it writes
-  std::vector<int> makes;  // results that no value was before
+  std::vector<int> uses;   // values, including those that it writes
+  std::vector<int> makes;  // results that are new values
   std::vector<int> writes; // values whose memory it changes
   bool is_random = false;
-  double work = 0; // an estimate, in multiplications
+  double work = 0; // estimated multiply-adds
 
   bool operator==(const Node&) const = default;
 };
@@ -54,19 +54,19 @@ struct Graph {
   bool operator==(const Graph&) const = default;
 };
 
-// By value: whether it is the same in every run, whatever the inputs, the
-// module's states and the random numbers are (a mask of what lies ahead, say).
+// By value: whether it is the same in every run, independent of inputs, states
+// and random numbers (a causal mask, for example).
 std::vector<bool> fixed_values(const Graph& graph);
 
-// By node: the states (values) that it works on, itself or through what was
-// made of nothing else: weight.t(), a weight in another type.
+// By node: the states that it works on, directly or through values derived only
+// from states, such as weight.t() or a cast weight.
 std::vector<std::vector<int>> touched_states(const Graph& graph);
 
-// By value: the node that makes it; -1 for what is there at the beginning.
+// By value: the node that makes it; -1 if it exists from the beginning.
 std::vector<int> makers(const Graph& graph);
 
 // By value: the last node that uses or makes it; the number of nodes for
-// outputs, and -1 for what nobody uses.
+// outputs, -1 if nothing uses it.
 std::vector<int> last_uses(const Graph& graph);
 
 } // namespace argosy::pipeline

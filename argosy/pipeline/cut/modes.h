@@ -9,8 +9,8 @@
 // Not installed.
 namespace argosy::pipeline {
 
-// What of the thread an op ran under, where that differs from what the whole
-// forward ran under.
+// Thread-local modes that an op ran under, where they differ from those of the
+// whole forward.
 struct Modes {
   bool grad = true;
   std::optional<training::Autocast> autocast;

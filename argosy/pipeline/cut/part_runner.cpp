@@ -16,7 +16,7 @@ namespace argosy::pipeline {
 
 namespace {
 
-// The thread runs under these while it lives.
+// Sets the thread's modes while it is alive.
 class ModesScope {
  public:
   explicit ModesScope(const Modes& modes) : grad_(modes.grad && is_grad()) {
@@ -40,24 +40,25 @@ class ModesScope {
   static bool is_grad() { return c10::GradMode::is_enabled(); }
 
   const c10::AutoGradMode grad_;
-  std::optional<training::Autocast> autocast_; // that of before
+  std::optional<training::Autocast> autocast_; // previous value
   std::optional<RngStatesTracker::Scope> generator_;
 };
 
-// Casts of weights are good until an optimizer changes the weights.
-class CastsScope {
+// Enables the cache of cast weights, valid until an optimizer changes them.
+class CastCacheScope {
  public:
-  CastsScope() { at::autocast::increment_nesting(); }
-  ~CastsScope() {
+  CastCacheScope() { at::autocast::increment_nesting(); }
+  ~CastCacheScope() {
     if (at::autocast::decrement_nesting() == 0) {
       at::autocast::clear_cache();
     }
   }
-  CastsScope(const CastsScope&) = delete;
-  CastsScope& operator=(const CastsScope&) = delete;
+  CastCacheScope(const CastCacheScope&) = delete;
+  CastCacheScope& operator=(const CastCacheScope&) = delete;
 };
 
-// With the strides of the recording, on which kernels' last bits depend.
+// Restores the strides of the recording, on which the last bits of some kernels
+// depend.
 at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
   bool is_same = true;
   for (std::size_t i = 0; i < strides.size(); ++i) {
@@ -77,7 +78,7 @@ at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
 PartRunner::PartRunner(std::shared_ptr<const Program> program, Part part)
     : program_(std::move(program)), part_(std::move(part)) {
   const Graph& graph = program_->graph;
-  std::set<int> written; // memories
+  std::set<int> written; // written memories
   for (const int node : part_.nodes()) {
     steps_.push_back({.node = node});
     for (const int value : graph.node(node).writes) {
@@ -113,7 +114,7 @@ void PartRunner::plan_releases() {
   }
 }
 
-// One run: the values that are there.
+// One run: the values that are alive.
 class PartRunner::Run {
  public:
   explicit Run(const Program& program)
@@ -222,8 +223,8 @@ void PartRunner::check(const Tensors& given) const {
       to_string(expected));
 }
 
-// As the module would have it: in place ops change no tensor of the caller's,
-// and none that autograd takes for a leaf.
+// Protects the caller's tensors from in-place ops, and gives autograd no leaf
+// to modify in place.
 at::Tensor PartRunner::accept(
     std::size_t index, const at::Tensor& given) const {
   const at::Tensor tensor =
@@ -238,7 +239,7 @@ Tensors PartRunner::run(Tensors given) const {
     run.set(part_.receives[i], accept(i, given[i]));
     given[i].reset();
   }
-  std::optional<CastsScope> casts;
+  std::optional<CastCacheScope> casts;
   if (switches_autocast_) {
     casts.emplace();
   }

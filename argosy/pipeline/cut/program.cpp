@@ -9,7 +9,7 @@
 #include "argosy/comm/operation/observer.h"
 #include "argosy/common/error.h"
 #include "argosy/pipeline/cut/recorder.h"
-#include "argosy/pipeline/cut/state_values.h"
+#include "argosy/pipeline/cut/released_states.h"
 #include "argosy/recomputation/replayed_state.h"
 #include "argosy/training/intercept.h"
 
@@ -83,7 +83,7 @@ Program record(
     const Tensors& examples) {
   const c10::AutoGradMode with_grad(true);
   const auto set_back = recomputation::ReplayedState(true).restore();
-  StandIns stand_ins;
+  ZeroPlaceholders stand_ins;
   Recorder recorder;
   for (const auto& states :
        {module.named_parameters(), module.named_buffers()}) {

@@ -10,7 +10,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dispatch/op_info.h"
-#include "argosy/pipeline/cut/op_work.h"
+#include "argosy/pipeline/cut/op_flops.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/training/intercept.h"
 

@@ -1,5 +1,5 @@
-// Launchers of MPI programs. They number the ranks but name no address: ranks
-// on one host meet through a file, others through the process manager.
+// MPI launchers. They number the ranks but provide no address: ranks on one
+// host find each other through a file, others through the process manager.
 
 #include "argosy/common/error.h"
 #include "argosy/world/sources/source.h"
@@ -28,8 +28,8 @@ bool on_one_host(const LaunchInfo& info) {
   return info.knows_local && info.local_size == info.size;
 }
 
-// The job's name must be the same for all ranks, and the key of the local
-// launcher is so on one host only.
+// The job name must be equal on all ranks; the key of the local launcher is so
+// on one host only.
 std::string job_name(
     const LaunchInfo& info,
     const Context& context,
@@ -128,8 +128,8 @@ Source mvapich_source() {
 Source mpich_source() {
   return {
       .name = "mpich",
-      // With -pmi-port, Hydra tells the size only to who connects: -genv
-      // PMI_SIZE has to say it.
+      // With -pmi-port, Hydra tells the size only over its connection, so
+      // PMI_SIZE must be set with -genv.
       .marks = {"PMI_RANK", "PMI_SIZE", "PMI_PORT"},
       .needs = {"PMI_RANK|PMI_ID", "PMI_SIZE"},
       .read = read_mpich,
