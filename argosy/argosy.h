@@ -4,7 +4,7 @@
 
 #include "argosy/comm/call_timeout.h"
 #include "argosy/comm/coalesce.h"
-#include "argosy/comm/flight/flight_record.h"
+#include "argosy/comm/flight_record.h"
 #include "argosy/comm/functional.h"
 #include "argosy/comm/group.h"
 #include "argosy/comm/objects.h"
@@ -31,7 +31,7 @@
 #include "argosy/dtensor/sub_meshes.h"
 #include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/expert/clip.h"
-#include "argosy/expert/global_exchange.h"
+#include "argosy/expert/global_scatter.h"
 #include "argosy/expert/moe_layer.h"
 #include "argosy/expert/routing.h"
 #include "argosy/fleet/fleet.h"

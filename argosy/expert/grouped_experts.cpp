@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
 #include "argosy/expert/expert_seed.h"
 #include "argosy/expert/grouped_ffn.h"
@@ -74,7 +74,7 @@ void GroupedExpertsImpl::draw(const Group& group) {
   const bool is_cut = options.mp_group() && mp.nranks() > 1;
   const std::int64_t d = options.d_model();
   const std::int64_t hidden = is_cut
-      ? comm::part_of(options.hidden(), mp.nranks(), mp.rank()).size
+      ? comm::shard_range(options.hidden(), mp.nranks(), mp.rank()).size
       : options.hidden();
   const std::int64_t n = options.num_experts() / group.nranks();
   const auto add = [&](const char* name, at::IntArrayRef sizes, int cut) {

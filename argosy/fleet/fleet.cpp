@@ -75,7 +75,7 @@ std::shared_ptr<World> join_world(
   }
   ARGOSY_CHECK(
       role.worker_num() == 1 || !role.info().store_url.empty() ||
-          role.info().exchange != Exchange::None,
+          role.info().address_exchange != AddressExchange::None,
       "[fleet.init] ",
       role.worker_num(),
       " workers without worker_endpoints, expected an address for the "

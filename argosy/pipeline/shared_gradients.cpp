@@ -92,12 +92,12 @@ void share_weights(
 void sum_gradients(
     const std::vector<SharedWeight>& weights, const GroupPtr& group) {
   const at::NoGradGuard no_grad;
-  std::vector<GradientSum> exchanges;
-  exchanges.reserve(weights.size());
+  std::vector<GradientSum> sums;
+  sums.reserve(weights.size());
   for (const SharedWeight& weight : weights) {
-    exchanges.emplace_back(weight, group);
+    sums.emplace_back(weight, group);
   }
-  for (const GradientSum& each : exchanges) {
+  for (const GradientSum& each : sums) {
     each.finish();
   }
 }

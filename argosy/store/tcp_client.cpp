@@ -1,7 +1,7 @@
 #include "argosy/store/tcp_client.h"
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
-#include "argosy/store/backoff.h"
 #include "argosy/store/error_text.h"
 
 namespace argosy::store {

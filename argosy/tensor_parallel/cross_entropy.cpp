@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/ops.h"
@@ -20,11 +20,12 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 // The classes that this rank has.
-comm::Part own_classes(
+comm::ShardRange own_classes(
     std::int64_t own, const Group& group, std::int64_t num_classes) {
   const std::int64_t whole =
       num_classes == 0 ? own * group.nranks() : num_classes;
-  const comm::Part part = comm::part_of(whole, group.nranks(), group.rank());
+  const comm::ShardRange part =
+      comm::shard_range(whole, group.nranks(), group.rank());
   ARGOSY_CHECK(
       part.size == own,
       "[tensor_parallel.cross_entropy] the scores have ",
@@ -60,7 +61,9 @@ struct OwnTargets {
 };
 
 OwnTargets own_targets(
-    const at::Tensor& target, const at::Tensor& ignored, comm::Part classes) {
+    const at::Tensor& target,
+    const at::Tensor& ignored,
+    comm::ShardRange classes) {
   const at::Tensor column = target - classes.begin;
   const at::Tensor rows = column.ge(0)
                               .logical_and_(column.lt(classes.size))
@@ -139,7 +142,7 @@ at::Tensor cross_entropy(
       target.sizes(),
       ", expected a target for each row of scores");
   const GroupPtr members = group_or_axis(group, "model");
-  const comm::Part classes =
+  const comm::ShardRange classes =
       own_classes(scores.size(-1), *members, options.num_classes);
   const at::Tensor flat = target.reshape({-1});
   const at::Tensor ignored = flat.eq(options.ignore_index);

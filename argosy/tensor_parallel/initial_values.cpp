@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/training/parameter_marks.h"
@@ -22,15 +22,15 @@ constexpr std::int64_t kBlockRows = 512;
 
 // This rank's range of both dims of the matrix.
 struct OwnBox {
-  comm::Part rows;
-  comm::Part columns;
+  comm::ShardRange rows;
+  comm::ShardRange columns;
 };
 
 OwnBox own_box(const CutMatrix& matrix) {
   const auto part = [&](int dim, std::int64_t size) {
     return matrix.dim == dim
-        ? comm::part_of(size, matrix.group.nranks(), matrix.group.rank())
-        : comm::Part{0, size};
+        ? comm::shard_range(size, matrix.group.nranks(), matrix.group.rank())
+        : comm::ShardRange{0, size};
   };
   return {part(0, matrix.rows), part(1, matrix.columns)};
 }

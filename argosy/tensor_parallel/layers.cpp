@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/initial_values.h"
@@ -95,7 +95,7 @@ void VocabParallelEmbeddingImpl::reset() {
 }
 
 std::int64_t VocabParallelEmbeddingImpl::first_row() const {
-  return comm::part_of(
+  return comm::shard_range(
              options.num_embeddings(), group_->nranks(), group_->rank())
       .begin;
 }

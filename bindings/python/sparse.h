@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 
 namespace argosy::python {
 

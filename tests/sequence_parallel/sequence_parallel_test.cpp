@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
 #include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/sequence_parallel/layers.h"
@@ -37,7 +37,7 @@ void expect_close(
 }
 
 at::Tensor own(const at::Tensor& whole, long dim) {
-  return comm::own_part(whole, dim, *get_group(0));
+  return comm::own_shard(whole, dim, *get_group(0));
 }
 
 class SequenceParallel : public ::testing::TestWithParam<int> {};

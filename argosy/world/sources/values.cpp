@@ -217,7 +217,7 @@ void set_store(
 void check_store(const LaunchInfo& info, std::string_view wanted) {
   ARGOSY_CHECK(
       info.size == 1 || !info.store_url.empty() ||
-          info.exchange != Exchange::None,
+          info.address_exchange != AddressExchange::None,
       "[world.adopt] ",
       info.size,
       " ranks have no rendezvous address: set ",
