@@ -1,1 +1,2 @@
-// Gives the precompiled headers a target to belong to.
+// Gives precompiled headers a target to belong to.
+int main() {}
