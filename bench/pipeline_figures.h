@@ -3,6 +3,7 @@
 #include "argosy/comm/objects.h"
 #include "argosy/pipeline/formulas.h"
 #include "argosy/pipeline/measured_schedule.h"
+#include "argosy/pipeline/pipeline_parallel.h"
 #include "argosy/pipeline/simulate.h"
 
 // What stages of a pipeline waited for each other in their last batch.

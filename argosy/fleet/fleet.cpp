@@ -3,7 +3,9 @@
 #include "argosy/common/error.h"
 #include "argosy/fleet/combination.h"
 #include "argosy/fleet/pairs.h"
+#include "argosy/fleet/pipeline_model.h"
 #include "argosy/fleet/setting_json.h"
+#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/world/world.h"
 
 namespace argosy::fleet {
@@ -282,6 +284,17 @@ void init_worker() {
 
 void stop_worker() {
   current_fleet("fleet.stop_worker");
+}
+
+PipelineModel distributed_model(const pipeline::PipelineLayer& layers) {
+  return current_fleet("fleet.distributed_model")->distributed_model(layers);
+}
+
+PipelineModel distributed_model(
+    const std::shared_ptr<pipeline::StageModel>& stage,
+    std::vector<pipeline::LossFn> loss_fns) {
+  return current_fleet("fleet.distributed_model")
+      ->distributed_model(stage, std::move(loss_fns));
 }
 
 DistributedOptimizer distributed_optimizer(

@@ -9,11 +9,15 @@
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/model.h"
 #include "argosy/fleet/optimizer.h"
-#include "argosy/fleet/pipeline_model.h"
 #include "argosy/fleet/role_maker.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/fleet/util.h"
+#include "argosy/pipeline/stage_model.h"
 #include "argosy/world/init.h"
+
+namespace argosy::pipeline {
+class PipelineLayer;
+}
 
 // Distributed training by a strategy, named as in paddle.distributed.fleet:
 //
@@ -24,6 +28,8 @@
 //   auto model = fleet::distributed_model(net);
 //   auto optimizer = fleet::distributed_optimizer(sgd);
 namespace argosy::fleet {
+
+class PipelineModel; // argosy/fleet/pipeline_model.h
 
 // One rank's part in a job, and how it trains. Belongs to a world, of which it
 // is the current one; the functions below call that of the calling thread's
@@ -136,16 +142,11 @@ DistributedModel<Module> distributed_model(Module module) {
       ->distributed_model(std::move(module));
 }
 
-inline PipelineModel distributed_model(const pipeline::PipelineLayer& layers) {
-  return current_fleet("fleet.distributed_model")->distributed_model(layers);
-}
+PipelineModel distributed_model(const pipeline::PipelineLayer& layers);
 
-inline PipelineModel distributed_model(
+PipelineModel distributed_model(
     const std::shared_ptr<pipeline::StageModel>& stage,
-    std::vector<pipeline::LossFn> loss_fns) {
-  return current_fleet("fleet.distributed_model")
-      ->distributed_model(stage, std::move(loss_fns));
-}
+    std::vector<pipeline::LossFn> loss_fns);
 
 DistributedOptimizer distributed_optimizer(
     torch::optim::Optimizer& optimizer,

@@ -2,10 +2,12 @@
 
 #include <limits>
 
-#include "argosy/pipeline/pipeline_parallel.h"
+#include "argosy/comm/ops.h"
 #include "argosy/pipeline/synthesize.h"
 
 namespace argosy::pipeline {
+
+class PipelineParallel;
 
 // What the parts of all stages took in the last batch, on the average. All
 // stages call it. A schedule whose backwards are not in halves does not tell

@@ -16,10 +16,6 @@
 
 namespace argosy::pipeline {
 
-// The loss of what the last layer returns, with the labels of the microbatch.
-using LossFn =
-    std::function<at::Tensor(const Tensors& outputs, const Tensors& labels)>;
-
 // Where a list of layers is cut.
 struct Segmentation {
   // "uniform": as many layers each, the last ones one more. "layer:Block":

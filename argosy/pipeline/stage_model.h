@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ class Module;
 }
 
 namespace argosy::pipeline {
+
+// The loss of what the last layer returns, with the labels of the microbatch.
+using LossFn =
+    std::function<at::Tensor(const Tensors& outputs, const Tensors& labels)>;
 
 // A parameter that several stages hold.
 struct SharedWeight {

@@ -6,8 +6,8 @@
 // apart, and a text that the model makes up.
 
 #include <argosy/argosy.h>
-#include <argosy/optim/adam.h>
-#include <argosy/optim/gradients.h>
+#include <argosy/data/tokenizer.h>
+#include <argosy/observe/current.h>
 #include <argosy/optim/groups.h>
 #include <torch/torch.h>
 

@@ -11,6 +11,7 @@
 //   gradient through all_gather: 3
 
 #include <argosy/argosy.h>
+#include <argosy/comm/coalesce.h>
 #include <torch/torch.h>
 
 #include <iostream>

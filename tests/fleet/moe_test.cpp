@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "argosy/fleet/fleet.h"
+#include "argosy/fleet/pipeline_model.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/testing/ranks.h"

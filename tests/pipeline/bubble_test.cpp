@@ -12,6 +12,7 @@
 #include "argosy/observe/session.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/pipeline/formulas.h"
+#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/pipeline/pipeline_parallel.h"
 #include "argosy/pipeline/schedules/schedules.h"
 #include "argosy/pipeline/simulate.h"
