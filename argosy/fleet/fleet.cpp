@@ -1,8 +1,10 @@
 #include "argosy/fleet/fleet.h"
 
 #include "argosy/common/error.h"
+#include "argosy/fleet/pipeline_model.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/strategy_check.h"
+#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/world/world.h"
 
 namespace argosy::fleet {
@@ -283,6 +285,17 @@ void init_worker() {
 
 void stop_worker() {
   current_fleet("fleet.stop_worker");
+}
+
+PipelineModel distributed_model(const pipeline::PipelineLayer& layers) {
+  return current_fleet("fleet.distributed_model")->distributed_model(layers);
+}
+
+PipelineModel distributed_model(
+    const std::shared_ptr<pipeline::StageModel>& stage,
+    std::vector<pipeline::LossFn> loss_fns) {
+  return current_fleet("fleet.distributed_model")
+      ->distributed_model(stage, std::move(loss_fns));
 }
 
 DistributedOptimizer distributed_optimizer(

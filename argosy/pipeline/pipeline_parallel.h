@@ -9,10 +9,11 @@
 
 #include "argosy/pipeline/engine.h"
 #include "argosy/pipeline/microbatches.h"
-#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/training/parallel_model.h"
 
 namespace argosy::pipeline {
+
+class PipelineLayerImpl;
 
 struct PipelineOptions {
   // The number of microbatches that a batch is split into.
