@@ -1,5 +1,5 @@
-# A newcomer needs two of these: `make demo` and `make test`. Each does the
-# whole set-up on a fresh Debian 12.
+# A newcomer needs two of these: `make demo` and `make test`. Each installs the
+# packages that it needs on a fresh Debian 12, and builds only what it uses.
 
 PRESET ?= release
 BUILD := build/$(PRESET)
@@ -7,33 +7,59 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint tidy build install setup
+.PHONY: help demo test soak bench lint tidy build install setup
+
+# $(call configure,OPTIONS): a new build folder begins with the library and the
+# command alone, and each target adds what it needs; nothing is taken away, so
+# that targets share what they have built.
+NOTHING := -DARGOSY_BUILD_TESTS=OFF -DARGOSY_BUILD_BENCH=OFF -DARGOSY_BUILD_PYTHON=OFF
+configure = @tools/timed "configure (10 s)" cmake --preset $(PRESET) \
+	$(if $(wildcard $(BUILD)/CMakeCache.txt),,$(NOTHING)) $(1)
+
+# $(call compile,WHAT,TARGETS)
+comma := ,
+compile = @tools/timed "compile $(1)" cmake --build $(BUILD) -j $(JOBS) --target $(2)
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-demo: build ## Install what is needed, build, run a real job on two ranks
-	tools/demo $(BUILD)
+demo: ## Build library, command and an example, and train on two ranks (10 minutes)
+	@tools/setup build demo
+	$(call configure)
+	$(call compile,the library and the command (5 minutes on 2 cores),argosy argosy_cli)
+	@tools/demo $(BUILD)
 
-test: build ## Install what is needed, build, run all tests
-	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+test: build ## Build everything but benches, and run all tests (30 minutes)
+	@tools/timed "tests (10 minutes on 2 cores)" tools/run_tests $(BUILD) -LE soak
 
-bench: build ## Run all benches and renew the tables of docs/
+soak: build ## Run the long and statistical tests too: before a release
+	@tools/timed "soak tests (10 minutes on 2 cores)" tools/run_tests $(BUILD) -L soak
+
+bench: ## Run all benches and renew the tables of docs/
+	@tools/setup build python bench
+	$(call configure,-DARGOSY_BUILD_PYTHON=ON -DARGOSY_BUILD_BENCH=ON)
+	$(call compile,the library and the benches (10 minutes on 2 cores),benches)
 	tools/bench $(BUILD)
 
-lint: setup ## Check format, layers, headers and forbidden calls (2 minutes)
-	tools/lint $(BUILD)
+lint: ## Check format, spelling, layers, headers and forbidden calls (2 minutes)
+	@tools/setup build lint
+	$(call configure)
+	@tools/lint $(BUILD)
 
-tidy: build ## Run clang-tidy over all sources
-	tools/tidy $(BUILD)
+tidy: ## Run clang-tidy over all sources
+	@tools/setup build python tests bench lint
+	tools/tidy
 
-build: setup ## Install what is needed and build (PRESET=release|debug|asan|tsan)
-	@cmake --preset $(PRESET) > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
-	cmake --build $(BUILD) -j $(JOBS)
+build: ## Build library, command, bindings and tests (PRESET=release|debug|asan|tsan)
+	@tools/setup build python tests bench
+	$(call configure,-DARGOSY_BUILD_TESTS=ON -DARGOSY_BUILD_PYTHON=ON -DARGOSY_BUILD_BENCH=ON)
+	$(call compile,library$(comma) command$(comma) bindings and tests (18 minutes on 2 cores),all)
 
-install: build ## Install library, command and headers (PREFIX=/usr/local)
+install: ## Install library, command, bindings and `argosy bench` (PREFIX=/usr/local)
+	@tools/setup build python bench
+	$(call configure,-DARGOSY_BUILD_PYTHON=ON -DARGOSY_BUILD_BENCH=ON)
+	$(call compile,what is installed (7 minutes on 2 cores),argosy_package)
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
-setup: ## Install the Debian packages of tools/packages.txt that are missing
+setup: ## Install all Debian packages of tools/packages.txt that are missing
 	@tools/setup
-	@mkdir -p build

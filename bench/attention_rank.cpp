@@ -13,6 +13,8 @@
 #include <string>
 
 #include "argosy/argosy.h"
+#include "argosy/observe/tensor_memory.h"
+#include "argosy/sequence_parallel/segment.h"
 #include "bench/attention_size.h"
 
 namespace argosy::bench {

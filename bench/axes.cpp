@@ -7,6 +7,8 @@
 
 #include "argosy/argosy.h"
 #include "argosy/comm/traffic.h"
+#include "argosy/fleet/pipeline_model.h"
+#include "argosy/observe/tensor_memory.h"
 #include "argosy/optim/adam.h"
 #include "argosy/testing/ranks.h"
 #include "bench/harness.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-#include "argosy/argosy.h"
+#include "argosy/common/error.h"
 #include "bench/comm_flags.h"
 #include "bench/comm_timing.h"
 #include "bench/harness.h"

@@ -5,7 +5,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "argosy/argosy.h"
+#include "argosy/common/error.h"
+#include "argosy/world/record.h"
 
 namespace argosy::bench {
 

@@ -20,10 +20,10 @@
 #include <thread>
 
 #include "argosy/argosy.h"
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/memory_backend.h"
-#include "argosy/comm/store_texts.h"
 #include "bench/comm_timing.h"
 
 namespace argosy::bench {
@@ -80,11 +80,12 @@ Buffers symmetric_buffers(Backend& backend, std::size_t bytes) {
 }
 
 std::unique_ptr<Backend> connect(World& world) {
-  return comm::memory::make_memory_backend(
+  return std::make_unique<comm::memory::MemoryBackend>(
       "bench",
       world.rank(),
       world.size(),
-      comm::gather_through(world.store(), "bench", world.rank(), world.size()));
+      comm::gather_strings_through(
+          world.store(), "bench", world.rank(), world.size()));
 }
 
 std::function<void()> our_call(

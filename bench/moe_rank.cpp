@@ -6,9 +6,8 @@
 //                         answer is their losses. With products in place of
 //                         layer: the matrix products of the rows that this
 //                         rank's experts get, and nothing else
-//   run 5                 takes five steps; the answer is the seconds they
-//   took,
-//                         and those of dispatch and combine among them
+//   run 5                 takes five steps; answers the seconds they took, and
+//                         those of dispatch and combine among them
 
 #include <torch/torch.h>
 
@@ -19,6 +18,7 @@
 #include "argosy/argosy.h"
 #include "argosy/expert/moe_layer.h"
 #include "argosy/expert/routing.h"
+#include "argosy/observe/world_observer.h"
 #include "bench/hashed.h"
 #include "bench/training_server.h"
 

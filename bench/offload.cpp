@@ -24,18 +24,18 @@ namespace {
 
 using offload::OffloadIo;
 
-constexpr std::int64_t kBucketBytes = 16 << 20;
+constexpr std::int64_t kBufferBytes = 16 << 20;
 
 // A flat shard with its optimizer.
 class Shard {
  public:
   explicit Shard(std::int64_t numel)
       : adam_(offload::pieces_of(
-            at::ones({numel}), at::ones({numel}), kBucketBytes / 8)) {}
+            at::ones({numel}), at::ones({numel}), kBufferBytes / 8)) {}
 
   Shard(std::int64_t numel, const offload::OffloadOptions& options)
       : Shard(numel) {
-    states_ = offload::offload_states(adam_, options, kBucketBytes);
+    states_ = offload::offload_states(adam_, options, kBufferBytes);
   }
 
   double step() {
@@ -55,7 +55,7 @@ class Disk {
   Disk(const std::string& folder, std::int64_t bytes)
       : file_(folder, true, std::numeric_limits<std::int64_t>::max()),
         bytes_(bytes),
-        memory_(at::empty({3 * kBucketBytes}, at::kByte)) {
+        memory_(at::empty({3 * kBufferBytes}, at::kByte)) {
     file_.reserve(2 * bytes);
     transfer({true, true}); // so that there is something to read
   }
@@ -79,13 +79,13 @@ class Disk {
         io->close(tickets.front());
       }
     };
-    for (std::int64_t at = 0; at < bytes_; at += kBucketBytes) {
+    for (std::int64_t at = 0; at < bytes_; at += kBufferBytes) {
       for (const std::int64_t half : {0, 1}) {
         tickets.push_back(io->start(
             {writes[static_cast<std::size_t>(half)],
              half * bytes_ + at,
-             aligned_memory() + half * kBucketBytes,
-             std::min(kBucketBytes, bytes_ - at)}));
+             aligned_memory() + half * kBufferBytes,
+             std::min(kBufferBytes, bytes_ - at)}));
       }
       wait_for_all_but(2);
     }

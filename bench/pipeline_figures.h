@@ -2,6 +2,7 @@
 
 #include "argosy/comm/objects.h"
 #include "argosy/pipeline/measured_schedule.h"
+#include "argosy/pipeline/pipeline_parallel.h"
 #include "argosy/pipeline/schedule_formulas.h"
 #include "argosy/pipeline/simulate.h"
 

@@ -21,6 +21,7 @@
 #include "argosy/argosy.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/pipeline/measure.h"
+#include "argosy/pipeline/pipeline_parallel.h"
 #include "argosy/pipeline/schedule_json.h"
 #include "argosy/pipeline/schedules/schedules.h"
 #include "argosy/pipeline/synthesize.h"

@@ -65,7 +65,7 @@ fs::path find_program(const std::string& name) {
       str("[bench] ",
           (here / BENCH_INSTALLED / name).lexically_normal().string(),
           " does not exist: Argosy was built without its benches "
-          "(ARGOSY_BUILD_BENCH)"));
+          "(cmake -DARGOSY_BUILD_BENCH=ON; `make install` has them)"));
 }
 
 } // namespace

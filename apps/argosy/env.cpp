@@ -25,9 +25,10 @@ std::string place_text(const LaunchInfo& info) {
         info.store_url,
         info.serves_store ? ", which this process serves" : "");
   }
-  if (info.exchange != Exchange::None) {
+  if (info.address_exchange != AddressExchange::None) {
     return str(
-        "at an address that rank 0 publishes by ", to_string(info.exchange));
+        "at an address that rank 0 publishes by ",
+        to_string(info.address_exchange));
   }
   return "nobody: there are no other ranks";
 }
@@ -100,7 +101,7 @@ json info_json(const LaunchInfo& info) {
       {"node_id", info.node_id},
       {"store_url", info.store_url},
       {"serves_store", info.serves_store},
-      {"exchange", to_string(info.exchange)},
+      {"exchange", to_string(info.address_exchange)},
       {"run_id", info.run_id},
       {"restart_count", info.restart_count},
       {"worker_endpoints", endpoints_json(info.worker_endpoints)},

@@ -97,47 +97,4 @@ std::vector<WorkPtr> broadcast_coalesced(
   return coalesce(issue_all, group, sync_op);
 }
 
-namespace {
-
-void check_lengths(const Tensors& outs, const Tensors& tensors) {
-  ARGOSY_CHECK(
-      outs.size() == tensors.size(),
-      "[comm.coalesce] ",
-      outs.size(),
-      " outputs for ",
-      tensors.size(),
-      " tensors");
-}
-
-} // namespace
-
-std::vector<WorkPtr> all_gather_coalesced(
-    const Tensors& outs,
-    const Tensors& tensors,
-    const GroupPtr& group,
-    bool sync_op) {
-  check_lengths(outs, tensors);
-  const auto issue_all = [&] {
-    for (std::size_t i = 0; i < outs.size(); ++i) {
-      all_gather(outs[i], tensors[i], group);
-    }
-  };
-  return coalesce(issue_all, group, sync_op);
-}
-
-std::vector<WorkPtr> reduce_scatter_coalesced(
-    const Tensors& outs,
-    const Tensors& tensors,
-    ReduceOp op,
-    const GroupPtr& group,
-    bool sync_op) {
-  check_lengths(outs, tensors);
-  const auto issue_all = [&] {
-    for (std::size_t i = 0; i < outs.size(); ++i) {
-      reduce_scatter(outs[i], tensors[i], op, group);
-    }
-  };
-  return coalesce(issue_all, group, sync_op);
-}
-
 } // namespace argosy

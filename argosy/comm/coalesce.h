@@ -39,16 +39,5 @@ std::vector<WorkPtr> broadcast_coalesced(
     int src = 0,
     const GroupPtr& group = nullptr,
     bool sync_op = true);
-std::vector<WorkPtr> all_gather_coalesced(
-    const Tensors& outs,
-    const Tensors& tensors,
-    const GroupPtr& group = nullptr,
-    bool sync_op = true);
-std::vector<WorkPtr> reduce_scatter_coalesced(
-    const Tensors& outs,
-    const Tensors& tensors,
-    ReduceOp op = ReduceOp::SUM,
-    const GroupPtr& group = nullptr,
-    bool sync_op = true);
 
 } // namespace argosy

@@ -42,7 +42,7 @@ std::optional<ErrorReport> read_error_file(const std::filesystem::path& path) {
     return std::nullopt;
   }
   const json& message = parsed["message"];
-  // torchrun's form for programs without a call stack
+  // Torchrun's form for programs without a call stack.
   if (message.is_string()) {
     return ErrorReport{.message = message.get<std::string>()};
   }

@@ -146,6 +146,7 @@ std::string address_towards(const std::string& peer) {
 
 std::string own_address() {
   for (const std::string& address : interface_addresses()) {
+    // Link-local addresses are not reachable without a scope.
     const bool link_local =
         address.starts_with("169.254.") || address.starts_with("fe80:");
     if (!is_loopback(address) && !link_local) {
@@ -170,7 +171,7 @@ ReservedPort::ReservedPort(std::uint16_t port) {
       ::bind(socket_, generic, size) != 0 ||
       ::getsockname(socket_, generic, &size) != 0) {
     const std::string message =
-        with_errno(str("[net] cannot take port ", port));
+        with_errno(str("[net] cannot reserve port ", port));
     ::close(socket_);
     throw SystemError(message);
   }

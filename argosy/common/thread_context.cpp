@@ -7,7 +7,7 @@ namespace argosy {
 namespace {
 
 // A plain pointer, which can be read even while the thread's other
-// thread_locals and the program's statics are destroyed.
+// thread_locals and the program's static objects are destroyed.
 thread_local ThreadContext* context_of_thread = nullptr;
 
 } // namespace

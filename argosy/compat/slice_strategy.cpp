@@ -27,7 +27,7 @@ void check_numbers(
         i,
         " has ",
         letters[i].size(),
-        " dims, the strategy tells of ",
+        " dims, the strategy has ",
         strategy[i].size());
   }
 }
@@ -55,9 +55,9 @@ Slices slices_of(
           dim,
           " of operand ",
           i,
-          " is cut into ",
+          " is sliced into ",
           count,
-          ", but another operand cuts the same dim (",
+          ", but another operand slices the same dim (",
           letters[i][dim],
           ") into ",
           known->second);

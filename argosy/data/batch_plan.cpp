@@ -86,6 +86,7 @@ std::vector<std::int64_t> indices_of(
   std::vector<std::int64_t> indices;
   indices.reserve(static_cast<std::size_t>(range.count));
   for (std::int64_t i = 0; i < range.count; ++i) {
+    // Wraps around: padding repeats the first samples.
     const std::int64_t place = (range.begin + i) % dataset_size;
     indices.push_back(
         order.empty() ? place : order[static_cast<std::size_t>(place)]);

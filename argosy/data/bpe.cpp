@@ -57,6 +57,8 @@ class Trainer {
     // A copy, because the loop changes the set.
     const auto words = pairs_.at(key_of(pair)).words;
     for (const std::size_t word : words) {
+      // Only the pairs of this word change: uncount them all, merge, count
+      // again.
       count_pairs(word, -1);
       replace(words_[word].ids, pair, merged);
       count_pairs(word, +1);
@@ -70,7 +72,7 @@ class Trainer {
   };
   struct Pair {
     std::int64_t count = 0;
-    // may contain words that no longer have the pair
+    // May contain words that no longer have the pair.
     std::unordered_set<std::size_t> words;
   };
 

@@ -28,7 +28,7 @@ class MergeTable {
   std::vector<std::int32_t> encode(std::string_view word) const;
 
  private:
-  // keyed by both tokens of the pair
+  // Keyed by both tokens of the pair.
   std::unordered_map<std::uint64_t, std::int32_t> ids_;
 };
 

@@ -134,7 +134,7 @@ IdxArray read_idx(const std::filesystem::path& path) {
       file.read(1).empty(),
       "[data.idx] ",
       file.name(),
-      ": goes on after its ",
+      ": has more data after its ",
       array.values.size(),
       " values, expected its end");
   return array;

@@ -22,7 +22,7 @@ IdxArray read_idx(const std::filesystem::path& path);
 
 // A greyscale image and its label.
 struct ImageSample {
-  // row-major; valid while the dataset lives
+  // Row-major; valid while the dataset lives.
   std::span<const std::uint8_t> pixels;
   std::int64_t rows = 0;
   std::int64_t columns = 0;

@@ -74,7 +74,7 @@ struct Prefetcher::Shared {
 
   std::mutex mutex;
   std::condition_variable room; // notifies threads: work or stop
-  // notifies next(): a slot is ready or a thread ended
+  // Notifies next(): a slot is ready or a thread ended.
   std::condition_variable ready;
   // Guarded by mutex.
   DistributedBatchSampler sampler;
@@ -116,6 +116,8 @@ void Prefetcher::Shared::load_slot(Slot& slot) const {
   }
 }
 
+// Each thread takes the next batch under the lock and loads it without, so that
+// slots are in order while loads overlap.
 void Prefetcher::Shared::work() {
   std::unique_lock lock(mutex);
   while (!stop) {
@@ -179,7 +181,7 @@ Prefetcher::~Prefetcher() {
     log::warn(
         "[data.loader] a sample is still being read after ",
         duration_text(options_.shutdown),
-        "; its thread is left behind");
+        "; its thread is detached");
   }
   for (std::thread& thread : threads_->all) {
     ended ? thread.join() : thread.detach();
@@ -199,9 +201,11 @@ std::shared_ptr<void> Prefetcher::next(const Deadline& deadline) {
   std::unique_lock lock(shared_->mutex);
   start_threads();
   auto& slots = shared_->slots;
+  // At the first call and after the end of an epoch, loading is paused.
   if (slots.empty()) {
     shared_->paused = false;
   }
+  // Without threads, the caller loads the batch.
   if (options_.num_threads == 0) {
     if (const auto slot = shared_->take_slot()) {
       shared_->load_slot(*slot);
@@ -223,6 +227,7 @@ std::shared_ptr<void> Prefetcher::next(const Deadline& deadline) {
   if (slot->error) {
     throw_error_of(*slot);
   }
+  // Counts only after success; a failed batch is skipped, not repeated.
   shared_->delivered = slot->after;
   return slot->result;
 }

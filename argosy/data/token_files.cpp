@@ -59,10 +59,6 @@ Tokens open_llmc(const std::filesystem::path& path) {
   return read_llmc(std::make_shared<const MappedFile>(path));
 }
 
-Tokens open_nanogpt(const std::filesystem::path& path) {
-  return read_nanogpt(std::make_shared<const MappedFile>(path));
-}
-
 Tokens open_tokens(const std::filesystem::path& path) {
   auto index = path;
   if (std::filesystem::exists(index.replace_extension(".idx"))) {

@@ -16,7 +16,6 @@ namespace argosy::data {
 Tokens open_tokens(const std::filesystem::path& path);
 
 // nanoGPT: uint16, no header.
-Tokens open_nanogpt(const std::filesystem::path& path);
 void write_nanogpt(
     const std::filesystem::path& path, std::span<const std::int64_t> tokens);
 

@@ -48,7 +48,7 @@ at::Tensor activate_backward(
   }
 }
 
-// Calls body(expert, the expert's rows of each tensor).
+// Calls body(expert, rows of the expert in each tensor) for all experts.
 template <typename Body, typename... Rows>
 void for_each_expert(
     const std::vector<std::int64_t>& rows, Body body, const Rows&... tensors) {
@@ -61,7 +61,7 @@ void for_each_expert(
   }
 }
 
-// x W + b, each row with the weights of its expert.
+// x W + b; each row uses the weights of its expert.
 at::Tensor products(
     const at::Tensor& x,
     const at::Tensor& weight,
@@ -146,7 +146,7 @@ struct Ffn : Function<Ffn> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.grouped_experts] has no second derivative");
+        "[expert.grouped_experts] has no second derivative");
     const auto saved = context->get_saved_variables();
     const auto options =
         torch_hooks::kept_value<GroupedFfn>(*context, "options");
@@ -154,7 +154,8 @@ struct Ffn : Function<Ffn> {
     const auto needs = [&](std::size_t i) {
       return context->needs_input_grad(i);
     };
-    // Of x, the weights and the biases, as forward has them.
+    // The gradients of x, the weights and the biases, in the order of forward's
+    // arguments.
     variable_list own(6);
     const at::Tensor out = grads[0].contiguous();
     own[3] = needs(3) ? grad_of_weight(out, saved[3], rows) : at::Tensor();

@@ -1,8 +1,10 @@
 #include "argosy/fleet/fleet.h"
 
 #include "argosy/common/error.h"
+#include "argosy/fleet/pipeline_model.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/strategy_check.h"
+#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/world/world.h"
 
 namespace argosy::fleet {
@@ -75,10 +77,11 @@ std::shared_ptr<World> join_world(
   }
   ARGOSY_CHECK(
       role.worker_num() == 1 || !role.info().store_url.empty() ||
-          role.info().exchange != Exchange::None,
+          role.info().address_exchange != AddressExchange::None,
       "[fleet.init] ",
       role.worker_num(),
-      " workers without worker_endpoints, expected a place to meet");
+      " workers without worker_endpoints, expected an address for the "
+      "rendezvous");
   return argosy::init(role.info(), options);
 }
 
@@ -120,8 +123,8 @@ void Fleet::check_has_no_stages() const {
       strategy_.hybrid_configs.pp_degree == 1,
       "[fleet.distributed_model] a whole model for a pipeline of ",
       strategy_.hybrid_configs.pp_degree.get(),
-      " stages (hybrid_configs.pp_degree), expected a PipelineLayer, or where "
-      "to cut it");
+      " stages (hybrid_configs.pp_degree), expected a PipelineLayer or a "
+      "pipeline::CutStage");
 }
 
 ModelSetup Fleet::prepare(torch::nn::Module& module) {
@@ -146,9 +149,9 @@ void Fleet::replace_strategy(const DistributedStrategy& strategy) {
   }
   ARGOSY_CHECK(
       !registry_->has_models(),
-      "[fleet.distributed_optimizer] another strategy than that of the model: ",
+      "[fleet.distributed_optimizer] the strategy differs from the model's: ",
       *found,
-      ". Give it to init()");
+      ". Pass it to init()");
   check_strategy(strategy);
   check_same(strategy, util_);
   strategy_ = strategy;
@@ -282,6 +285,17 @@ void init_worker() {
 
 void stop_worker() {
   current_fleet("fleet.stop_worker");
+}
+
+PipelineModel distributed_model(const pipeline::PipelineLayer& layers) {
+  return current_fleet("fleet.distributed_model")->distributed_model(layers);
+}
+
+PipelineModel distributed_model(
+    const std::shared_ptr<pipeline::StageModel>& stage,
+    std::vector<pipeline::LossFn> loss_fns) {
+  return current_fleet("fleet.distributed_model")
+      ->distributed_model(stage, std::move(loss_fns));
 }
 
 DistributedOptimizer distributed_optimizer(

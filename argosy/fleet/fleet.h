@@ -10,10 +10,14 @@
 #include "argosy/fleet/job_role.h"
 #include "argosy/fleet/model.h"
 #include "argosy/fleet/optimizer.h"
-#include "argosy/fleet/pipeline_model.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/fleet/util.h"
+#include "argosy/pipeline/stage_model.h"
 #include "argosy/world/init.h"
+
+namespace argosy::pipeline {
+class PipelineLayer;
+}
 
 // The facade of Argosy, named as paddle.distributed.fleet. A strategy selects
 // the kinds of parallelism and optimizations; fleet applies them to a model and
@@ -26,6 +30,8 @@
 //   auto model = fleet::distributed_model(net);
 //   auto optimizer = fleet::distributed_optimizer(sgd);
 namespace argosy::fleet {
+
+class PipelineModel; // argosy/fleet/pipeline_model.h
 
 // One rank's role, strategy and groups. A world has at most one current Fleet;
 // the free functions below act on the one of the calling thread's world. Not
@@ -146,16 +152,11 @@ DistributedModel<Module> distributed_model(Module module) {
       ->distributed_model(std::move(module));
 }
 
-inline PipelineModel distributed_model(const pipeline::PipelineLayer& layers) {
-  return current_fleet("fleet.distributed_model")->distributed_model(layers);
-}
+PipelineModel distributed_model(const pipeline::PipelineLayer& layers);
 
-inline PipelineModel distributed_model(
+PipelineModel distributed_model(
     const std::shared_ptr<pipeline::StageModel>& stage,
-    std::vector<pipeline::LossFn> loss_fns) {
-  return current_fleet("fleet.distributed_model")
-      ->distributed_model(stage, std::move(loss_fns));
-}
+    std::vector<pipeline::LossFn> loss_fns);
 
 DistributedOptimizer distributed_optimizer(
     torch::optim::Optimizer& optimizer,

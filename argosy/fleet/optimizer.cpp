@@ -17,8 +17,8 @@
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/gradient_merge.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/optim/groups.h"
 #include "argosy/optim/local_sgd.h"
+#include "argosy/optim/parameter_groups.h"
 #include "argosy/sharding/sharded_optimizer.h"
 #include "argosy/training/loss_scale.h"
 
@@ -102,7 +102,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
         !strategy.amp || !strategy.amp_configs.use_pure_bf16 ||
             dynamic_cast<optim::FusedOptimizer*>(&optimizer) != nullptr,
         "[fleet.distributed_optimizer] amp_configs.use_pure_bf16 needs master "
-        "weights: take the optimizer of argosy::optim");
+        "weights: use an optimizer of argosy::optim");
   }
 
   bool holds(ParameterId parameter) const override {
@@ -135,9 +135,9 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   const std::shared_ptr<Registry> registry;
   const OptimizerReplacement replacement;
   Optimizer& optimizer; // the given one or its replacement
-  // what it steps; shards once a sharded model is linked
+  // What it steps; shards once a sharded model is linked.
   std::vector<at::Tensor> params;
-  // of the whole parameters, to find their model
+  // Of the whole parameters, to find their model.
   const std::set<ParameterId> ids;
   std::optional<sharding::ShardedOptimizer> sharded;
   optim::GradientMerge merge;
@@ -167,7 +167,7 @@ void DistributedOptimizer::Impl::check_backward() const {
       backward_done || !(strategy.amp || strategy.adaptive_localsgd),
       "[fleet.step] ",
       strategy.amp ? "amp scales the loss"
-                   : "adaptive_localsgd goes by the loss",
+                   : "adaptive_localsgd depends on the loss",
       ": call backward(loss) of the distributed optimizer before step()");
 }
 

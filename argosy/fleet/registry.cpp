@@ -35,7 +35,7 @@ bool any(const Optimizers& all, bool (RegisteredOptimizer::*asks)() const) {
 } // namespace
 
 void DeferredHook::start(
-    const data_parallel::BucketView& bucket, const GroupPtr& group) {
+    const data_parallel::GradBucket& bucket, const GroupPtr& group) {
   ARGOSY_CHECK(
       hook_,
       "[fleet.distributed_model] dgc needs the momentum of the optimizer: call "
@@ -44,8 +44,15 @@ void DeferredHook::start(
 }
 
 void DeferredHook::finish(
-    const data_parallel::BucketView& bucket, const GroupPtr& group) {
+    const data_parallel::GradBucket& bucket, const GroupPtr& group) {
   hook_->finish(bucket, group);
+}
+
+void DeferredHook::abandon(
+    const data_parallel::GradBucket& bucket, const GroupPtr& group) {
+  if (hook_) { // else start() has thrown
+    hook_->abandon(bucket, group);
+  }
 }
 
 void Registry::link(

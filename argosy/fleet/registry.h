@@ -29,11 +29,13 @@ class DeferredHook final : public data_parallel::BucketHook {
     hook_ = std::move(hook);
   }
 
-  // Throw InvalidArgument before set().
+  // Throws InvalidArgument before set().
   void start(
-      const data_parallel::BucketView& bucket, const GroupPtr& group) override;
+      const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
   void finish(
-      const data_parallel::BucketView& bucket, const GroupPtr& group) override;
+      const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
+  void abandon(
+      const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
 
  private:
   std::shared_ptr<data_parallel::BucketHook> hook_;

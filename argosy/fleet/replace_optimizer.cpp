@@ -9,9 +9,9 @@
 
 #include "argosy/common/error.h"
 #include "argosy/fleet/strategy.h"
-#include "argosy/optim/groups.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/lars.h"
+#include "argosy/optim/parameter_groups.h"
 #include "argosy/optim/sgd.h"
 
 namespace argosy::fleet {
@@ -61,9 +61,9 @@ void check_unset(bool unset, const char* what, const char* option) {
       unset,
       "[fleet.distributed_optimizer] ",
       what,
-      " has no ",
+      " does not support ",
       option,
-      ", which the optimizer has");
+      ", which the optimizer uses");
 }
 
 const SGDOptions& momentum_of(
@@ -132,8 +132,9 @@ std::string required_name(const at::Tensor& parameter, const NameOf& name_of) {
   std::string name = name_of(parameter);
   ARGOSY_CHECK(
       !name.empty(),
-      "[fleet.distributed_optimizer] exclude_from_weight_decay goes by names, "
-      "and a parameter has none: call distributed_model() first");
+      "[fleet.distributed_optimizer] exclude_from_weight_decay selects by "
+      "name, "
+      "and a parameter has no name: call distributed_model() first");
   return name;
 }
 
@@ -188,8 +189,8 @@ OptimizerReplacement replace_for_dgc(
     const SGDOptions& sgd = momentum_of(options, "dgc");
     ARGOSY_CHECK(
         sgd.momentum() == momentum,
-        "[fleet.distributed_optimizer] dgc has one momentum; groups of the "
-        "optimizer have ",
+        "[fleet.distributed_optimizer] dgc needs one momentum; the optimizer's "
+        "groups have ",
         momentum,
         " and ",
         sgd.momentum());

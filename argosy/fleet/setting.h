@@ -156,7 +156,7 @@ class Section : public Entry {
   Section() = default;
   Section(Section* of, const char* name, const char* doc);
   Section(const Section&) = default;
-  // members assign themselves
+  // Members assign themselves.
   Section& operator=(const Section&) { return *this; }
 
   std::vector<const Entry*> entries() const&;

@@ -91,7 +91,7 @@ class UtilBase {
           std::in_range<To>(number),
           "[fleet.util.all_reduce] ",
           number,
-          " does not fit the type of the numbers");
+          " does not fit the type of the argument");
     }
     return static_cast<To>(number);
   }

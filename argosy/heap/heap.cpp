@@ -51,7 +51,7 @@ Heap* make_heap(Sharing sharing) {
   try {
     return new Heap(sharing, std::min(machine_bytes(), kMostBytes));
   } catch (const SystemError& error) {
-    log::info("[heap] tensors stay with malloc: ", error.what());
+    log::info("[heap] tensors are allocated by malloc: ", error.what());
     return nullptr;
   }
 }

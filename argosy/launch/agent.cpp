@@ -100,6 +100,7 @@ int Agent::run() {
       return 128 + outcome.signal;
     }
     const int count = attempt.plan.assignment.attempt;
+    // A signal ends the job even if a worker failed at the same time.
     if (outcome.signal != 0 || count >= options_.max_restarts) {
       return exit_code_of_failure(attempt, cause);
     }

@@ -41,7 +41,7 @@ int parse_slots(std::string_view text, std::string_view where) {
       where,
       ": ",
       text,
-      " is no number of processes");
+      " is not a number of processes");
   return static_cast<int>(*slots);
 }
 
@@ -147,7 +147,7 @@ std::vector<HostSlots> parse_hostfile(
     }
   }
   ARGOSY_CHECK(
-      !hosts.empty(), "[launch.hosts] --hostfile ", path, ": no host in it");
+      !hosts.empty(), "[launch.hosts] --hostfile ", path, ": contains no host");
   return hosts;
 }
 

@@ -163,8 +163,8 @@ auto parse_with(const std::string& text, Reader read) {
   try {
     return read(json::parse(text));
   } catch (const json::exception& error) {
-    throw StoreError(str(
-        "[launch.rendezvous] a node speaks another version: ", error.what()));
+    throw StoreError(
+        str("[launch.rendezvous] a node has another version: ", error.what()));
   }
 }
 

@@ -24,8 +24,7 @@ Deadline soon() {
 
 // Keys of a job, all under argosy/<run id>/:
 //   attempt        "<epoch>.<restarts>", the current attempt. A new job with
-//   the
-//                  id of a finished one opens a new epoch.
+//                  the id of a finished one opens a new epoch.
 // For each attempt, under <epoch>.<restarts>/:
 //   arrivals       counter of nodes that have come
 //   node/<arrival> a NodeRecord with a lease: it lives as long as its launcher
@@ -127,6 +126,7 @@ NodeAssignment Rendezvous::join() {
 void Rendezvous::meet() {
   const Deadline deadline = Deadline::after(options_.rdzv.timeout);
   while (!accept_closed()) {
+    // Polling works with any store, and lets signals through.
     const Arrivals here = present();
     check_conflict(here);
     if (!try_close(here) && deadline.expired()) {
@@ -152,6 +152,7 @@ void Rendezvous::open_attempt() {
     AttemptId next = attempt_;
     ++next.restarts;
     kv_.compare_set(name, attempt_.text(), next.text(), soon());
+    // Fails if another node was first, which is fine.
   } else {
     kv_.compare_set(name, std::nullopt, AttemptId{}.text(), soon());
   }
@@ -230,6 +231,7 @@ bool Rendezvous::try_close(const Arrivals& here) {
     return false;
   }
   if (count < options_.max_nodes) {
+    // Fewer than the maximum: wait a while for more nodes.
     if (!last_call_) {
       last_call_ = Deadline::after(options_.rdzv.last_call);
     }
@@ -259,6 +261,7 @@ bool Rendezvous::accept_closed() {
   const std::string own = key(str("node/", arrival_));
   const std::string before = attempt_.text();
   if (is_over(members)) {
+    // All members are gone: the job of that id is over, and a new one starts.
     open_epoch();
   } else {
     attempt_ =
@@ -362,6 +365,7 @@ void Rendezvous::unless_lost(const std::function<void()>& call) {
 }
 
 void Rendezvous::report_vanished(
+    // Only nodes that neither live nor have finished count as lost.
     const std::map<std::string, std::string>& state) {
   int node_rank = 0;
   for (const int arrival : order_nodes(members_)) {

@@ -53,7 +53,7 @@ std::shared_ptr<store::Kv> connect(
         throw TimeoutError(
             str("[launch.rendezvous] --rdzv-endpoint ",
                 url,
-                ": nobody answered within ",
+                ": no answer within ",
                 deadline.limit_text()));
       }
     }

@@ -140,7 +140,8 @@ std::vector<Node> listed_nodes(
       join(texts(servers), ","),
       " --trainers ",
       join(texts(trainers), ","),
-      ": the endpoints of a host must stand together, hosts in one order");
+      ": the endpoints of a host must be adjacent, and hosts in the same "
+      "order");
   return assignment.nodes;
 }
 

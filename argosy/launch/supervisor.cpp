@@ -110,6 +110,8 @@ bool Supervisor::finished() {
   if (!running_.empty()) {
     return false;
   }
+  // A node whose workers are done waits for the other nodes, which may fail and
+  // cause a restart.
   return phase_ != Phase::Running || options_.watch == nullptr || job_done_;
 }
 
@@ -152,6 +154,7 @@ void Supervisor::check_guard(const pollfd& alive) {
   }
 }
 
+// The content of stdin is ignored; its end means that our parent is gone.
 void Supervisor::check_stdin(const pollfd& input) {
   std::array<char, 4096> dropped;
   if (input.revents != 0 &&
@@ -176,6 +179,7 @@ void Supervisor::take_signals() {
 }
 
 void Supervisor::on_ending_signal(int signal) {
+  // The same signal again means that the user insists: kill at once.
   if (signal == outcome_.signal) {
     if (same_signal_until_->expired()) {
       kill_all();
@@ -203,6 +207,7 @@ void Supervisor::reap() {
     WorkerResult& result = outcome_.results[worker->second];
     result.status = ProcessStatus::from_wait(status);
     result.ended = std::chrono::system_clock::now();
+    // A worker that ends after we asked it to is not a failure.
     result.stopped = phase_ >= Phase::Stopping;
     if (result.failed()) {
       failed.push_back(worker->second);
@@ -272,6 +277,8 @@ void Supervisor::escalate() {
 
 void Supervisor::signal_groups(int signal) {
   for (const auto& [pid, index] : running_) {
+    // Such a worker ends when its stdin ends; a signal would cut its clean-up
+    // short.
     Fd& hold = stdin_holds_[index];
     if (hold && signal != SIGKILL) {
       hold.close();

@@ -14,6 +14,7 @@ namespace argosy {
 
 namespace {
 
+// Strategies use Paddle's short names, topologies its long ones.
 struct AxisName {
   const char* brief;
   const char* full;
@@ -91,6 +92,8 @@ HybridDegrees with_rest(HybridDegrees degrees, int world_size) {
     degrees.dp = 1;
     const std::int64_t others =
         degrees.pp * degrees.sharding * degrees.sep * degrees.mp * degrees.ep;
+    // At least 1: if the others do not divide the world, the product does not
+    // match, and hybrid_topology() reports it.
     degrees.dp =
         others > 0 ? std::max<std::int64_t>(world_size / others, 1) : 1;
   }
@@ -165,6 +168,7 @@ std::shared_ptr<Group> HybridMesh::group_over(
       along.push_back(topology_.mesh().axis_index(axis));
     }
   }
+  // No such axis: this rank alone.
   return along.empty() ? mesh_->group_of({mesh_->rank()})
                        : mesh_->group_over(along);
 }
@@ -189,6 +193,7 @@ HybridMesh::Neighbours HybridMesh::stage_neighbours() const {
   }
   neighbours.next_rank = rank_at_stage((stage + 1) % stages);
   neighbours.prev_rank = rank_at_stage((stage + stages - 1) % stages);
+  // Both partners must name the same ranks in the same order.
   const auto pair = [&](int other) {
     return mesh_->group_of({std::min(own, other), std::max(own, other)});
   };

@@ -75,6 +75,7 @@ std::vector<std::vector<int>> CommunicateTopology::get_fused_ranks(
   for (const std::string& axis : axes) {
     along.push_back(mesh_.axis_index(axis));
   }
+  // The mesh order, so that groups do not depend on the order of `axes`.
   std::sort(along.begin(), along.end());
   std::vector<std::vector<int>> groups;
   std::set<int> seen;

@@ -34,6 +34,7 @@ void ChromeTrace::on_span(const SpanEvent& span) {
          .begin_ns = span.begin_ns,
          .end_ns = span.end_ns});
   }
+  // The source keeps only the latest operations, so it is asked regularly.
   const std::chrono::nanoseconds passed(span.end_ns - asked_ns_);
   if (passed >= options_.source_period) {
     asked_ns_ = span.end_ns;

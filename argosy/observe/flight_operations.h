@@ -27,7 +27,7 @@ class NewOperations {
   std::vector<TraceOperation> in(const comm::flight::Record& record);
 
  private:
-  // sequence numbers of those still in the record
+  // Sequence numbers of those still in the record.
   std::set<std::uint64_t> taken_;
 };
 

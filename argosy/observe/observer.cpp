@@ -76,6 +76,8 @@ double Observer::take_waited() {
   return static_cast<double>(waited_ns_.exchange(0)) * 1e-9;
 }
 
+// A failed sink is removed after the loop, which iterates over sinks_ with the
+// lock held.
 void Observer::send(Interest interest, const std::function<void(Sink&)>& give) {
   std::vector<std::shared_ptr<Sink>> failed;
   {
@@ -86,7 +88,7 @@ void Observer::send(Interest interest, const std::function<void(Sink&)>& give) {
           give(*sink);
         }
       } catch (const std::exception& error) {
-        log::warn("[observe] this output ends: ", error.what());
+        log::warn("[observe] a sink failed and is removed: ", error.what());
         failed.push_back(sink);
       }
     }

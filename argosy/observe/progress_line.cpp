@@ -73,7 +73,7 @@ void ProgressLine::on_report(const Report& report) {
 void ProgressLine::write(const std::string& text) {
   if (!launch::write_all(options_.fd, text.data(), text.size())) {
     line_open_ = false;
-    throw SystemError("[observe.progress_line] nobody reads the output");
+    throw SystemError("[observe.progress_line] the output is closed");
   }
 }
 

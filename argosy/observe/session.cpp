@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "argosy/comm/flight/world_flight.h"
+#include "argosy/comm/flight/black_box.h"
+#include "argosy/comm/flight_record.h"
 #include "argosy/comm/group.h"
 #include "argosy/observe/chrome_trace.h"
 #include "argosy/observe/flight_operations.h"
@@ -22,7 +23,7 @@ constexpr std::string_view kRank = "{rank}";
 
 // A trace sink that takes communication from the flight recorder.
 std::shared_ptr<ChromeTrace> trace_of(World& world) {
-  const auto box = comm::flight::black_box_of(world);
+  const auto box = comm::black_box_of(world);
   ChromeTrace::Options options;
   options.source = [box, fresh = NewOperations(box->record())]() mutable {
     return fresh.in(box->record());

@@ -24,7 +24,7 @@ void Span::end() {
       {.name = name_,
        .activity = activity_,
        .begin_ns = begin_ns_,
-       // the wall clock may be set back
+       // The wall clock may be set back.
        .end_ns = std::max(begin_ns_, unix_ns()),
        .thread = std::hash<std::thread::id>()(std::this_thread::get_id())});
 }

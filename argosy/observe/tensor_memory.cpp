@@ -66,7 +66,7 @@ class Blocks {
   std::unordered_map<void*, Block> blocks_; // guarded by mutex_
 };
 
-// Never destroyed: static tensors are freed after all other statics.
+// Never destroyed: static tensors are freed after all other static objects.
 Blocks& blocks() {
   static auto* all = new Blocks;
   return *all;
@@ -84,6 +84,8 @@ class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) const override {
     c10::DataPtr block = inner_allocator.load()->allocate(bytes);
+    // Without a context equal to the data, the block cannot be freed by
+    // address.
     if (block.get() == nullptr || block.get() != block.get_context()) {
       return block;
     }

@@ -67,6 +67,8 @@ Tensors whole_backward(
     torch::autograd::backward(outputs, gradients);
   }
   Tensors results;
+  // The inputs are leaves of this part's graph; their gradients go to the
+  // previous part.
   for (const at::Tensor& each : inputs) {
     results.push_back(each.grad());
     each.mutable_grad() = at::Tensor();
@@ -107,6 +109,8 @@ BatchShapes Engine::shapes() const {
               [&](const Microbatch& each) {
                 return metas_of(each.inputs) == first;
               }),
+      // Evaluation has its own entry: without gradients, other tensors require
+      // grad.
       .fingerprint = fingerprint(first) + (trains_ ? 1 : 0)};
 }
 
@@ -118,11 +122,13 @@ Engine::Result Engine::run(
       batch.microbatches.size(),
       " microbatches for a schedule of ",
       schedule.microbatches);
+  // All state of a batch is reset here, so that a batch after one that threw
+  // starts clean.
   schedule_ = &schedule;
   batch_ = &batch;
   trains_ = trains;
   result_ = {};
-  in_flight_.clear();
+  pending_.clear();
   local_.clear();
   times_.clear();
   transport_.begin(schedule, shapes());
@@ -142,6 +148,7 @@ void Engine::do_step(const Step& step) {
         std::chrono::steady_clock::now() - start_;
     return since.count();
   };
+  // Listeners and times exclude the wait for messages.
   if (listener_) {
     listener_(step, true);
   }
@@ -181,6 +188,7 @@ void Engine::send(const Step& step, const Tensors& tensors) {
     transport_.send(*message, tensors);
     return;
   }
+  // Detached, because backward of the two parts runs separately.
   Tensors& kept = local_[*message];
   for (const at::Tensor& each : tensors) {
     kept.push_back(each.detach());
@@ -197,6 +205,7 @@ Tensors Engine::run_part(int chunk, const Tensors& inputs) {
     const optim::AutoCast cast;
     outputs = model_.forward(chunk, inputs);
   }
+  // The loss is computed in float32.
   if (is_last(chunk)) {
     for (at::Tensor& each : outputs) {
       if (each.scalar_type() == at::kBFloat16) {
@@ -217,10 +226,11 @@ Tensors Engine::forward(const Step& step, const Tensors& needed) {
     outputs = loss_of(step, outputs);
   }
   if (trains_) {
-    InFlight& state = in_flight_[{step.chunk, step.microbatch}];
+    PendingMicrobatch& state = pending_[{step.chunk, step.microbatch}];
     state.inputs = is_first ? Tensors() : with_grad(inputs);
     state.outputs = graph_roots(outputs);
     if (is_last(step.chunk)) {
+      // The root of the last part is the loss itself.
       state.gradients = {at::ones_like(outputs.front())};
     }
   }
@@ -248,22 +258,23 @@ Tensors Engine::loss_of(const Step& step, const Tensors& outputs) {
 }
 
 Tensors Engine::backward(const Step& step, const Tensors& needed) {
-  const auto found = in_flight_.find({step.chunk, step.microbatch});
-  InFlight& state = found->second;
+  const auto found = pending_.find({step.chunk, step.microbatch});
+  PendingMicrobatch& state = found->second;
   if (step.pass == Pass::kBackwardWeight) {
     if (state.split) {
       state.split->weight();
     }
-    in_flight_.erase(found);
+    pending_.erase(found);
     return {};
   }
+  // Moved out, so that they are released when this step ends.
   const Tensors outputs = std::move(state.outputs);
   const Tensors inputs = std::move(state.inputs);
   const Tensors gradients =
       is_last(step.chunk) ? std::move(state.gradients) : needed;
   Tensors results(inputs.size());
   if (step.pass == Pass::kBackward) {
-    in_flight_.erase(found);
+    pending_.erase(found);
     results = whole_backward(outputs, gradients, inputs);
   } else if (!outputs.empty()) {
     results = state.split.emplace().input(outputs, gradients, inputs);

@@ -68,7 +68,7 @@ class Engine {
 
  private:
   // A microbatch in a part, between its forward and the end of its backward.
-  struct InFlight {
+  struct PendingMicrobatch {
     Tensors inputs;    // leaves that require grad
     Tensors outputs;   // graph roots that require grad; their data is released
     Tensors gradients; // gradients of `outputs`; set on the last part only
@@ -98,7 +98,7 @@ class Engine {
   const Schedule* schedule_ = nullptr;
   const Batch* batch_ = nullptr;
   bool trains_ = false;
-  std::map<Key, InFlight> in_flight_;
+  std::map<Key, PendingMicrobatch> pending_;
   std::map<Message, Tensors> local_; // messages between two parts of this stage
   Result result_;
   std::vector<StepTime> times_;

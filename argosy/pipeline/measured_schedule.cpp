@@ -2,6 +2,7 @@
 
 #include "argosy/comm/objects.h"
 #include "argosy/common/error.h"
+#include "argosy/pipeline/pipeline_parallel.h"
 #include "argosy/pipeline/schedule_json.h"
 
 namespace argosy::pipeline {

@@ -2,10 +2,12 @@
 
 #include <limits>
 
-#include "argosy/pipeline/pipeline_parallel.h"
+#include "argosy/comm/ops.h"
 #include "argosy/pipeline/synthesize.h"
 
 namespace argosy::pipeline {
+
+class PipelineParallel;
 
 // Returns the mean times of all parts in the last batch. All stages call it;
 // blocks. If the schedule does not split backward, both halves are assumed to

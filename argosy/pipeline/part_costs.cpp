@@ -15,7 +15,7 @@ void check_number(const char* what, double value) {
       what,
       " ",
       value,
-      ", expected a number from 0 on");
+      ", expected a number >= 0");
 }
 
 void check_size(const char* what, std::size_t size, int parts) {
@@ -56,7 +56,7 @@ void check_costs(const PartCosts& costs, int parts) {
       costs.kept_after_input >= 0 && costs.kept_after_input <= 1,
       "[pipeline.costs] kept_after_input ",
       costs.kept_after_input,
-      ", expected a share from 0 to 1");
+      ", expected a fraction from 0 to 1");
 }
 
 double memory_change(Pass pass, double kept_after_input) {

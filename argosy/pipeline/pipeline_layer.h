@@ -16,11 +16,6 @@
 
 namespace argosy::pipeline {
 
-// Computes the loss of a microbatch from the last layer's outputs and the
-// labels.
-using LossFn =
-    std::function<at::Tensor(const Tensors& outputs, const Tensors& labels)>;
-
 // How to split a list of layers into parts.
 struct Segmentation {
   // "uniform": equal numbers of layers; the last parts get the remainder.

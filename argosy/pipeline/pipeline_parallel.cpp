@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include "argosy/common/error.h"
+#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/pipeline/schedules/schedules.h"
 #include "argosy/pipeline/shared_gradients.h"
 #include "argosy/pipeline/verify.h"

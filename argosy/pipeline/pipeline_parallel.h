@@ -9,10 +9,11 @@
 
 #include "argosy/pipeline/engine.h"
 #include "argosy/pipeline/microbatches.h"
-#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/training/parallel_model.h"
 
 namespace argosy::pipeline {
+
+class PipelineLayerImpl;
 
 struct PipelineOptions {
   // The number of microbatches that a batch is split into.
@@ -81,7 +82,7 @@ class PipelineParallel {
 
   struct Evaluation {
     at::Tensor loss; // on all stages; undefined without labels
-    // by microbatch, on the stage with the last part
+    // By microbatch, on the stage with the last part.
     std::vector<Tensors> outputs;
   };
   // Runs forward only. If `compute_loss`, all stages get the loss.

@@ -16,7 +16,7 @@ std::optional<double> idle(const Schedule& schedule, const PartTimes& times) {
   const int p = schedule.stages;
   const int m = schedule.microbatches;
   const auto [forward, input, weight] = times;
-  // microbatches too few to fill the stages
+  // Microbatches too few to fill the stages.
   const int missing = std::max(0, p - m);
   if (schedule.name == "zbh1") {
     if (missing > 0 && !all_same(times)) {

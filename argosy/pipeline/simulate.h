@@ -14,7 +14,7 @@ struct Simulation {
   // its first microbatch and for the end of the others.
   std::vector<double> bubbles; // by stage
   double bubble_rate = 0;      // mean over the stages
-  // by stage, in microbatches of its parts
+  // By stage, in microbatches of its parts.
   std::vector<double> peak_activations;
   std::vector<double> peak_memory; // by stage, in the unit of the costs
 };

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,11 @@ class Module;
 }
 
 namespace argosy::pipeline {
+
+// Computes the loss of a microbatch from the last layer's outputs and the
+// labels.
+using LossFn =
+    std::function<at::Tensor(const Tensors& outputs, const Tensors& labels)>;
 
 // A parameter that several stages hold copies of.
 struct SharedWeight {
@@ -33,7 +39,7 @@ class StageModel {
   int stage() const { return group_->rank(); }
   int chunks() const { return chunks_; }
   PartOrder order() const { return order_; }
-  // the ranks that are the stages
+  // The ranks that are the stages.
   const GroupPtr& group() const { return group_; }
   Schedule layout() const; // the placement of the parts, without steps
 

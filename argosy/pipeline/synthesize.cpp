@@ -62,6 +62,7 @@ void check_input(const SynthesisInput& input) {
 // Schedules without steps, one for each order to consider.
 std::vector<Schedule> shapes_of(const SynthesisInput& input) {
   std::vector<Schedule> shapes;
+  // Both orders are the same with one chunk or one stage.
   const bool same = input.chunks == 1 || input.stages == 1;
   for (const PartOrder order : {PartOrder::kRound, PartOrder::kV}) {
     if (input.order ? order == *input.order
@@ -116,6 +117,8 @@ class Search {
           any_chunks ? shape.chunks : 1);
       if (schedule.chunks == shape.chunks && schedule.order == shape.order) {
         schedule.name = shape.name;
+        // Halves give the search more freedom; joined() undoes what is not
+        // needed.
         add(halved(std::move(schedule)));
       }
     }
@@ -124,6 +127,7 @@ class Search {
   // Tries as many rules as there is time for, at least one, and tunes the best.
   // `share` of the time limit is for this shape.
   void add_greedy(const Schedule& shape, double share) {
+    // Rules and tuning get a quarter of the time each, improve() the rest.
     const auto time = nanoseconds(input_.seconds * share / 4);
     const Deadline rules_end = Deadline::after(time);
     GreedyRule best;
@@ -162,7 +166,7 @@ class Search {
   }
 
   Schedule best() {
-    ARGOSY_ASSERT(!candidates_.empty(), "greedy rules lead nowhere");
+    ARGOSY_ASSERT(!candidates_.empty(), "no greedy rule yields a schedule");
     keep_best();
     const std::int64_t count = num_tries();
     auto starts = std::exchange(candidates_, {});
@@ -172,11 +176,12 @@ class Search {
           .bound = least_makespan(starts[i].schedule, input_.costs),
           .seed = input_.seed + i,
           .tries = count,
+          // What an earlier candidate did not use is left for later ones.
           .deadline =
               deadline_.earlier(deadline_.remaining() / (starts.size() - i))};
       add(improve(starts[i].schedule, input_.costs, options));
     }
-    ARGOSY_ASSERT(!candidates_.empty(), "the search left the cap");
+    ARGOSY_ASSERT(!candidates_.empty(), "the search exceeded the memory cap");
     sort();
     return candidates_[0].schedule;
   }
@@ -206,6 +211,7 @@ class Search {
 
   bool searches() const { return input_.effort > 0; }
 
+  // Forward and two halves of backward.
   double num_steps() const {
     return 3.0 * input_.stages * input_.chunks * input_.microbatches;
   }

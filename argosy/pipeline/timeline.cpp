@@ -5,9 +5,9 @@
 namespace argosy::pipeline {
 namespace {
 
-class Player {
+class TimelineBuilder {
  public:
-  Player(
+  TimelineBuilder(
       const Schedule& schedule,
       const std::vector<PartTimes>& times,
       double message)
@@ -19,10 +19,10 @@ class Player {
                 static_cast<std::size_t>(
                     schedule.parts() * schedule.microbatches),
             kNever) {
-    replay_.spans.resize(schedule.steps.size());
+    timeline_.spans.resize(schedule.steps.size());
   }
 
-  Timeline play() {
+  Timeline build() {
     for (bool moved = true; moved;) {
       moved = false;
       for (int stage = 0; stage < schedule_.stages; ++stage) {
@@ -31,7 +31,7 @@ class Player {
         }
       }
     }
-    return std::move(replay_);
+    return std::move(timeline_);
   }
 
  private:
@@ -40,7 +40,7 @@ class Player {
   // Runs the stage's next step if it can; returns whether it did.
   bool advance(int stage) {
     const auto& steps = schedule_.steps[static_cast<std::size_t>(stage)];
-    auto& spans = replay_.spans[static_cast<std::size_t>(stage)];
+    auto& spans = timeline_.spans[static_cast<std::size_t>(stage)];
     if (spans.size() == steps.size()) {
       return false;
     }
@@ -56,7 +56,7 @@ class Player {
     const double end =
         begin + duration(step.pass, times_[static_cast<std::size_t>(part)]);
     spans.push_back({begin, end});
-    replay_.makespan = std::max(replay_.makespan, end);
+    timeline_.makespan = std::max(timeline_.makespan, end);
     if (step.pass != Pass::kBackwardWeight) {
       end_of(step.pass, part, step.microbatch) = end;
     }
@@ -89,7 +89,7 @@ class Player {
   const std::vector<PartTimes>& times_;
   const double message_;
   std::vector<double> ends_; // of forwards, then of backwards of inputs
-  Timeline replay_;
+  Timeline timeline_;
 };
 
 } // namespace
@@ -155,7 +155,7 @@ Timeline make_timeline(
     const Schedule& schedule,
     const std::vector<PartTimes>& times,
     double message) {
-  return Player(schedule, times, message).play();
+  return TimelineBuilder(schedule, times, message).build();
 }
 
 } // namespace argosy::pipeline

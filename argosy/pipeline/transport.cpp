@@ -31,7 +31,7 @@ std::vector<std::int64_t> receive_numbers(
 } // namespace
 
 void Transport::begin(const Schedule& schedule, BatchShapes shapes) {
-  abort();
+  reset();
   schedule_ = &schedule;
   shapes_ = shapes;
   own_metas_.clear();
@@ -47,6 +47,8 @@ void Transport::begin(const Schedule& schedule, BatchShapes shapes) {
     const auto told = receive_numbers(2, rank_of(0), group_);
     shapes_ = {told[0] != 0, told[1]};
   }
+  // Messages from one stage arrive in the order of its schedule, which both
+  // sides know. So messages need no tags or headers.
   for (int stage = 0; stage < schedule.stages; ++stage) {
     auto order = messages_between(schedule, stage, own);
     if (stage != own && !order.empty()) {
@@ -60,12 +62,14 @@ void Transport::begin(const Schedule& schedule, BatchShapes shapes) {
 
 Transport::Inbox& Transport::inbox_of(const Message& message) {
   const int source = schedule_->stage_of(
+      // Gradients come from the next part, activations from the previous one.
       message.is_gradient ? message.part + 1 : message.part - 1);
   return inboxes_.at(source);
 }
 
 // Returns the metas of a message if this rank knows them, else null.
 const Metas* Transport::known(const Message& message) const {
+  // A gradient has the metas of the activations that it belongs to.
   const int receiver = message.is_gradient ? message.part + 1 : message.part;
   if (!shapes_.uniform) {
     const auto found = own_metas_.find({false, receiver, message.microbatch});
@@ -128,6 +132,8 @@ void Transport::send(const Message& message, const Tensors& tensors) {
   if (!message.is_gradient) {
     send_metas(message, metas_of(tensors), rank);
   }
+  // Buffers must live until the send completes; those that have completed are
+  // released here, without waiting.
   for (const at::Tensor& each : tensors) {
     keep_until_sent(each.detach().contiguous(), rank);
   }
@@ -159,6 +165,7 @@ void Transport::post_ahead(Inbox& inbox) {
   if (inbox.incoming || inbox.next == inbox.order.size()) {
     return;
   }
+  // Without known shapes, the receive is posted when the message is awaited.
   if (const Metas* metas = known(inbox.order[inbox.next])) {
     post_receive(inbox, *metas);
   }
@@ -193,6 +200,7 @@ void Transport::await_next(Inbox& inbox) {
 Tensors Transport::receive(const Message& message) {
   Inbox& inbox = inbox_of(message);
   const observe::Span span("wait for a stage", observe::Activity::Wait);
+  // Messages of other steps may come first; they are kept until asked for.
   while (inbox.arrived.count(message) == 0) {
     await_next(inbox);
   }
@@ -203,10 +211,10 @@ void Transport::finish() {
   for (const auto& [work, tensor] : outgoing_) {
     work->wait();
   }
-  abort();
+  reset();
 }
 
-void Transport::abort() {
+void Transport::reset() {
   outgoing_.clear();
   inboxes_.clear();
   schedule_ = nullptr;

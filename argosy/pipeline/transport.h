@@ -41,8 +41,8 @@ class Transport {
 
   // Ends the batch: blocks until everything is sent.
   void finish();
-  // Abandons the batch after an error, without waiting.
-  void abort();
+  // Forgets the batch, also after an error, without waiting.
+  void reset();
 
   // Forgets shapes, so that they are sent again. All stages call it.
   void forget_shapes() { metas_.clear(); }

@@ -18,9 +18,9 @@ at::Tensor as_leaf(const at::Tensor& tensor, bool requires_grad) {
   return tensor.detach().set_requires_grad(requires_grad);
 }
 
-// As autograd keeps tensors: it notices when they are written to, and within
-// another recompute() the outer one finds them again. Without its history,
-// which the graph keeps where it is needed.
+// Keeps an input as autograd saves tensors: autograd notices if it is
+// overwritten, and an outer recompute() can replay it. Drops the history, which
+// the graph keeps where it is needed.
 class SavedInput final : public KeptInput {
  public:
   explicit SavedInput(const at::Tensor& tensor)
@@ -39,8 +39,8 @@ class SavedInput final : public KeptInput {
   const bool requires_grad_;
 };
 
-// The elements of a tensor without holes in the order of its memory, and how
-// they make the tensor again.
+// The elements of a tensor without gaps in the order of its memory, and what is
+// needed to restore the tensor.
 class Flat {
  public:
   explicit Flat(const at::Tensor& tensor)
@@ -51,7 +51,7 @@ class Flat {
     strides_ = dense_.strides().vec();
   }
 
-  // Once: forgets them.
+  // Call it once: releases the elements.
   at::Tensor take() {
     const at::Tensor dense = std::exchange(dense_, {}).detach();
     return dense.as_strided({dense.numel()}, {1}, dense.storage_offset());
@@ -71,7 +71,7 @@ std::span<Byte> bytes_of(const at::Tensor& flat) {
   return {static_cast<Byte*>(flat.data_ptr()), flat.nbytes()};
 }
 
-// One dimension, in a store.
+// A one-dimensional tensor in a store.
 class StoredFlat {
  public:
   StoredFlat(const at::Tensor& flat, std::shared_ptr<ActivationStore> store)
@@ -96,7 +96,7 @@ class StoredFlat {
   const at::TensorOptions options_;
 };
 
-// One dimension, in a store or, without one, as it is.
+// A one-dimensional tensor in a store, or in memory if there is no store.
 class KeptFlat {
  public:
   KeptFlat(at::Tensor flat, const std::shared_ptr<ActivationStore>& store) {
@@ -130,7 +130,7 @@ class StoredInput final : public KeptInput {
   const StoredFlat stored_;
 };
 
-// This rank's part in the store, the rest of the DTensor as it is.
+// Keeps the local part of a DTensor in the store.
 class StoredDTensor final : public KeptInput {
  public:
   StoredDTensor(
@@ -157,7 +157,8 @@ class StoredDTensor final : public KeptInput {
   const StoredInput local_;
 };
 
-// The n-th part of the elements; the last ranks may have fewer, or none.
+// Keeps this rank's slice of the elements. The last ranks may have fewer, or
+// none.
 class PartitionedInput final : public KeptInput {
  public:
   PartitionedInput(const at::Tensor& tensor, const RecomputeOptions& options)
@@ -176,7 +177,8 @@ class PartitionedInput final : public KeptInput {
   }
 
  private:
-  // Of the same length on all ranks; a copy, as the rest is to go.
+  // Slices have the same length on all ranks, as all_gather needs. A copy, so
+  // that the whole can be released.
   at::Tensor own_part(const at::Tensor& flat) const {
     const std::int64_t size =
         (count_ + group_->nranks() - 1) / group_->nranks();

@@ -34,12 +34,12 @@ RestoreState capture_generator(const at::Generator& generator) {
   };
 }
 
-// Draws of the thread come from that generator.
+// Makes draws of the thread use this generator.
 RestoreState capture_scope(const at::Generator& generator) {
   return [generator] { return std::make_shared<GeneratorScope>(generator); };
 }
 
-// A new generator of the same seed every time.
+// Makes a new generator with the same seed for every run.
 RestoreState own_generator() {
   at::Generator shared = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(shared.mutex());
@@ -75,13 +75,14 @@ RestoreState capture_autocast() {
     then.set();
     torch_hooks::begin_casts();
     return at_end([now] {
-      torch_hooks::end_casts(); // those of the replay must not outlive it
+      torch_hooks::end_casts(); // the cache of casts must not outlive the
+                                // replay
       now.set();
     });
   };
 }
 
-// What modules above have added, for one rank.
+// The states that other modules have added for one rank.
 struct AddedStates {
   std::mutex mutex;
   std::vector<CaptureState> captures; // guarded by mutex

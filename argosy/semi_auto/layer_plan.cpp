@@ -75,7 +75,7 @@ void shard_parameters(
     }
   }
   ARGOSY_CHECK(
-      found, "[parallelize] ", layer.name, " has no parameter to be cut");
+      found, "[parallelize] ", layer.name, " has no parameter to shard");
 }
 
 // Changes the placement on the layer's axis. A plain tensor counts as
@@ -116,8 +116,9 @@ void add_hook(
       !parameters.is_empty(),
       "[parallelize] ",
       layer.name,
-      " has no weight of its own, so nobody knows when it runs; give the plan "
-      "to a layer within it, or change the tensor in the model with reshard()");
+      " has no parameter of its own, so hooks cannot tell when it runs; apply "
+      "the "
+      "plan to a layer within it, or call reshard() in the model");
   for (const auto& each : parameters) {
     if (!is_dtensor(each.value())) {
       shard_tensor_(

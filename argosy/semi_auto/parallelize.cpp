@@ -25,7 +25,7 @@ std::regex compile(const std::string& pattern) {
     throw InvalidArgument(
         str("[parallelize] ",
             pattern,
-            " is no regular expression: ",
+            " is not a regular expression: ",
             error.what()));
   }
 }
@@ -79,7 +79,7 @@ int mp_axis(const ProcessMesh& mesh) {
       found != names.end(),
       "[parallelize] ",
       mesh,
-      " has no axis mp, over which mp_config cuts layers");
+      " has no axis mp, over which mp_config shards layers");
   return static_cast<int>(found - names.begin());
 }
 
@@ -90,7 +90,7 @@ void apply_mp(
   const int axis = mp_axis(mesh);
   for (const auto& [pattern, plans] : config.parallelize_plan) {
     if (apply_everywhere(model, mesh, axis, pattern, plans) == 0) {
-      log::warn("[parallelize] no layer or parameter is called ", pattern);
+      log::warn("[parallelize] no layer or parameter matches ", pattern);
     }
   }
 }
@@ -101,8 +101,8 @@ void apply_plans(
     const ParallelizeConfig& config) {
   ARGOSY_CHECK(
       !config.pp_config || config.pp_config->split_spec.empty(),
-      "[parallelize] pp_config is for pipelines, which take a model apart; "
-      "parallelize() keeps it whole: give the points to pipeline::CutStage");
+      "[parallelize] pp_config: parallelize() does not split a model into "
+      "stages; pass the split points to pipeline::CutStage");
   if (config.mp_config) {
     apply_mp(model, mesh, *config.mp_config);
   }

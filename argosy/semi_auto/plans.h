@@ -44,7 +44,7 @@ struct PrepareLayerOutput {
 struct SequenceParallelBegin {
   int dim = 1;
 };
-// on the first layer after the region: gathers its input
+// On the first layer after the region: gathers its input.
 struct SequenceParallelEnd {
   int dim = 1;
 };

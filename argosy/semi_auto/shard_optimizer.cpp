@@ -151,7 +151,8 @@ ShardOptimizer::ShardOptimizer(
     : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}}) {
   ARGOSY_CHECK(
       optimizer.state().empty(),
-      "[shard_optimizer] the optimizer has made steps; shard it before");
+      "[shard_optimizer] the optimizer has already stepped; shard it before "
+      "its first step");
   const ProcessMesh& mesh = impl_->mesh;
   const int axis = stage.stage == 0 ? 0 : semi_auto::sharding_axis(stage, mesh);
   const at::NoGradGuard no_grad;

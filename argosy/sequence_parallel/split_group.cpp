@@ -10,7 +10,7 @@ GroupPtr group_of_split(
   GroupPtr members = group_or_axis(group, "sep");
   ARGOSY_CHECK(
       members->is_member() && members->nranks() == split.nranks(),
-      "[parallel.",
+      "[sequence_parallel.",
       op,
       "] the sequence is split for ",
       split.nranks(),

@@ -42,15 +42,15 @@ void for_each_tensor(const c10::IValue& value, const F& f) {
   }
 }
 
-// Whether an op only looks at memory in another shape: it does not read it.
-// Those that may copy, as reshape(), call others to do so.
+// Whether an op returns a view and does not read memory. Ops that may copy,
+// such as reshape(), call other ops for that.
 bool is_view(const c10::FunctionSchema& schema) {
   return !schema.returns().empty() &&
       schema.returns()[0].alias_info() != nullptr &&
       !schema.returns()[0].alias_info()->isWrite();
 }
 
-// The memories that an op uses, by watch, and those that it writes to.
+// The watched memories that an op uses, by watch, and those that it writes to.
 class Uses {
  public:
   Uses(const c10::FunctionSchema& schema, const c10::IValue* arguments) {
@@ -87,8 +87,8 @@ class Uses {
         watch,
         "[sharding] ",
         schema.name(),
-        " on a parameter whose sharded model has been destroyed: its values "
-        "are spread over the ranks");
+        " uses a parameter of a sharded model that has been destroyed: its "
+        "values are spread over the ranks");
     auto& memories = used_[watch];
     if (std::find(memories.begin(), memories.end(), watched.memory) ==
         memories.end()) {
@@ -103,7 +103,7 @@ class Uses {
   std::vector<std::pair<WatchPtr, std::size_t>> written_;
 };
 
-// Views of watched memory are watched as well.
+// Marks results that are views of watched memory: they must be watched too.
 void mark_views(const c10::IValue* begin, const c10::IValue* end) {
   for (const c10::IValue* value = begin; value != end; ++value) {
     for_each_tensor(*value, [](const at::Tensor& tensor) {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/text.h"
-#include "argosy/store/backoff.h"
 #include "argosy/store/error_text.h"
 #include "argosy/store/resolve.h"
 

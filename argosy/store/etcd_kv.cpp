@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
-#include "argosy/store/backoff.h"
 #include "argosy/store/base64.h"
 #include "argosy/store/counter.h"
 #include "argosy/store/error_text.h"

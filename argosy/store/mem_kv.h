@@ -46,7 +46,7 @@ class MemKv final : public Kv {
       std::chrono::milliseconds ttl, Deadline deadline) override;
 
  private:
-  // shared with leases, which may outlive this
+  // Shared with leases, which may outlive this.
   std::shared_ptr<MemState> state_;
 };
 

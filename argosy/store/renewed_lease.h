@@ -58,7 +58,7 @@ class RenewedLease final : public Lease {
   mutable std::mutex mutex_;
   std::condition_variable stopping_;
   bool stopped_ = false; // guarded by mutex_
-  // guarded by mutex_; known to be alive until then
+  // Guarded by mutex_; known to be alive until then.
   Deadline::Clock::time_point known_;
   std::thread thread_;
 };

@@ -6,8 +6,8 @@
 #include <future>
 #include <thread>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
-#include "argosy/store/backoff.h"
 
 namespace argosy::store {
 

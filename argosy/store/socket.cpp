@@ -12,8 +12,8 @@
 #include <optional>
 #include <utility>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
-#include "argosy/store/backoff.h"
 #include "argosy/store/resolve.h"
 
 namespace argosy::store {

@@ -1,7 +1,7 @@
 #include "argosy/store/tcp_client.h"
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
-#include "argosy/store/backoff.h"
 #include "argosy/store/error_text.h"
 
 namespace argosy::store {
@@ -71,7 +71,7 @@ std::optional<Socket> TcpClient::connect(
     result = receive(socket, kHello.size() - 1, answer, deadline);
   }
   if (result == IoResult::Done && answer != kHello) {
-    throw_foreign(server_, answer, "greeted otherwise");
+    throw_foreign(server_, answer, "sent another greeting");
   }
   if (result == IoResult::Done) {
     result = receive(socket, kInstanceBytes, instance, deadline);

@@ -31,14 +31,15 @@ void RngStatesTracker::add(const std::string& name, std::uint64_t seed) {
   const std::lock_guard lock(mutex_);
   for (const auto& [known, stream] : streams_) {
     ARGOSY_CHECK(
-        known != name, "[parallel.rng] there is a stream ", name, " already");
+        known != name,
+        "[tensor_parallel.rng] there already is a stream ",
+        name);
     ARGOSY_CHECK(
         stream.seed != seed,
-        "[parallel.rng] stream ",
+        "[tensor_parallel.rng] stream ",
         known,
-        " has the seed ",
-        seed,
-        " already");
+        " already has the seed ",
+        seed);
   }
   streams_.emplace(name, Stream{at::detail::createCPUGenerator(seed), seed});
 }
@@ -53,7 +54,7 @@ at::Generator RngStatesTracker::generator(const std::string& name) const {
   const auto found = streams_.find(name);
   ARGOSY_CHECK(
       found != streams_.end(),
-      "[parallel.rng] there is no stream ",
+      "[tensor_parallel.rng] there is no stream ",
       name,
       "; add() or model_parallel_random_seed() makes one");
   return found->second.generator;

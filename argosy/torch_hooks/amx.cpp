@@ -10,7 +10,7 @@ namespace argosy::torch_hooks {
 
 namespace {
 
-// As in oneDNN's headers, which LibTorch does not bring along.
+// Declared as in oneDNN's headers, which LibTorch does not install.
 struct Version {
   int major;
   int minor;
@@ -36,7 +36,8 @@ bool limit_to_avx512() {
       !is_broken(*version())) {
     return false;
   }
-  // It looks at the machine once, and is told before or not at all.
+  // oneDNN detects the machine once, so the limit must be set before its first
+  // use.
   const Environment env = Environment::of_process();
   if (!env.has("ONEDNN_MAX_CPU_ISA") && !env.has("DNNL_MAX_CPU_ISA") &&
       set_isa(kAvx512Bf16) == 0) {

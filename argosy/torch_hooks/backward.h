@@ -9,9 +9,12 @@ namespace argosy::torch_hooks {
 // Whether the calling thread carries out a backward().
 bool is_in_backward();
 
-// Calls `action` at the end of the backward() that the calling thread carries
-// out; call it from a hook of that.
-void at_end_of_backward(std::function<void()> action);
+// Call it inside of backward, from a hook. Calls `on_end` on this thread when
+// that backward has ended; what it throws comes out of backward(). If backward
+// or `on_end` throws, calls `on_failure` instead, before the exception reaches
+// the caller of backward(); `on_failure` must not throw.
+void at_end_of_backward(
+    std::function<void()> on_end, std::function<void()> on_failure);
 
 // A tensor without elements that backward() goes on from as from `output`,
 // whose values it does not keep.

@@ -66,6 +66,7 @@ class InputSinks {
       }
       const Edge edge = torch::autograd::impl::gradient_edge(inputs[i]);
       leaves_.push_back(edge.function);
+      // A tensor may be passed as input twice; both share one sink.
       const auto [found, is_new] = ends_.try_emplace(edge.function.get());
       if (is_new) {
         found->second = kept_->replace(edge);
@@ -213,6 +214,7 @@ Roots SplitBackward::GraphSplit::keep_first_half(
   leaves_ = ends.leaves();
   live_ = live_nodes(roots.edges, ends);
   Roots first;
+  // Roots that lead to no input belong to the second half.
   for (std::size_t i = 0; i < roots.edges.size(); ++i) {
     const Edge& edge = roots.edges[i];
     const Edge* end = ends.find(edge);
@@ -236,6 +238,8 @@ void SplitBackward::GraphSplit::cut(Node& node, const InputSinks& ends) {
     }
   }
   const bool has_others = std::ranges::any_of(others, &Edge::is_valid);
+  // Deferred: runs again in the second half, with the gradients that arrived in
+  // the first.
   if (has_others && is_splittable(node)) {
     deferred_.push_back(std::make_unique<DeferredNode>(
         DeferredNode{node.shared_from_this(), std::move(others), {}}));
@@ -247,6 +251,8 @@ void SplitBackward::GraphSplit::cut(Node& node, const InputSinks& ends) {
   if (!has_others) {
     return;
   }
+  // Not splittable: computes all gradients in the first half. Those of weights
+  // are captured, and passed on in the second half.
   Computed computed{node.sequence_nr(), {}, make_node<GradientSink>()};
   for (std::size_t i = 0; i < edges.size(); ++i) {
     if (others[i].is_valid()) {
@@ -278,11 +284,14 @@ Roots SplitBackward::GraphSplit::take() {
       roots.add({node, 0}, none);
     }
   };
+  // Their recorded inputs become roots of the second half.
   for (const auto& later : deferred_) {
     for (std::uint32_t i = 0; i < later->gradients.size(); ++i) {
       roots_.add({later->node, i}, std::move(later->gradients[i]));
     }
   }
+  // Known gradients enter the graph through nodes with the original sequence
+  // numbers, so that the engine accumulates in the original order.
   give(kRunFirst, std::move(roots_));
   for (Computed& each : computed_) {
     give(each.sequence_nr, {std::move(each.edges), each.gradients->take()});
@@ -307,6 +316,7 @@ Tensors SplitBackward::input(
   const Roots first =
       split->keep_first_half(roots_of(outputs, gradients), ends);
   {
+    // Recomputed layers keep their results for the second half.
     const KeepUnpacked keep;
     run(first, true);
   }
@@ -317,8 +327,7 @@ Tensors SplitBackward::input(
 
 void SplitBackward::weight() {
   ARGOSY_CHECK(
-      split_ != nullptr,
-      "[pipeline.backward] weight() without what input() puts off");
+      split_ != nullptr, "[pipeline.backward] weight() before input()");
   const auto split = std::move(split_);
   run(split->take(), false);
 }

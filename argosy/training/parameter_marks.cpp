@@ -15,7 +15,8 @@ ParameterMarks marks_of(const at::Tensor& parameter) {
 void set_marks(const at::Tensor& parameter, const ParameterMarks& marks) {
   ARGOSY_CHECK(
       parameter.defined() && parameter.is_leaf(),
-      "[parallel.set_marks] not a parameter, expected a leaf of the graph");
+      "[training.set_marks] the tensor is not a leaf of the autograd graph, "
+      "expected a parameter");
   torch_hooks::set_tag(parameter, marks);
 }
 

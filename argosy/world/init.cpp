@@ -13,9 +13,9 @@
 #include "argosy/common/net.h"
 #include "argosy/heap/allocator.h"
 #include "argosy/torch_hooks/openblas.h"
+#include "argosy/world/address_exchange.h"
 #include "argosy/world/adopt.h"
 #include "argosy/world/connect.h"
-#include "argosy/world/exchange.h"
 #include "argosy/world/local_ranks.h"
 #include "argosy/world/rendezvous.h"
 #include "argosy/world/scheduler.h"
@@ -142,11 +142,11 @@ std::shared_ptr<World> init_by_exchange(
     const LaunchInfo& info, const InitOptions& options) {
   const Deadline deadline = Deadline::after(timeout_of(options));
   // What was exchanged may go when all ranks have met, not before.
-  std::optional<Exchanged> exchanged;
+  std::optional<ExchangedAddress> exchanged;
   return init(
       info,
       [&](const std::string& own) {
-        exchanged.emplace(exchange(info, own, deadline));
+        exchanged.emplace(exchange_address(info, own, deadline));
         return exchanged->value();
       },
       options);
@@ -210,7 +210,7 @@ std::shared_ptr<World> init(
     return join_scheduled(info, scheduled_timeout(options));
   }
   check_ranks(info);
-  if (info.exchange != Exchange::None) {
+  if (info.address_exchange != AddressExchange::None) {
     return init_by_exchange(info, options);
   }
   const milliseconds timeout = timeout_of(options);

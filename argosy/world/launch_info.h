@@ -12,8 +12,8 @@ namespace argosy {
 enum class Role { Worker, Server, HeterWorker, Scheduler, Coordinator };
 
 // How the ranks learn where rank 0 serves the store when nothing told them an
-// address beforehand (world/exchange.h).
-enum class Exchange {
+// address beforehand (world/address_exchange.h).
+enum class AddressExchange {
   None,      // store_url says it, or nobody else is there
   LocalFile, // all ranks on one host: through a file of this user
   Pmi,       // through the process manager's PMI-1 connection
@@ -47,10 +47,10 @@ struct LaunchInfo {
   bool rank_by_arrival = false;
   std::string node_id = {};
 
-  // Where the ranks meet; empty for a world of one, and when `exchange` finds
-  // it out.
+  // Where the ranks meet; empty for a world of one, and when `address_exchange`
+  // finds it out.
   std::string store_url = {};
-  Exchange exchange = Exchange::None;
+  AddressExchange address_exchange = AddressExchange::None;
   // Whether this process serves the store or connects to it; for tcp:// only.
   bool serves_store = false;
   // Distinguishes jobs, and attempts of a job, in a shared store. Equal on all
@@ -67,7 +67,7 @@ struct LaunchInfo {
 };
 
 std::string to_string(Role role);
-std::string to_string(Exchange exchange);
+std::string to_string(AddressExchange exchange);
 std::ostream& operator<<(std::ostream& out, const LaunchInfo& info);
 
 } // namespace argosy

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <thread>
 #include <tuple>
 #include <vector>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/common/text.h"
@@ -57,13 +57,12 @@ bool poll_until(
     const std::function<void(milliseconds)>& progress) {
   const auto began = Deadline::Clock::now();
   auto next_progress = began + std::chrono::seconds(5);
-  auto pause = std::chrono::microseconds(100);
+  Backoff backoff(std::chrono::microseconds(100), milliseconds(10));
   while (!done()) {
     if (deadline.expired()) {
       return false;
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(10000));
+    backoff.pause(deadline);
     const auto now = Deadline::Clock::now();
     if (now >= next_progress) {
       next_progress = now + std::chrono::seconds(15);

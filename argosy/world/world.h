@@ -86,7 +86,7 @@ class World {
   const std::shared_ptr<void> companion_; // kept alive with the world
   std::atomic<bool> left_{false};
 
-  // recursive: making an attachment may need another
+  // Recursive: making an attachment may need another.
   std::recursive_mutex mutex_;
   // Guarded by mutex_.
   std::vector<std::function<void(const std::string&)>> on_abort_;

@@ -5,7 +5,7 @@
 #include <exception>
 #include <memory>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "bindings/python/engine.h"
 #include "bindings/python/torch_work.h"
 

@@ -253,9 +253,9 @@ WorkPtr ProcessGroupArgosy::gather(
       is_root || outputs.empty(),
       "[comm.gather] rank ",
       setup_.rank,
-      " gives a list, which only root ",
+      " passes a list, which only root ",
       options.rootRank,
-      " may");
+      " may do");
   return issue(
       {gather_op(
           is_root ? &only(outputs, "gather") : nullptr,
@@ -276,9 +276,9 @@ WorkPtr ProcessGroupArgosy::scatter(
       is_root || inputs.empty(),
       "[comm.scatter] rank ",
       setup_.rank,
-      " gives a list, which only root ",
+      " passes a list, which only root ",
       options.rootRank,
-      " may");
+      " may do");
   return issue(
       {scatter_op(
           only(outputs, "scatter"),

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/op.h"
 #include "bindings/python/mailbox.h"
 #include "bindings/python/operation_queue.h"

@@ -2,12 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 
 namespace argosy::python {
 
-// Throws InvalidArgument unless it is a sparse COO tensor on the CPU with a
-// supported dtype.
+// Throws InvalidArgument unless it is a sparse tensor in coordinate format on
+// the CPU with a supported dtype.
 void check_sparse(const at::Tensor& tensor);
 
 // Sums sparse tensors of equal shape over all ranks, in place. DDP needs it for

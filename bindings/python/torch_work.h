@@ -17,7 +17,7 @@ class TorchWork final : public c10d::Work {
   struct About {
     int rank = 0;
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    // name of the profiler event; outlives the work
+    // Name of the profiler event; outlives the work.
     const char* title = nullptr;
     std::vector<at::Tensor> inputs; // shapes for the profiler event
     std::vector<std::vector<at::Tensor>> outputs;

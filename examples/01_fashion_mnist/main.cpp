@@ -8,7 +8,6 @@
 //   epoch 3: test accuracy 89.32 %
 
 #include <argosy/argosy.h>
-#include <argosy/optim/adam.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>

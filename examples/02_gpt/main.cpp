@@ -6,9 +6,9 @@
 // model generates.
 
 #include <argosy/argosy.h>
-#include <argosy/optim/adam.h>
-#include <argosy/optim/gradients.h>
-#include <argosy/optim/groups.h>
+#include <argosy/data/tokenizer.h>
+#include <argosy/observe/world_observer.h>
+#include <argosy/optim/parameter_groups.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>

@@ -10,7 +10,6 @@
 //   step 100: loss 0.8...
 
 #include <argosy/argosy.h>
-#include <argosy/optim/adam.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <argosy/argosy.h>
+#include <argosy/data/tokenizer.h>
 
 #include <iostream>
 #include <string>

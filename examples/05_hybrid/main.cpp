@@ -8,7 +8,6 @@
 //   step 100: loss 5...
 
 #include <argosy/argosy.h>
-#include <argosy/optim/adam.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>

@@ -9,9 +9,9 @@
 
 #include "../02_gpt/gpt.h"
 #include "argosy/expert/moe_layer.h"
-#include "argosy/sequence_parallel/megatron.h"
-#include "argosy/sequence_parallel/megatron_gradients.h"
-#include "argosy/sequence_parallel/megatron_ops.h"
+#include "argosy/sequence_parallel/layers.h"
+#include "argosy/sequence_parallel/reduce_gradients.h"
+#include "argosy/sequence_parallel/scatter_gather.h"
 #include "argosy/sequence_parallel/segment.h"
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/tensor_parallel/ops.h"

@@ -7,7 +7,8 @@
 //   step 100: loss 5...
 
 #include <argosy/argosy.h>
-#include <argosy/optim/adam.h>
+#include <argosy/fleet/pipeline_model.h>
+#include <argosy/pipeline/cut/cut_stage.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>

@@ -8,7 +8,7 @@
 //   step 100: loss 5...
 
 #include <argosy/argosy.h>
-#include <argosy/optim/adam.h>
+#include <argosy/fleet/pipeline_model.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>

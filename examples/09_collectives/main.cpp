@@ -12,6 +12,7 @@
 //   gradient through all_gather: 3
 
 #include <argosy/argosy.h>
+#include <argosy/comm/coalesce.h>
 #include <torch/torch.h>
 
 #include <iostream>

@@ -7,7 +7,6 @@
 //   step 400: loss 0.51
 
 #include <argosy/argosy.h>
-#include <argosy/optim/adam.h>
 #include <torch/torch.h>
 
 #include <iostream>

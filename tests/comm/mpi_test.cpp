@@ -42,6 +42,7 @@ class MpiRanks : public ::testing::TestWithParam<Mpi> {
   }
 
   static void expect_job_ends(const std::string& program);
+  static void expect_backends_pass(int num_ranks);
 };
 
 const auto kMpis = ::testing::Values(
@@ -76,7 +77,7 @@ TEST_P(MpiMessages, MayBeLong) {
   expect_good(2, "long");
 }
 
-TEST_P(MpiMessages, MayBeLongerThanAnInt) {
+TEST_P(MpiMessages, SoakMayBeLongerThanAnInt) {
   MpiRanks::expect_good(2, kMessages, "longer_than_int multiple");
 }
 
@@ -174,17 +175,24 @@ TEST_P(MpiGroups, OfADeadRankEndTheJob) {
 class MpiBackends : public MpiRanks {};
 INSTANTIATE_TEST_SUITE_P(Mpis, MpiBackends, kMpis, kMpiName);
 
+void MpiRanks::expect_backends_pass(int num_ranks) {
+  const CommandResult result =
+      run(num_ranks,
+          ARGOSY_MPI_BACKENDS,
+          "--gtest_filter=-*Processes* --gtest_brief=0");
+  EXPECT_TRUE(result.status.success()) << result.output;
+  EXPECT_THAT(
+      result.output,
+      HasSubstr(str("EqualOneProcessForEverySize_mpi", num_ranks)));
+}
+
 TEST_P(MpiBackends, DoAsTheOthers) {
-  for (const int num_ranks : {2, 3, 4}) {
-    const CommandResult result =
-        run(num_ranks,
-            ARGOSY_MPI_BACKENDS,
-            "--gtest_filter=-*Processes* --gtest_brief=0");
-    EXPECT_TRUE(result.status.success()) << result.output;
-    EXPECT_THAT(
-        result.output,
-        HasSubstr(str("Backends.EqualOneProcessForEverySize/mpi", num_ranks)));
-  }
+  expect_backends_pass(3);
+}
+
+TEST_P(MpiBackends, SoakDoAsTheOthersWithOtherNumbersOfRanks) {
+  expect_backends_pass(2);
+  expect_backends_pass(4);
 }
 
 } // namespace

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "argosy/dtensor/layout/exchange.h"
+#include "argosy/dtensor/layout/block_transfers.h"
 #include "argosy/dtensor/layout/reshard_plan.h"
 #include "tests/dtensor/random_layouts.h"
 

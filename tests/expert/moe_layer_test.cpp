@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
 #include "argosy/optim/autocast.h"
@@ -72,7 +72,7 @@ at::Tensor loss_of(const at::Tensor& y, int rank, const at::Tensor& extra) {
 }
 
 at::Tensor local_part(const at::Tensor& whole, const Group& group) {
-  return comm::own_part(whole, 0, group);
+  return comm::own_shard(whole, 0, group);
 }
 
 void expect_same_gate(
@@ -350,7 +350,7 @@ at::Tensor mp_part(
   const at::Tensor local = local_part(whole, *axes.expert);
   const ParameterMarks marks = marks_of(parameter);
   return marks.is_distributed
-      ? comm::own_part(local, marks.split_axis, *axes.mp)
+      ? comm::own_shard(local, marks.split_axis, *axes.mp)
       : local;
 }
 

@@ -6,6 +6,7 @@
 
 #include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/fleet/fleet.h"
+#include "argosy/fleet/pipeline_model.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/testing/ranks.h"

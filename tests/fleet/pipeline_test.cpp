@@ -7,6 +7,7 @@
 #include "argosy/common/file.h"
 #include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/fleet/fleet.h"
+#include "argosy/fleet/pipeline_model.h"
 #include "argosy/optim/adam.h"
 #include "argosy/pipeline/cut/cut_stage.h"
 #include "argosy/pipeline/schedule_json.h"

@@ -8,7 +8,7 @@
 
 #include <regex>
 
-#include "argosy/comm/flight/operation.h"
+#include "argosy/comm/flight/record.h"
 #include "argosy/observe/chrome_trace.h"
 #include "argosy/observe/flight_operations.h"
 

@@ -11,6 +11,7 @@
 #include "argosy/common/file.h"
 #include "argosy/observe/session.h"
 #include "argosy/observe/tensor_memory.h"
+#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/pipeline/pipeline_parallel.h"
 #include "argosy/pipeline/schedule_formulas.h"
 #include "argosy/pipeline/schedules/schedules.h"

@@ -11,6 +11,7 @@
 #include "argosy/comm/traffic.h"
 #include "argosy/common/file.h"
 #include "argosy/pipeline/measured_schedule.h"
+#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/pipeline/schedule_json.h"
 #include "argosy/pipeline/schedules/schedules.h"
 #include "argosy/pipeline/simulate.h"

@@ -46,7 +46,7 @@ TEST(ScheduleJson, SaysWhatIsWrong) {
   EXPECT_THAT(with("\"stages\": 2", "\"stages\": 1e9"), HasSubstr("expected"));
   EXPECT_THAT(with("\"round\"", "\"z\""), HasSubstr("\"round\" or \"v\""));
   EXPECT_THAT(with("\"gpipe\"", "1"), HasSubstr("expected a text"));
-  EXPECT_THAT(with("F0", "X0"), HasSubstr("\"X0\" is no step"));
+  EXPECT_THAT(with("F0", "X0"), HasSubstr("\"X0\" is not a step"));
   EXPECT_THAT(with("F0", "F1"), HasSubstr("0 forwards"));
   EXPECT_THAT(with("F0 F1 B0", "F0 B0 F1"), HasSubstr("wait for one another"));
 }

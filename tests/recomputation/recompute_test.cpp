@@ -566,10 +566,10 @@ TEST(RecomputeModules, WhatCannotBeReachedIsSaid) {
   Model model;
   EXPECT_THAT(
       [&] { recompute_modules(*model, "head"); },
-      ThrowsMessage<InvalidArgument>(HasSubstr("head is no child")));
+      ThrowsMessage<InvalidArgument>(HasSubstr("head is not a child")));
   EXPECT_THAT(
       [&] { recompute_modules(*model, "nothing"); },
-      ThrowsMessage<InvalidArgument>(HasSubstr("no module is called")));
+      ThrowsMessage<InvalidArgument>(HasSubstr("no module matches")));
   EXPECT_THROW(recompute_every(*model, 0), InvalidArgument);
 }
 

@@ -533,11 +533,11 @@ TEST(ParallelizeRanks, ExplainWhatDoesNotFit) {
     EXPECT_THAT(
         [&] { with("", SequenceParallelBegin()); },
         ::testing::ThrowsMessage<InvalidArgument>(
-            HasSubstr("has no weight of its own")));
+            HasSubstr("has no parameter of its own")));
     EXPECT_THAT(
         [&] { with("up(", ColWiseParallel()); },
         ::testing::ThrowsMessage<InvalidArgument>(
-            HasSubstr("no regular expression")));
+            HasSubstr("not a regular expression")));
     EXPECT_THAT(
         [&] { parallelize(*model, ProcessMesh({1}), {.mp_config = kMp}); },
         ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("has no axis mp")));

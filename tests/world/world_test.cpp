@@ -277,6 +277,8 @@ TEST(ParallelEnvironment, ShowsWhoTheRankIs) {
     EXPECT_EQ(env.world_size(), 2);
     EXPECT_EQ(env.nranks(), 2);
     EXPECT_EQ(env.device_type(), "cpu");
+    EXPECT_EQ(env.device_id(), 0);
+    EXPECT_EQ(env.dev_id(), env.device_id());
     EXPECT_EQ(env.nrings(), 1);
     EXPECT_EQ(env.pg_timeout(), 30min);
     EXPECT_EQ(env.current_endpoint(), "");

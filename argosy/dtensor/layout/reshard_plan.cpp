@@ -9,8 +9,8 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/dtensor/layout/block_transfers.h"
 #include "argosy/dtensor/layout/cost.h"
-#include "argosy/dtensor/layout/exchange.h"
 
 namespace argosy::dtensor {
 

@@ -13,8 +13,8 @@
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
 #include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/dim_group.h"
 #include "argosy/dtensor/tensor/mesh_state.h"
-#include "argosy/dtensor/tensor/range_exchange.h"
 
 namespace argosy::dtensor {
 

@@ -16,7 +16,7 @@
 #include "argosy/dtensor/ops/letters.h"
 #include "argosy/dtensor/ops/reduced_dims.h"
 #include "argosy/dtensor/tensor/decision_cache.h"
-#include "argosy/dtensor/tensor/range_exchange.h"
+#include "argosy/dtensor/tensor/dim_group.h"
 
 namespace argosy::dtensor {
 

@@ -37,12 +37,14 @@ const std::string& OpScope::current() {
 
 } // namespace dtensor
 
-void CommDebug::on_call(const Call& call) {
+CommDebug::Token CommDebug::on_issue(
+    const comm::Call& call, const std::vector<int>& ranks) {
   entries_.push_back(
       {dtensor::OpScope::current(),
        to_string(call.kind),
-       call.bytes,
-       call.ranks});
+       static_cast<std::uint64_t>(call.bytes),
+       ranks});
+  return 0;
 }
 
 std::size_t CommDebug::count(std::string_view collective) const {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "argosy/comm/call_listener.h"
+#include "argosy/comm/operation/observer.h"
 
 namespace argosy {
 
@@ -16,7 +16,7 @@ namespace argosy {
 //   loss.backward();
 //   std::cout << debug.table();
 //   debug.count("all_reduce");   // how many
-class CommDebug : public comm::CallListener {
+class CommDebug : public comm::ThreadObserver {
  public:
   struct Entry {
     std::string op;         // "aten::mm"; empty: no op on DTensors
@@ -37,7 +37,8 @@ class CommDebug : public comm::CallListener {
   std::string table() const;
 
  private:
-  void on_call(const Call& call) override;
+  Token on_issue(
+      const comm::Call& call, const std::vector<int>& ranks) override;
 
   std::vector<Entry> entries_;
 };

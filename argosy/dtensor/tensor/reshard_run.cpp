@@ -9,7 +9,7 @@
 
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
-#include "argosy/dtensor/layout/exchange.h"
+#include "argosy/dtensor/layout/block_transfers.h"
 #include "argosy/mesh/rank_mesh.h"
 
 namespace argosy::dtensor {
@@ -136,27 +136,29 @@ at::Tensor run_reduce_scatter(
 Tensors blocks_by_member(
     const at::Tensor& tensor,
     const Box& origin,
-    const std::vector<Piece>& pieces,
+    const std::vector<BlockTransfer>& pieces,
     const Group& group) {
   Tensors blocks(place(group.nranks()), at::empty({0}, tensor.options()));
-  for (const Piece& piece : pieces) {
+  for (const BlockTransfer& piece : pieces) {
     blocks[place(group.get_group_rank(piece.peer))] =
         block(tensor, within(piece.box, origin));
   }
   return blocks;
 }
 
-at::Tensor run_exchange(
-    const Exchange& exchange, const at::Tensor& local, const GroupPtr& group) {
-  at::Tensor out = at::empty(exchange.target.size, local.options());
-  if (exchange.kept) {
-    block(out, within(*exchange.kept, exchange.target))
-        .copy_(block(local, within(*exchange.kept, exchange.source)));
+at::Tensor run_block_transfers(
+    const BlockTransfers& transfers,
+    const at::Tensor& local,
+    const GroupPtr& group) {
+  at::Tensor out = at::empty(transfers.target.size, local.options());
+  if (transfers.kept) {
+    block(out, within(*transfers.kept, transfers.target))
+        .copy_(block(local, within(*transfers.kept, transfers.source)));
   }
   Tensors receives =
-      blocks_by_member(out, exchange.target, exchange.receives, *group);
+      blocks_by_member(out, transfers.target, transfers.receives, *group);
   const Tensors sends =
-      blocks_by_member(local, exchange.source, exchange.sends, *group);
+      blocks_by_member(local, transfers.source, transfers.sends, *group);
   alltoall(receives, sends, group);
   return out;
 }
@@ -166,8 +168,8 @@ at::Tensor run_all_to_all(
     const Shape& global,
     const at::Tensor& local,
     RankMesh& mesh) {
-  return run_exchange(
-      exchange_of(global, step.from, step.to, mesh.rank()),
+  return run_block_transfers(
+      block_transfers(global, step.from, step.to, mesh.rank()),
       local,
       mesh.group_over(step.axes));
 }
@@ -188,11 +190,12 @@ at::Tensor run_transfer(
   if (!takes && !step.from.mesh.contains(mesh.rank())) {
     return nothing;
   }
-  Exchange exchange = exchange_of(global, step.from, step.to, mesh.rank());
+  BlockTransfers transfers =
+      block_transfers(global, step.from, step.to, mesh.rank());
   if (!takes) {
-    exchange.target = {{0}, {0}};
+    transfers.target = {{0}, {0}};
   }
-  return run_exchange(exchange, local, mesh.group_of(ranks));
+  return run_block_transfers(transfers, local, mesh.group_of(ranks));
 }
 
 at::Tensor run_step(

@@ -89,7 +89,7 @@ std::vector<int> balanced_cuts(
   double enough = cheapest.total();
   ARGOSY_CHECK(
       !cheapest.places(enough).empty(),
-      "[pipeline.cut] too few places for ",
+      "[pipeline.cut] too few positions to cut for ",
       parts,
       " parts");
   for (int i = 0; i < 40; ++i) {

@@ -39,6 +39,7 @@ class Cutter {
         last_uses_(last_uses(graph)),
         touched_(touched_states(graph)),
         first_touches_(graph.values.size(), kNoTouch) {
+    // Backwards, so that the first use wins.
     for (int node = graph.num_nodes() - 1; node >= 0; --node) {
       for (const int state : touched_[at(node)]) {
         first_touches_[at(state)] = node;
@@ -115,14 +116,14 @@ std::set<int> Cutter::states_of(const std::string& layer) const {
       is_known,
       "[pipeline.cut] no layer ",
       layer,
-      " with parameters or buffers, by which its place is found",
+      " with parameters or buffers, which locate it in the graph",
       near ? str("; is it ", *near, "?")
            : str("; there are ", join(layers(), ", ")));
   ARGOSY_CHECK(
       !states.empty(),
       "[pipeline.cut] forward uses no parameter or buffer of ",
       layer,
-      ", by which its place is found");
+      ", which locate it in the graph");
   return states;
 }
 
@@ -189,6 +190,9 @@ int Cutter::torn_memory(int place) const {
   for (const int value : crossing(place)) {
     const int memory = graph_.value(value).memory;
     const auto write = last_writes_.find(memory);
+    // A second view of the same memory crosses: on the other side the views
+    // would be separate tensors, and a write to one would not show in the
+    // other.
     if (!memories.insert(memory).second && write != last_writes_.end() &&
         write->second >= place) {
       return memory;
@@ -198,6 +202,7 @@ int Cutter::torn_memory(int place) const {
 }
 
 std::vector<std::int64_t> Cutter::bytes() const {
+  // Difference array: each value adds its bytes from its maker to its last use.
   std::vector<std::int64_t> changes(graph_.nodes.size() + 2, 0);
   for (std::size_t i = 0; i < graph_.values.size(); ++i) {
     const Kind kind = graph_.values[i].kind;
@@ -218,6 +223,7 @@ int Cutter::place(const Window& window, bool prefer_last) const {
   for (int i = window.first; i <= window.last; ++i) {
     const bool is_better = best < 0 || crossing[at(i)] < crossing[at(best)] ||
         (prefer_last && crossing[at(i)] == crossing[at(best)]);
+    // Checked last, since it walks all values.
     if (is_better && torn_memory(i) < 0) {
       best = i;
     }
@@ -287,6 +293,8 @@ std::vector<int> Cutter::states(const std::vector<int>& nodes) const {
 
 Part Cutter::part(int begin, int end) const {
   Part part{.begin = begin, .end = end, .repeated = repeated(begin, end)};
+  // Values that only later parts use are among them: crossing() contains
+  // everything alive at the border.
   part.receives = begin == 0 ? graph_.inputs : crossing(begin);
   part.sends = end == graph_.num_nodes() ? graph_.outputs : crossing(end);
   part.states = states(part.nodes());
@@ -477,6 +485,7 @@ std::vector<double> state_weights(const Graph& graph) {
 
 Cuts cut_alike(const Graph& graph, const Graph& like, const Cuts& cuts) {
   const Cutter cutter(graph);
+  // With equal ops, the same positions apply; otherwise states decide.
   const bool is_same = has_same_ops(graph, like);
   const auto by_name = owners(like, cuts);
   std::vector<int> places;

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "argosy/comm/call_listener.h"
+#include "argosy/comm/operation/observer.h"
 #include "argosy/common/error.h"
 #include "argosy/pipeline/cut/released_states.h"
 #include "argosy/recomputation/replayed_state.h"
@@ -16,9 +16,12 @@ namespace argosy::pipeline {
 namespace {
 
 // The last operation of a group that the thread issued.
-class Heard : public comm::CallListener {
+class Heard : public comm::ThreadObserver {
  public:
-  void on_call(const Call& call) override { kind_ = call.kind; }
+  Token on_issue(const comm::Call& call, const std::vector<int>&) override {
+    kind_ = call.kind;
+    return 0;
+  }
 
   void check_nothing() const {
     ARGOSY_CHECK(

@@ -28,6 +28,7 @@ double least_makespan(const Schedule& shape, const PartCosts& costs) {
           shape.part_of(shape.stage_of(part), chunk))];
       work += times.forward + times.input + times.weight;
     }
+    // `reached` is when the first microbatch can arrive at this stage.
     least = std::max(least, reached + work * shape.microbatches);
     reached +=
         costs.times[static_cast<std::size_t>(part)].forward + costs.message;

@@ -30,6 +30,7 @@ std::optional<StepRef> cause_of(
   const Step& step = schedule.steps[ref.stage][ref.index];
   const int part = schedule.part_of(static_cast<int>(ref.stage), step.chunk);
   const Dependencies needs = dependencies_of(step.pass, part, schedule.parts());
+  // Without a wait for another stage, the chain ends here.
   if (begin == 0 || !needs.other) {
     return std::nullopt;
   }

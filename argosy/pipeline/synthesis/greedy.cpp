@@ -80,6 +80,8 @@ class Greedy {
     if (weight.begin == kNever) {
       return best;
     }
+    // A weight step runs only if the preferred step would leave the stage idle
+    // for longer than `slack`.
     const double slack = rule_[at(stage)].patience *
         costs_.times[at(schedule_.part_of(stage, weight.step.chunk))].weight;
     const Choice& rival = rule_[at(stage)].weight_first ? input : best;
@@ -209,7 +211,7 @@ class Greedy {
   const GreedyRule& rule_;
   std::vector<Stage> stages_;
   std::vector<Choice> choices_; // the next step of each stage
-  // of forwards; of backwards of inputs
+  // Of forwards; of backwards of inputs.
   std::array<std::vector<double>, 2> ends_;
 };
 

@@ -35,6 +35,7 @@ Schedule joined(Schedule schedule, const PartCosts& costs) {
       const auto place = steps.begin() + static_cast<std::ptrdiff_t>(i);
       steps[i].pass = Pass::kBackward;
       steps.erase(place + 1);
+      // The next stage may have waited for the first half: then undo.
       if (make_timeline(schedule, costs.times, costs.message).makespan >
           makespan) {
         steps[i].pass = Pass::kBackwardInput;

@@ -62,10 +62,12 @@ class Walk {
 
   Schedule walk() {
     for (std::int64_t i = 0; i < options_.tries; ++i) {
+      // Reads the clock rarely, since a try is short.
       if (best_makespan_ <= options_.bound ||
           (i % 64 == 0 && options_.deadline.expired())) {
         break;
       }
+      // Simulated annealing: the accepted worsening falls to zero.
       const double left =
           1 - static_cast<double>(i) / static_cast<double>(options_.tries);
       step(kWorse * left * left * best_price_);
@@ -93,6 +95,7 @@ class Walk {
         std::exchange(peaks_[stage], peak_of(static_cast<int>(stage)));
     const double price =
         peaks_[stage] <= options_.memory_cap ? price_of() : kRefused;
+    // Undo the move.
     if (price > current_price_ + worse || price == kRefused) {
       move_step(steps, to, from);
       peaks_[stage] = peak;
@@ -120,6 +123,7 @@ class Walk {
 
   // A random distance to one side, as far as the order of steps allows.
   std::size_t pick_target(const Steps& steps, std::size_t from) {
+    // Mostly short moves, which are accepted more often.
     const std::size_t far = 1 + pick(pick(2) == 0 ? 3 : steps.size());
     std::size_t to = from;
     if (pick(2) == 0) {

@@ -115,7 +115,7 @@ void set_volcano_rank(
       info.rank >= 0 && info.rank < info.size,
       "[world.adopt] ",
       shown(env, {index_name, "HOSTNAME"}),
-      " has no place in the lists of VC_<TASK>_HOSTS, which name ",
+      " is not in the lists of VC_<TASK>_HOSTS, which name ",
       info.size,
       " hosts");
 }

@@ -66,7 +66,7 @@ Names expand_range(
   const long long low = *parse_int(first);
   const long long high = *parse_int(last);
   if (low > high || high - low >= static_cast<long long>(kMostHosts)) {
-    refuse(what, text, str("the range ", range, " cannot be"));
+    refuse(what, text, str("the range ", range, " is invalid"));
   }
   Names numbers;
   for (long long number = low; number <= high; ++number) {

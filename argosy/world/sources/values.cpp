@@ -217,10 +217,10 @@ void set_store(
 void check_store(const LaunchInfo& info, std::string_view wanted) {
   ARGOSY_CHECK(
       info.size == 1 || !info.store_url.empty() ||
-          info.exchange != Exchange::None,
+          info.address_exchange != AddressExchange::None,
       "[world.adopt] ",
       info.size,
-      " ranks have no place to meet: set ",
+      " ranks have no rendezvous address: set ",
       wanted,
       " or ARGOSY_STORE");
 }
