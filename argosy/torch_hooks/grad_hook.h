@@ -13,6 +13,8 @@ struct Node;
 
 namespace argosy::torch_hooks {
 
+using GraphNode = torch::autograd::Node;
+
 // While it lives, calls `action` each time that backward() has added to the
 // gradient of a leaf, on the thread that runs backward().
 class GradHook {
@@ -23,10 +25,10 @@ class GradHook {
   GradHook& operator=(GradHook&&) = delete;
 
   // The node of the graph that adds to the gradient.
-  torch::autograd::Node* node() const { return node_.get(); }
+  GraphNode* node() const { return node_.get(); }
 
  private:
-  std::shared_ptr<torch::autograd::Node> node_; // null when moved from
+  std::shared_ptr<GraphNode> node_; // null when moved from
   std::uintptr_t key_;
 };
 

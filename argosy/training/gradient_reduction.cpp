@@ -1,8 +1,8 @@
 #include "argosy/training/gradient_reduction.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -55,7 +55,7 @@ void GradientReduction::expect(std::size_t parameter, bool expected) {
   parameters_[parameter].expected = expected;
 }
 
-torch::autograd::Node* GradientReduction::node(std::size_t parameter) const {
+torch_hooks::GraphNode* GradientReduction::node(std::size_t parameter) const {
   return parameters_[parameter].hook->node();
 }
 

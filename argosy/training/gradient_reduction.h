@@ -106,7 +106,7 @@ class GradientReduction {
   bool needs_expectations() const;
   void expect(std::size_t parameter, bool expected);
   // The node of the graph that accumulates the parameter's gradient.
-  torch::autograd::Node* node(std::size_t parameter) const;
+  torch_hooks::GraphNode* node(std::size_t parameter) const;
 
   // Collective, outside of backward: reduces what has accumulated without sync.
   void reduce();
