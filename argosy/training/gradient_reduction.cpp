@@ -1,5 +1,6 @@
 #include "argosy/training/gradient_reduction.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
