@@ -4,10 +4,10 @@
 
 namespace argosy::comm {
 
-// A store whose waits let other threads of this rank use it: c10d's stores hold
-// their one connection while they wait, so that two connections that are made
-// at once, each for another peer, would wait for each other around a ring.
-// Thread-safe as the store below it.
+// A store whose waits let other threads of this rank use it meanwhile. c10d's
+// stores block their only connection while they wait, so two threads that each
+// connect to another peer could deadlock around a ring of ranks. As thread-safe
+// as the store that it wraps.
 class PatientStore final : public c10d::Store {
  public:
   explicit PatientStore(c10::intrusive_ptr<c10d::Store> store);
@@ -25,7 +25,7 @@ class PatientStore final : public c10d::Store {
   bool check(const std::vector<std::string>& keys) override;
   std::int64_t getNumKeys() override;
 
-  // Ask again and again. Throw TimeoutError that names a missing key.
+  // Poll. Throw a TimeoutError that names a missing key.
   void wait(const std::vector<std::string>& keys) override;
   void wait(
       const std::vector<std::string>& keys,

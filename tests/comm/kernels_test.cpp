@@ -18,6 +18,11 @@
 namespace argosy::comm {
 namespace {
 
+using simd::choose_isa;
+using simd::current_isa;
+using simd::highest_isa;
+using simd::Isa;
+
 using namespace testing;
 
 std::vector<DType> all_dtypes() {

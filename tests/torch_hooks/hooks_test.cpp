@@ -121,7 +121,7 @@ TEST(Alone, DISABLED_EachWithItsFeature) {
   expect_installs("intercept", &draw_from_a_stream);
   EXPECT_EQ(installed().size(), 2u);
   const bool has_better_core =
-      !better_openblas_core(openblas_core(), highest_simd(), {}).empty();
+      !better_openblas_core(openblas_core(), simd::highest_isa(), {}).empty();
   run_ranks(1, [](World&) {
     expect_installs("dtensor", &shard);
     expect_installs("layer_hooks", &give_layer_hooks);

@@ -23,13 +23,13 @@ constexpr std::size_t kStreamBlock = 8192;
 // Shorter copies are faster through the caches: they fit the second level.
 constexpr std::size_t kLeastStream = std::size_t{1} << 20;
 
-const KernelTable& kernels_of(Isa isa) {
+const KernelTable& kernels_of(simd::Isa isa) {
   switch (isa) {
-    case Isa::Baseline:
+    case simd::Isa::Baseline:
       return kBaselineKernels;
-    case Isa::Avx2:
+    case simd::Isa::Avx2:
       return kAvx2Kernels;
-    case Isa::Avx512:
+    case simd::Isa::Avx512:
       return kAvx512Kernels;
   }
   return kBaselineKernels;
@@ -71,13 +71,13 @@ void check(int num_inputs, DType dtype, ReduceOp op, int divisor) {
       divisor >= 0, "[comm.reduce] divisor ", divisor, ", expected >= 0");
 }
 
-void check_available(Isa isa) {
+void check_available(simd::Isa isa) {
   ARGOSY_CHECK(
-      isa <= highest_isa(),
+      isa <= simd::highest_isa(),
       "[comm.reduce] this machine has no ",
       to_string(isa),
       ", at most ",
-      to_string(highest_isa()));
+      to_string(simd::highest_isa()));
 }
 
 void stream_copy(
@@ -127,12 +127,12 @@ void reduce(
     DType dtype,
     ReduceOp op,
     ReduceOptions options) {
-  const KernelTable& kernels = kernels_of(current_isa());
+  const KernelTable& kernels = kernels_of(simd::current_isa());
   reduce_with(kernels, out, inputs, num_inputs, count, dtype, op, options);
 }
 
 void reduce_on(
-    Isa isa,
+    simd::Isa isa,
     void* out,
     const void* const* inputs,
     int num_inputs,
@@ -150,12 +150,13 @@ void copy(void* dst, const void* src, std::size_t bytes, bool stream) {
     return;
   }
   if (stream && bytes >= kLeastStream) {
-    return stream_copy(kernels_of(current_isa()), dst, src, bytes);
+    return stream_copy(kernels_of(simd::current_isa()), dst, src, bytes);
   }
   std::memcpy(dst, src, bytes);
 }
 
-void stream_copy_on(Isa isa, void* dst, const void* src, std::size_t bytes) {
+void stream_copy_on(
+    simd::Isa isa, void* dst, const void* src, std::size_t bytes) {
   check_available(isa);
   stream_copy(kernels_of(isa), dst, src, bytes);
 }
