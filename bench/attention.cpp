@@ -1,13 +1,13 @@
-// Attention over a long sequence, causal, forward and backward: on two ranks by
-// ring and by heads (Ulysses), beside one process with both cores, ours and
-// PyTorch's, and the least time that the matrix products take.
+// Causal attention over a long sequence, forward and backward: on two ranks
+// with ring attention and with Ulysses, compared to one process with both cores
+// (ours and PyTorch's) and to the time of the matrix products alone.
 
 #include <cstdio>
 #include <map>
 #include <string>
 
-#include "argosy/comm/kernels/openblas.h"
 #include "argosy/common/error.h"
+#include "argosy/torch_hooks/openblas.h"
 #include "bench/attention_size.h"
 #include "bench/harness.h"
 
@@ -39,7 +39,7 @@ std::string ranks(int count, int threads, const std::string& arguments) {
       arguments);
 }
 
-// Of two products forward and five backward, of the half that is not masked.
+// Two products forward and five backward, of the unmasked half.
 double flops(std::int64_t length) {
   return 7.0 * 2 * kHeads * kDim * static_cast<double>(length * length) / 2;
 }
@@ -63,13 +63,14 @@ class Attention {
   Contestant one_process() {
     return contestant("one process", ranks(1, kRanks, arguments("tiled")));
   }
-  // With the kernels of matrix products that ours has.
+  // Uses the same matrix product kernels as ours.
   Contestant pytorch() {
+    torch_hooks::install_openblas_core();
     return contestant(
         "pytorch",
         argosy::str(
             "OPENBLAS_CORETYPE=",
-            comm::openblas_core(),
+            torch_hooks::openblas_core(),
             " OMP_NUM_THREADS=",
             kRanks,
             " /usr/bin/python3 " ATTENTION_PEER " ",

@@ -1,6 +1,5 @@
-// A rank of bench/attention: forward and backward of attention over a sequence,
-// again and again. Rank 0 prints the best time in seconds and the most bytes of
-// tensors that it had at once.
+// A rank of bench/attention: repeats forward and backward of attention over a
+// sequence. Rank 0 prints the best time in seconds and its peak tensor bytes.
 //
 // usage: attention_rank ring|ulysses|tiled|gemm LENGTH ROUNDS
 
@@ -44,7 +43,7 @@ double best_of(int rounds, const std::function<void()>& run) {
   return best;
 }
 
-// Of one rank while all multiply: floating point operations in a second.
+// FLOP/s of one rank while all ranks multiply.
 double gemm_rate(int rounds) {
   constexpr std::int64_t kSize = 1024;
   constexpr int kTimes = 8;
@@ -77,7 +76,7 @@ Step step_of(const std::string& way, const SegmentParallel& segment) {
   };
 }
 
-// The best time of a step, and the most bytes.
+// Returns the best time of a step and the peak bytes.
 std::pair<double, double> measure(World& world, const Setting& setting) {
   const bool is_ring = setting.way == "ring";
   const SegmentParallel segment(

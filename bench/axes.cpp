@@ -1,6 +1,6 @@
-// One GPT on two ranks, divided along one axis at a time: how fast it trains,
-// how much memory a rank needs, and how much it sends. docs/choosing.md goes by
-// it. The ranks are threads with a core each.
+// A GPT on two ranks, parallelized along one axis at a time: training speed,
+// memory per rank and bytes sent. The source of the figures in
+// docs/choosing.md. Ranks are threads with one core each.
 
 #include <chrono>
 #include <mutex>
@@ -35,15 +35,15 @@ struct Way {
 
 struct Measured {
   double seconds = 0;
-  double peak_megabytes = 0; // tensors of the rank that has more
-  double sent_megabytes = 0; // by one rank, a step
+  double peak_megabytes = 0; // tensors of the rank that uses more
+  double sent_megabytes = 0; // per rank and step
 };
 
 ParallelGptOptions options_of(const GptOptions& gpt, long experts) {
-  const auto hybrid = fleet::get_hybrid_communicate_group();
-  ParallelGptOptions options{gpt, hybrid->get_model_parallel_group()};
+  const auto hybrid = fleet::hybrid_mesh();
+  ParallelGptOptions options{gpt, hybrid->group_over({"model"})};
   options.experts = experts;
-  options.expert_group = hybrid->get_expert_parallel_group();
+  options.expert_group = hybrid->group_over({"expert"});
   if (hybrid->size_on("sep") > 1) {
     options.segments = std::make_shared<SegmentParallel>(
         nullptr, zigzag_split(gpt.context, hybrid->size_on("sep")));
@@ -51,7 +51,7 @@ ParallelGptOptions options_of(const GptOptions& gpt, long experts) {
   return options;
 }
 
-// What all groups of this rank were given to send.
+// Bytes sent by all groups of this rank.
 double sent(const std::vector<GroupPtr>& groups) {
   double bytes = 0;
   for (const GroupPtr& group : groups) {
@@ -62,8 +62,8 @@ double sent(const std::vector<GroupPtr>& groups) {
   return bytes;
 }
 
-// Scores as small as GPT-2's at the beginning. Others saturate, and the numbers
-// that are almost zero then are slow to compute with.
+// Scales embeddings as GPT-2 does. Otherwise the softmax saturates, and the
+// resulting denormal numbers slow the computation.
 void shrink_words(pipeline::PipelineLayer& layers, long num_blocks) {
   const torch::NoGradGuard no_grad;
   for (const auto& item : layers->named_parameters()) {

@@ -1,6 +1,6 @@
-// Collectives of ranks on one host, as processes on private and on symmetric
-// memory and as threads, beside Gloo and Open MPI; the share of what the memory
-// can give; and what a collective in the background costs a computation.
+// Collectives on one host, with ranks as processes (private and symmetric
+// memory) and as threads, compared to Gloo, Open MPI and the memory bandwidth;
+// and the cost of an asynchronous collective for a concurrent computation.
 
 #include <array>
 #include <cstdio>
@@ -16,7 +16,7 @@ namespace argosy::bench {
 namespace {
 
 struct Times {
-  // Best seconds by "op bytes" and contestant.
+  // Best seconds, by "op bytes" and contestant.
   std::map<std::string, std::map<std::string, double>> best;
   double memory = 0;                     // bytes per second
   std::map<std::string, double> overlap; // seconds of the computation
@@ -56,7 +56,7 @@ void run_command(const std::string& line, Times& times) {
   ARGOSY_CHECK(::pclose(pipe) == 0, "[bench] failed: ", line);
 }
 
-// nccl-tests' factors: what a rank's link would have to carry per byte.
+// nccl-tests' bus bandwidth factors.
 double bus_factor(const std::string& op, int ranks) {
   const double n = ranks;
   if (op == "all_reduce") {
@@ -65,15 +65,15 @@ double bus_factor(const std::string& op, int ranks) {
   return op == "broadcast" ? 1 : (n - 1) / n;
 }
 
-// Least bytes that must be read and written, over all ranks, per byte of the
-// buffer; docs/performance.md derives it.
+// Minimum of bytes read and written, over all ranks, per byte of the buffer;
+// docs/performance.md derives it.
 double least_traffic(const std::string& op, int ranks) {
   const double n = ranks;
   if (op == "broadcast") {
     return n; // one read, n - 1 writes
   }
   if (op == "reduce_scatter") {
-    return n + 1; // all inputs read, one buffer's worth written
+    return n + 1; // reads all inputs, writes one buffer
   }
   return op == "all_gather" ? 1 + n : 2 * n;
 }
@@ -88,7 +88,7 @@ using Sizes = std::vector<std::size_t>;
 const std::vector<std::string> kOps = {
     "all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"};
 
-// What was asked for; else all_reduce in all sizes, the others in one.
+// The requested cases; by default all_reduce in all sizes, others in one.
 std::string cases_for(const CommFlags& flags, const Sizes& usual_sizes) {
   const Sizes sizes = flags.sizes.empty() ? usual_sizes : flags.sizes;
   const bool chosen = flags.sizes.size() + flags.ops.size() > 0;
@@ -102,7 +102,7 @@ std::string cases_for(const CommFlags& flags, const Sizes& usual_sizes) {
   return text;
 }
 
-// Ours, on one kind of memory, beside the peers.
+// Ours, on one kind of memory, compared to the peers.
 Row row_of(
     const CommCase& c,
     int ranks,
@@ -180,9 +180,9 @@ void race_ranks(
   }
 }
 
-// How much of its speed a computation keeps beside an all_reduce, and beside
-// copies that move as many bytes: the memory is shared by all, and no more than
-// that is to be lost.
+// How much speed a computation keeps during an all_reduce, compared to copies
+// that move as many bytes: since memory bandwidth is shared, an all_reduce
+// should cost no more than such copies.
 void race_overlap(Report& report, const CommFlags& flags, int rounds) {
   Times times;
   for (int round = 0; round < rounds; ++round) {

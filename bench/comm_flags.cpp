@@ -12,8 +12,7 @@ namespace argosy::bench {
 
 namespace {
 
-// Debian's name, which is Open MPI's whatever else is installed; else mpirun
-// if it is Open MPI's.
+// Debian's name for Open MPI's mpirun; else mpirun, if it is Open MPI's.
 std::string find_open_mpi() {
   if (std::system("mpirun.openmpi --version >/dev/null 2>&1") == 0) {
     return "mpirun.openmpi";
@@ -24,7 +23,7 @@ std::string find_open_mpi() {
 }
 
 void add_flags(CLI::App& app, CommFlags& flags) {
-  app.add_flag("--quick", flags.common.quick, "End within 40 s");
+  app.add_flag("--quick", flags.common.quick, "Finish within 40 s");
   app.add_flag("--json", flags.common.json, "Print JSON");
   app.add_option("--ranks", flags.ranks, "Numbers of ranks, as in 2,4,8")
       ->delimiter(',')
@@ -37,7 +36,7 @@ void add_flags(CLI::App& app, CommFlags& flags) {
            "all_gather",
            "reduce_scatter",
            "all_to_all"}));
-  app.add_option("--sizes", flags.sizes, "Bytes of a buffer, as in 1K,64K,64M")
+  app.add_option("--sizes", flags.sizes, "Bytes per buffer, as in 1K,64K,64M")
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--argosy", flags.argosy, "The argosy command to use");
@@ -50,8 +49,8 @@ int with_comm_flags(
   CommFlags flags;
   flags.argosy = ARGOSY_COMMAND;
   CLI::App app(
-      "Times collectives of process ranks on this host, beside Gloo and Open "
-      "MPI, and the\nshare of what the memory can give.",
+      "Times collectives of ranks on this host, compared with Gloo and Open "
+      "MPI, and the\nshare of the memory bandwidth that they reach.",
       "argosy bench comm");
   add_flags(app, flags);
   try {

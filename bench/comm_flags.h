@@ -9,21 +9,21 @@
 
 namespace argosy::bench {
 
-// What `argosy bench comm` can be asked for. Empty lists: the usual.
+// The options of `argosy bench comm`. Empty lists: the defaults.
 struct CommFlags {
   Flags common;
   std::vector<int> ranks;
   std::vector<std::string> ops;
   std::vector<std::size_t> sizes; // bytes
   std::string argosy;             // the command that starts our ranks
-  std::string mpirun;             // Open MPI's; empty when there is none
+  std::string mpirun;             // Open MPI's; empty if not installed
 };
 
-// Runs `body` with the flags, and returns the exit code of the program.
+// Runs `body` with the flags; returns the program's exit code.
 int with_comm_flags(
     int argc, char** argv, const std::function<void(const CommFlags&)>& body);
 
-// A program of the bench in the folder of this one.
+// Returns the path of another bench program in this program's folder.
 std::string beside_this(const std::string& name);
 
 } // namespace argosy::bench

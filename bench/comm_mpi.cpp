@@ -1,4 +1,4 @@
-// The Open MPI side of bench/comm: times the cases that its argument lists.
+// The Open MPI side of bench/comm: times the cases in its argument.
 
 #include <mpi.h>
 

@@ -1,8 +1,7 @@
-// The ranks of bench/comm: time our collectives and Gloo's in turn, and the
-// memory itself. As processes, on private memory (what tensors lie in), on
-// memory that the user has brought, and on symmetric memory; with "threads" and
-// a number before the cases, as threads; with "overlap", a computation beside
-// an all_reduce.
+// The ranks of bench/comm: time our collectives, Gloo's, and memory bandwidth.
+// By default ranks are processes, on private memory, on memory from the user
+// and on symmetric memory. Arguments "threads N" make them threads; "overlap"
+// times a computation during an all_reduce.
 
 // In this order: clang 14 wants IValue complete before tensors.
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -21,10 +20,10 @@
 #include <thread>
 
 #include "argosy/argosy.h"
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/memory_backend.h"
-#include "argosy/comm/store_texts.h"
 #include "bench/comm_timing.h"
 
 namespace argosy::bench {
@@ -49,7 +48,7 @@ Buffers private_buffers(std::size_t bytes) {
   return {at::ones({count}), at::ones({count})};
 }
 
-// Memory that the user has brought: others do not see it.
+// Memory from the user, which other ranks cannot map.
 Buffers brought_buffers(std::size_t bytes) {
   const auto tensor = [&] {
     return at::from_blob(
@@ -81,11 +80,12 @@ Buffers symmetric_buffers(Backend& backend, std::size_t bytes) {
 }
 
 std::unique_ptr<Backend> connect(World& world) {
-  return comm::memory::make_memory_backend(
+  return std::make_unique<comm::memory::MemoryBackend>(
       "bench",
       world.rank(),
       world.size(),
-      comm::gather_through(world.store(), "bench", world.rank(), world.size()));
+      comm::gather_strings_through(
+          world.store(), "bench", world.rank(), world.size()));
 }
 
 std::function<void()> our_call(
@@ -129,14 +129,14 @@ bool gloo_has(const CommCase& c) {
   return c.op == "all_reduce" || c.op == "broadcast";
 }
 
-// Bytes per second that all ranks together read and write at once, where the
-// memory gives most: copying past the caches, or changing in place.
+// Bytes per second that all ranks together read and write: the better of
+// non-temporal copies and in-place updates.
 double memory_bandwidth(Backend& backend, int size) {
   const std::size_t bytes = std::size_t{256} << 20;
   std::vector<float> from(bytes / sizeof(float), 1);
   std::vector<float> to(from.size(), 2);
   const auto best_of = [&](const std::function<void()>& pass) {
-    // Each call ends when all ranks are done: ranks may share cores.
+    // Each call ends when all ranks are done, because ranks may share cores.
     const auto together = [&] {
       pass();
       backend.barrier(later());
@@ -153,7 +153,7 @@ double memory_bandwidth(Backend& backend, int size) {
   return 2.0 * static_cast<double>(bytes) * size / std::min(copying, in_place);
 }
 
-// Times one contestant, and prints it on the first rank.
+// Times one contestant; the first rank prints it.
 void time_and_print(
     World& world,
     Backend& backend,
@@ -211,7 +211,7 @@ void run_processes(const std::string& cases) {
     const Buffers plain = private_buffers(c.bytes + 256);
     time("ours", c, our_call(*backend, world->size(), c, plain), 2000);
     if (gloo_has(c)) {
-      // Gloo's small messages take a hundred times as long as ours.
+      // Gloo's small messages take a hundred times longer than ours.
       time(
           "gloo", c, [&] { run_gloo(gloo, c, plain); }, 100);
     }
@@ -223,8 +223,7 @@ void run_processes(const std::string& cases) {
   destroy_process_group();
 }
 
-// Mean time of one matmul while `beside` runs again and again on another
-// thread.
+// Mean time of a matmul while `beside` runs repeatedly on another thread.
 double time_matmul(const std::function<void()>& beside) {
   const at::Tensor a = at::ones({512, 512});
   std::atomic<bool> stop{false};
@@ -233,7 +232,7 @@ double time_matmul(const std::function<void()>& beside) {
       beside();
     }
   });
-  // The mean over a while: the best would be a moment when the other waits.
+  // The mean, since the best would be a moment when the other thread waits.
   const double began = seconds_now();
   int calls = 0;
   while (seconds_now() - began < 0.5) {
@@ -246,8 +245,8 @@ double time_matmul(const std::function<void()>& beside) {
   return seconds;
 }
 
-// One all_reduce after the other, asynchronous, until all ranks have set
-// `stop`; the last element says so.
+// Repeats asynchronous all_reduces until all ranks have set `stop`, which they
+// agree on through the last element.
 void reduce_until(const std::atomic<bool>& stop) {
   at::Tensor data = at::ones({(std::int64_t{64} << 20) / 4});
   float& all_stop = data.data_ptr<float>()[data.numel() - 1];

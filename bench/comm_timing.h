@@ -1,7 +1,7 @@
 #pragma once
 
-// How the ranks of bench/comm time a collective: shared by our program and by
-// the MPI one, so that both do the same. No torch, no Argosy.
+// Times collectives; shared by our ranks and the MPI program, so that both
+// measure alike. No torch, no Argosy.
 
 #include <algorithm>
 #include <chrono>
@@ -16,7 +16,7 @@ namespace argosy::bench {
 
 struct CommCase {
   std::string op;
-  std::size_t bytes = 0; // of one rank's buffer, as nccl-tests count
+  std::size_t bytes = 0; // of one rank's buffer, as in nccl-tests
 };
 
 inline double seconds_now() {
@@ -25,8 +25,9 @@ inline double seconds_now() {
       .count();
 }
 
-// Best time of one call, in seconds. All ranks call it; `align` is a barrier.
-// The number of calls depends on the size alone, so it is the same everywhere.
+// Returns the best time of a call, in seconds. All ranks call it; `align` is a
+// barrier. The number of calls depends only on the size, so it is equal on all
+// ranks.
 inline double time_calls(
     std::size_t bytes,
     const std::function<void()>& call,
@@ -50,7 +51,7 @@ inline double time_calls(
   return best;
 }
 
-// "all_reduce:1024,all_reduce:65536,..." as the programs take their work.
+// Parses "all_reduce:1024,all_reduce:65536,...".
 inline std::vector<CommCase> parse_cases(const std::string& text) {
   std::vector<CommCase> cases;
   for (std::size_t begin = 0; begin < text.size();) {

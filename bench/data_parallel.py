@@ -19,7 +19,7 @@ TEXTS = {"gpt": "gpt, 10 M parameters, 512 tokens a rank",
          "mlp": "mlp, 50 M parameters, 64 samples a rank"}
 
 
-# What data_parallel_rank.cpp has, in PyTorch.
+# The models of data_parallel_rank.cpp in PyTorch.
 
 PERIOD = 65521
 
@@ -119,7 +119,7 @@ def make_batch(what, times, seed):
 
 
 def make_optimizer(net, way):
-    """dp: every rank has all states; zero: its part."""
+    """dp: every rank has all states; zero: its shard."""
     import torch
     if way == "dp":
         return torch.optim.Adam(net.parameters(), lr=1e-4)
@@ -147,7 +147,7 @@ def make_step(what, times, way):
 
 
 def serve(load):
-    """A rank of PyTorch; speaks as data_parallel_rank does. `load` makes a step of the words."""
+    """A PyTorch rank with the protocol of data_parallel_rank. `load` makes a step function."""
     import torch
     import torch.distributed as dist
     torch.set_num_threads(1)
@@ -178,13 +178,13 @@ def free_port():
 
 
 def kernels():
-    """What makes PyTorch use the kernels of matrix products that ours does."""
+    """Environment that makes PyTorch use the same matrix product kernels as ours."""
     core = subprocess.run([OURS, "kernels"], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
     return {"OPENBLAS_CORETYPE": core} if core else {}
 
 
 class Ranks:
-    """Processes of one contestant that all do what they are asked."""
+    """The processes of one contestant; all execute the same commands."""
 
     def __init__(self, command, count, alone=False):
         port = str(free_port())
@@ -197,7 +197,7 @@ class Ranks:
                 command, env=env, text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
 
     def ask(self, line, count=None):
-        """The numbers of each process's answer; of the first `count` ones."""
+        """Returns the numbers that each of the first `count` processes answers."""
         asked = self.processes[:count]
         for process in asked:
             process.stdin.write(line + "\n")
@@ -214,14 +214,14 @@ class Ranks:
 
 
 def check_losses(what, ours, theirs):
-    """Weights and batches are the same, so the losses of three steps are."""
+    """Checks the losses of three steps: weights and batches are equal, so they are too."""
     for rank, pair in enumerate(zip(ours, theirs)):
         if any(abs(a - b) > 1e-3 * abs(b) for a, b in zip(*pair)):
             sys.exit(f"{what}: losses of rank {rank} are {pair[0]}, PyTorch's {pair[1]}")
 
 
 def race(contestants, samples, steps, rounds):
-    """Best samples per second, by name; a contestant gives its seconds."""
+    """Best samples per second by name; a contestant returns seconds."""
     best = dict.fromkeys(contestants, 0)
     for _ in range(rounds):
         for name, (run, ranks) in contestants.items():

@@ -1,11 +1,11 @@
-// A rank of bench/data_parallel: does what lines on standard input say, and
+// A rank of bench/data_parallel: executes commands from standard input, and
 // answers each with one line.
 //
-//   load gpt 1   makes the model, trains three steps on batches of 1 times the
-//                usual size; the answer is their losses
-//   run 5        trains five steps; the answer is the seconds they took
+//   load gpt 1   makes the model and trains three steps with 1 times the usual
+//                batch size; answers their losses
+//   run 5        trains five steps; answers the seconds they took
 //
-// With an argument, prints the kernels that OpenBLAS uses, and ends.
+// With an argument, prints the kernels that OpenBLAS uses, and exits.
 
 #include <torch/torch.h>
 
@@ -13,8 +13,8 @@
 #include <memory>
 
 #include "argosy/argosy.h"
-#include "argosy/comm/kernels/openblas.h"
 #include "argosy/optim/adam.h"
+#include "argosy/torch_hooks/openblas.h"
 #include "bench/hashed.h"
 #include "bench/training_server.h"
 #include "examples/01_fashion_mnist/net.h"
@@ -103,7 +103,7 @@ class ShardedTraining final : public Training {
   at::Tensor target_;
 };
 
-// "dp", or a level of sharding.
+// "dp" or a sharding level.
 template <typename Net>
 std::unique_ptr<Training> training_of(
     Net net, at::Tensor input, at::Tensor target, const std::string& way) {
@@ -154,7 +154,8 @@ void serve() {
 
 int main(int argc, char** /*argv*/) {
   if (argc > 1) {
-    std::cout << argosy::comm::openblas_core() << std::endl;
+    argosy::torch_hooks::install_openblas_core();
+    std::cout << argosy::torch_hooks::openblas_core() << std::endl;
     return 0;
   }
   return argosy::record(argosy::bench::serve);

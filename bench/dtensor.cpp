@@ -1,5 +1,5 @@
-// What an op on DTensors costs more than on plain tensors, when the decision
-// about it is cached and nothing is communicated: tensors of few elements.
+// The overhead of ops on DTensors over plain tensors, with cached decisions and
+// no communication, on tensors of few elements.
 
 #include <torch/torch.h>
 
@@ -24,7 +24,7 @@ struct Case {
   Function op;
 };
 
-// Microseconds of a call.
+// Microseconds per call.
 double time_of(const Function& op, const Tensors& inputs, int calls) {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < std::min(calls, 20); ++i) {
@@ -92,8 +92,8 @@ void measure(Report& report, int calls, int rounds) {
   }
 }
 
-// A block of a GPT, forward and backward, on sequences of few tokens: nearly
-// all of it is the cost of its ops.
+// Forward and backward of a GPT block on few tokens: mostly the overhead of its
+// ops.
 struct GptStep {
   Block block{GptOptions{.width = 16, .heads = 2}};
   at::Tensor x = torch::rand({2, 4, 16});
@@ -133,7 +133,7 @@ void measure_block(Report& report, int calls, int rounds) {
   report.add(std::move(row));
 }
 
-// A GPT of 3.3 million parameters that is trained by 2 ranks.
+// Trains a GPT of 3.3 million parameters on 2 ranks.
 class Training {
  public:
   explicit Training(int level)
@@ -144,7 +144,7 @@ class Training {
             mesh_,
             {.dp_config = ParallelizeConfig::Dp{.sharding_level = level}})) {}
 
-  // Milliseconds of a step.
+  // Milliseconds per step.
   double step() {
     barrier();
     return time_of(
@@ -170,7 +170,7 @@ class Training {
       torch::arange(8 * 64).remainder(251).view({8, 64}), mesh_, {Shard(0)});
 };
 
-// What gathering parameters costs: all ranks step.
+// The cost of gathering parameters; all ranks step.
 Row measure_stages(int rounds) {
   Training replicated(0);
   Training states(1);
@@ -191,7 +191,7 @@ void run(Flags flags) {
   testing::run_ranks(
       2,
       [&](World& world) {
-        if (world.rank() == 0) { // nothing is sent
+        if (world.rank() == 0) { // one rank suffices: nothing is sent
           measure(report, 2000, flags.quick ? 5 : 20);
           measure_block(report, 100, flags.quick ? 5 : 20);
         }

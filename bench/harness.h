@@ -8,21 +8,21 @@
 #include <utility>
 #include <vector>
 
-// What all benches share: flags, interleaved rounds, the table and the JSON.
+// Common to all benches: flags, interleaved rounds, table and JSON output.
 namespace argosy::bench {
 
 struct Flags {
-  bool quick = false; // ends within 40 s
-  bool json = false;  // one object on standard output, no table
+  bool quick = false; // finish within 40 s
+  bool json = false;  // print one JSON object instead of a table
 };
 
-// Throws InvalidArgument for unknown words.
+// Throws InvalidArgument for unknown flags.
 Flags parse_flags(int argc, char** argv);
 
 enum class Better { Lower, Higher };
 
-// One contestant: its name ("ours" or a peer's) and a run that returns its
-// figure.
+// A contestant: its name ("ours" or a peer's) and a function that runs it and
+// returns the figure.
 using Contestant = std::pair<std::string, std::function<double()>>;
 
 struct Row {
@@ -31,14 +31,14 @@ struct Row {
   Better better = Better::Lower;
   double ours = 0;
   std::map<std::string, double> peers;
-  nlohmann::json extra = nlohmann::json::object(); // further fields
+  nlohmann::json extra = nlohmann::json::object(); // additional fields
 
-  // How many times better than a peer: 1 is equal, above 1 ours is better.
+  // The factor by which ours is better than a peer: above 1 is better.
   double ratio(const std::string& peer) const;
 };
 
-// Runs all contestants once per round, in turn, and keeps each one's best: what
-// disturbs the machine for a while disturbs all of them.
+// Runs all contestants once per round, in turn, and keeps each one's best, so
+// that a disturbance of the machine affects all of them.
 Row race(
     const std::string& what,
     const std::string& unit,
@@ -59,10 +59,10 @@ class Report {
  public:
   Report(std::string subject, Flags flags);
 
-  // Prints the row to the table at once, for whoever watches.
+  // Prints the row at once.
   void add(Row row);
 
-  // Prints the JSON object, if asked for.
+  // Prints the JSON object, if requested.
   void finish() const;
 
  private:

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-// Weights and batches that PyTorch makes alike.
+// Weights and batches that the PyTorch side generates identically.
 namespace argosy::bench {
 
-// Numbers below 2^32 that look random, the same in data_parallel.py.
+// Pseudo-random numbers below 2^32, the same as in data_parallel.py.
 inline at::Tensor hashed(at::IntArrayRef shape, long seed) {
   const long mask = 0xffffffff;
   at::Tensor x = torch::arange(c10::multiply_integers(shape));
@@ -24,8 +24,8 @@ inline at::Tensor uniform(at::IntArrayRef shape, long seed) {
       .to(torch::kFloat);
 }
 
-// Between -bound and bound. A short series over and over: what it would take
-// to hash 50 M weights is seconds.
+// Between -bound and bound. Repeats a short series, because hashing 50 M
+// weights would take seconds.
 inline void set_weights(at::Tensor param, long seed, double bound) {
   const long period = 65521;
   const long count = param.numel();

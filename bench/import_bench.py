@@ -1,4 +1,4 @@
-"""For benches in Python that use each other: their names have no ending."""
+"""Imports other Python benches, whose file names have no extension when installed."""
 import importlib.machinery
 import importlib.util
 import pathlib

@@ -1,5 +1,5 @@
-// How fast buffers are reduced, in bytes read and written per second, next to
-// what memcpy moves on the same machine.
+// The speed of reduction kernels in bytes read and written per second, compared
+// to memcpy.
 
 #include <chrono>
 #include <cstring>
@@ -25,7 +25,7 @@ struct Case {
   bool stream = false;
 };
 
-// Calls f until 20 ms have passed; GB/s when a call moves `bytes`.
+// Calls f for 20 ms; returns GB/s if a call moves `bytes`.
 template <typename F>
 double bandwidth(std::size_t bytes, const F& f) {
   using Clock = std::chrono::steady_clock;
@@ -43,8 +43,8 @@ double bandwidth(std::size_t bytes, const F& f) {
   return 1e-9 * static_cast<double>(calls * bytes) / passed.count();
 }
 
-// Aligned as tensors are; each begins at another place of a page, or stores
-// would seem to hit the loads of the next buffer.
+// Aligned like tensors. Each starts at a different page offset; otherwise
+// stores would alias with loads of the next buffer.
 class Buffer {
  public:
   Buffer(std::size_t bytes, std::size_t index)
@@ -91,7 +91,7 @@ double measure_reduce(Isa isa, const Case& c, Buffers& buffers) {
 double measure_memcpy(const Case& c, Buffers& buffers) {
   return bandwidth(2 * c.bytes, [&] {
     std::memcpy(buffers.out.data(), buffers.at[0], c.bytes);
-    // Or the compiler sees that nobody reads it.
+    // Keeps the compiler from removing the computation.
     asm volatile("" : : "r"(buffers.out.data()) : "memory");
   });
 }

@@ -1,5 +1,5 @@
-// How long from the command to the first user instruction, and until 64 ranks
-// in one process know each other.
+// The time from the command to main(), and until 64 ranks of one process have
+// met.
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -27,8 +27,8 @@ double monotonic_ms() {
       static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-// Runs `launcher probe folder` and returns when the last of two ranks began,
-// in ms after the command was given.
+// Runs `launcher probe folder`; returns the milliseconds until the last of two
+// ranks has started.
 double time_to_main(const std::string& launcher, const std::string& probe) {
   const TempDir dir("argosy-bench");
   const std::string line =
@@ -62,7 +62,7 @@ Row race_launchers(
       Better::Lower,
       rounds,
       {{"ours", launch(str(ARGOSY_COMMAND, " run -n 2"))},
-       // Debian's torchrun needs -r and -t to work at all.
+       // Debian's torchrun does not work without -r and -t.
        {"torchrun",
         launch("/usr/bin/python3 -m torch.distributed.run --standalone -r 1 "
                "-t 1 --monitor_interval 0.1 --no_python --nproc_per_node 2")},
@@ -82,7 +82,8 @@ double time_thread_world(int size) {
   return ready - began;
 }
 
-// The nearest that LibTorch has: a Gloo group per thread over one hash store.
+// The closest equivalent in LibTorch: a Gloo group per thread over one hash
+// store.
 double time_gloo_world(int size) {
   auto store = c10::make_intrusive<c10d::HashStore>();
   const double began = monotonic_ms();
@@ -101,7 +102,7 @@ double time_gloo_world(int size) {
     thread.join();
   }
   const double took = monotonic_ms() - began;
-  // A Gloo group takes a third of a second to end; they can do so at once.
+  // Destroying a Gloo group takes a third of a second; do it concurrently.
   for (int rank = 0; rank < size; ++rank) {
     threads[rank] = std::thread([&, rank] { groups[rank].reset(); });
   }

@@ -1,5 +1,5 @@
-// The first user instruction: writes the time at which main() began into the
-// folder that its argument names, as a file per rank.
+// Writes the time at which main() started to a file per rank, in the folder
+// given as argument.
 
 #include <unistd.h>
 

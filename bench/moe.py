@@ -14,7 +14,7 @@ SIZES = ((8, 2048, 2), (32, 512, 4))  # experts, their hidden features, choices
 shared = import_bench("data_parallel")  # the processes and the race
 
 
-# What moe_rank.cpp has, in PyTorch.
+# The layer of moe_rank.cpp in PyTorch.
 
 def series(shape, seed, bound):
     import math
@@ -28,7 +28,7 @@ def make_exchange():
     import torch.distributed as dist
 
     class Exchange(torch.autograd.Function):
-        """Rows to and from the ranks."""
+        """Exchanges rows between the ranks."""
 
         @staticmethod
         def forward(context, x, sends, receives):
@@ -113,7 +113,7 @@ def make_step(size):
 # The race.
 
 class Travel:
-    """Asks ranks to run, and keeps what part of the fastest run was dispatch and combine."""
+    """Runs the ranks; keeps the share of dispatch and combine in the fastest run."""
 
     def __init__(self, ranks):
         self.ranks = ranks

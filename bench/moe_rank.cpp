@@ -6,9 +6,8 @@
 //                         answer is their losses. With products in place of
 //                         layer: the matrix products of the rows that this
 //                         rank's experts get, and nothing else
-//   run 5                 takes five steps; the answer is the seconds they
-//   took,
-//                         and those of dispatch and combine among them
+//   run 5                 takes five steps; answers the seconds they took, and
+//                         those of dispatch and combine among them
 
 #include <torch/torch.h>
 
@@ -58,12 +57,12 @@ void set_layer(MoELayer& layer, const Size& size) {
 class TravelTime final : public observe::Sink {
  public:
   bool wants(observe::Interest interest) const override {
-    return interest == observe::Interest::Stretches;
+    return interest == observe::Interest::Spans;
   }
 
-  void on_stretch(const observe::Stretch& stretch) override {
-    if (stretch.name.find("experts") != std::string_view::npos) {
-      total_ns_ += stretch.end_ns - stretch.begin_ns;
+  void on_span(const observe::SpanEvent& span) override {
+    if (span.name.find("experts") != std::string_view::npos) {
+      total_ns_ += span.end_ns - span.begin_ns;
     }
   }
 

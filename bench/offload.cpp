@@ -1,5 +1,5 @@
-// A step of AdamW whose states are in a file, beside the same step in memory,
-// and beside what the disk can do with as many bytes in the same run.
+// A step of AdamW with states in a file, compared to the same step in memory
+// and to the disk's speed with as many bytes.
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
@@ -24,18 +24,18 @@ namespace {
 
 using offload::OffloadIo;
 
-constexpr std::int64_t kBucketBytes = 16 << 20;
+constexpr std::int64_t kBufferBytes = 16 << 20;
 
 // A flat shard with its optimizer.
 class Shard {
  public:
   explicit Shard(std::int64_t numel)
       : adam_(offload::pieces_of(
-            at::ones({numel}), at::ones({numel}), kBucketBytes / 8)) {}
+            at::ones({numel}), at::ones({numel}), kBufferBytes / 8)) {}
 
   Shard(std::int64_t numel, const offload::OffloadOptions& options)
       : Shard(numel) {
-    states_ = offload::offload_states(adam_, options, kBucketBytes);
+    states_ = offload::offload_states(adam_, options, kBufferBytes);
   }
 
   double step() {
@@ -49,13 +49,13 @@ class Shard {
   std::shared_ptr<offload::OffloadedStates> states_;
 };
 
-// Reads and writes of as many bytes at once, with nothing in between.
+// Reads and writes the same number of bytes, without computation.
 class Disk {
  public:
   Disk(const std::string& folder, std::int64_t bytes)
       : file_(folder, true, std::numeric_limits<std::int64_t>::max()),
         bytes_(bytes),
-        memory_(at::empty({3 * kBucketBytes}, at::kByte)) {
+        memory_(at::empty({3 * kBufferBytes}, at::kByte)) {
     file_.reserve(2 * bytes);
     transfer({true, true}); // so that there is something to read
   }
@@ -65,7 +65,7 @@ class Disk {
   }
 
  private:
-  // Of the two halves of the file, whether it is written.
+  // `writes` tells for each half of the file whether to write or read it.
   void transfer(const std::array<bool, 2>& writes) {
     auto io = offload::make_uring_io(file_);
     if (!io) {
@@ -79,13 +79,13 @@ class Disk {
         io->close(tickets.front());
       }
     };
-    for (std::int64_t at = 0; at < bytes_; at += kBucketBytes) {
+    for (std::int64_t at = 0; at < bytes_; at += kBufferBytes) {
       for (const std::int64_t half : {0, 1}) {
         tickets.push_back(io->start(
             {writes[static_cast<std::size_t>(half)],
              half * bytes_ + at,
-             aligned_memory() + half * kBucketBytes,
-             std::min(kBucketBytes, bytes_ - at)}));
+             aligned_memory() + half * kBufferBytes,
+             std::min(kBufferBytes, bytes_ - at)}));
       }
       wait_for_all_but(2);
     }
@@ -120,7 +120,7 @@ void run(Flags flags) {
   Shard mapped(numel, options(OffloadIo::Mapped, 0));
   Disk disk(folder, state_bytes);
   for (Shard* each : {&in_memory, &ours, &half, &threads, &mapped}) {
-    each->step(); // makes the states
+    each->step(); // allocates the states
   }
   Row row = race(
       "AdamW step, 268 MB of states in a file",

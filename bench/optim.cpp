@@ -1,9 +1,9 @@
-// One step of an optimizer over all parameters of a model, next to
-// torch::optim's; and what else is done to all gradients at once.
+// One optimizer step over all parameters of a model, compared to torch::optim;
+// and other operations on all gradients.
 
 #include <torch/types.h>
 
-// Needs what is above.
+// Must come after the include above.
 #include <torch/nn/utils/clip_grad.h>
 
 #include <chrono>
@@ -29,7 +29,7 @@ using Tensors = std::vector<at::Tensor>;
 struct Model {
   const char* what;
   int num_tensors;
-  std::int64_t numel; // of each
+  std::int64_t numel; // of each parameter
 
   Tensors make() const {
     torch::manual_seed(1);
@@ -49,11 +49,11 @@ struct Model {
 constexpr Model kModels[] = {
     {"200 tensors of 1000", 200, 1000}, {"4 tensors of 4M", 4, 4 << 20}};
 
-// Microseconds of a call; calls f until 40 ms have passed.
+// Microseconds per call; calls f for 40 ms.
 template <typename F>
 double microseconds(const F& f) {
   using Clock = std::chrono::steady_clock;
-  f(); // what is made by the first step
+  f(); // allocates states
   const auto began = Clock::now();
   std::chrono::duration<double, std::micro> passed{};
   int calls = 0;
@@ -65,8 +65,8 @@ double microseconds(const F& f) {
   return passed.count() / calls;
 }
 
-// Reads and writes as many bytes as a step, in place, and does next to nothing
-// with them: what the memory allows.
+// Reads and writes as many bytes as a step, in place, with almost no
+// computation: the limit set by memory.
 class Touch {
  public:
   explicit Touch(double bytes) {
@@ -83,7 +83,7 @@ class Touch {
   Tensors params_;
 };
 
-// `words` is how many floats a step reads and writes for each element.
+// `words` is the number of floats that a step reads and writes per element.
 template <typename Ours, typename Theirs, typename Options>
 Row race_optimizer(
     const char* name,
@@ -110,7 +110,7 @@ Row race_optimizer(
   return row;
 }
 
-// What torch has nothing for.
+// For optimizers that torch does not have.
 template <typename Ours, typename Options>
 Row time_optimizer(
     const char* name, const Model& model, const Options& options, int rounds) {
@@ -127,7 +127,7 @@ Row time_optimizer(
 Row race_clip(const Model& model, int rounds) {
   const Tensors ours = model.make();
   const Tensors theirs = model.make();
-  // Above the norm, so that every call clips.
+  // The norm is above the limit, so that every call clips.
   const auto clip_ours = [&] { optim::clip_grad_norm_(ours, 1e-3); };
   const auto clip_theirs = [&] {
     torch::nn::utils::clip_grad_norm_(theirs, 1e-3);

@@ -19,7 +19,7 @@ def seconds(answers):
 
 
 def race(contestants, rounds):
-    """The answers of each one's best step."""
+    """Returns each contestant's answers of its best step."""
     best = {}
     for _ in range(rounds):
         for name, ranks in contestants.items():
@@ -30,7 +30,7 @@ def race(contestants, rounds):
 
 
 def row_of_less(what, unit, figures):
-    """Of figures that are better when they are less: ours, simulated, formula."""
+    """A row of figures where less is better: measured, simulated, formula."""
     ours, simulated, formula = figures
     row = {"what": what, "unit": unit, "ours": ours}
     for peer, figure in (("formula", formula), ("simulated", simulated)):
@@ -47,7 +47,7 @@ def percent(figures):
 
 
 def rows_of(name, best):
-    """Speed, bubble, and memory of the first stage."""
+    """Measures speed, bubble, and memory of the first stage."""
     _, bubble, simulated, formula, *peaks = best[name][0]
     own = TOKENS / seconds(best[name])
     alone = TOKENS / seconds(best["alone"])

@@ -1,15 +1,15 @@
 #pragma once
 
 #include "argosy/comm/objects.h"
-#include "argosy/pipeline/formulas.h"
 #include "argosy/pipeline/measured_schedule.h"
 #include "argosy/pipeline/pipeline_parallel.h"
+#include "argosy/pipeline/schedule_formulas.h"
 #include "argosy/pipeline/simulate.h"
 
-// What stages of a pipeline waited for each other in their last batch.
+// The bubbles of a pipeline's last batch.
 namespace argosy::bench {
 
-// What all ranks have, in rank order.
+// Gathers the numbers of all ranks, in rank order.
 inline std::vector<std::vector<double>> gathered(
     const std::vector<double>& own) {
   std::vector<std::vector<double>> all;
@@ -17,8 +17,8 @@ inline std::vector<std::vector<double>> gathered(
   return all;
 }
 
-// The share of the time, from the first step of all stages to the last, in
-// which they did none. Processes of one machine have the same clock.
+// The fraction of the time between the first and the last step of all stages in
+// which stages were idle. All processes of a machine share the clock.
 inline double measured_bubble(pipeline::Engine& engine) {
   const std::chrono::duration<double> start = engine.start().time_since_epoch();
   double busy = 0;
@@ -52,8 +52,9 @@ inline pipeline::PartTimes mean_of(
   return mean;
 }
 
-// Measured; simulated with the times that steps took; and that of the formula
-// for `equal` parts, by default of their mean times, or -1. All ranks call it.
+// Returns the measured bubble; the one simulated with the measured step times;
+// and that of the formula, for `equal` parts (by default with their mean
+// times), or -1. All ranks call it.
 inline std::vector<double> bubbles(
     pipeline::PipelineParallel& pipeline,
     std::optional<pipeline::PartTimes> equal = {}) {

@@ -9,7 +9,7 @@ shared = import_bench("data_parallel")  # the processes and the race
 
 
 def make_stage():
-    """The module of this rank, from its input (and label) to its output."""
+    """This rank's stage, from its input (and label) to its output."""
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -42,7 +42,7 @@ def make_stage():
 
 
 class Channel:
-    """Tensors of one shape, to and from the other stage."""
+    """Transfers tensors of one shape to and from the other stage."""
 
     def __init__(self, messages):
         import torch.distributed as dist

@@ -34,10 +34,10 @@
 namespace argosy::bench {
 namespace {
 
-using pipeline::Costs;
 using pipeline::LayerCost;
 using pipeline::LayerDesc;
 using pipeline::measure_layers;
+using pipeline::PartCosts;
 using pipeline::PartOrder;
 using pipeline::PipelineLayer;
 using pipeline::PipelineLayerOptions;
@@ -48,7 +48,7 @@ constexpr int kMicrobatches = 8;
 constexpr int kChunks = 2; // where a schedule takes any
 
 // What rank 0 finds, on all, for stages that keep no more than 1F1B's first.
-Schedule synthesised(const Costs& costs) {
+Schedule synthesised(const PartCosts& costs) {
   std::vector<std::string> text(1);
   if (get_rank() == 0) {
     pipeline::SynthesisInput input;
@@ -119,7 +119,7 @@ struct GptStages {
 };
 
 // What each part of all stages costs. The loss belongs to the last.
-Costs measure(GptStages& model) {
+PartCosts measure(GptStages& model) {
   const int chunks = model.layers->chunks();
   const int stages = get_world_size();
   const long rows = GptStages::kRows / kMicrobatches;
@@ -144,7 +144,7 @@ Costs measure(GptStages& model) {
          static_cast<double>(each.activation_bytes)});
   }
   const auto all = gathered(own);
-  Costs costs;
+  PartCosts costs;
   for (int part = 0; part < chunks * stages; ++part) {
     const double* its = &all[static_cast<std::size_t>(part % stages)]
                             [static_cast<std::size_t>(part / stages * 4)];
@@ -206,7 +206,7 @@ class GptTraining final : public Training {
         formula ? *formula * part : -1};
   }
 
-  static Costs measured(int chunks) {
+  static PartCosts measured(int chunks) {
     GptStages stages(chunks);
     return measure(stages);
   }
@@ -280,9 +280,9 @@ class SleepingTraining final : public Training {
         pipeline_(
             layers_.ptr(), {.microbatches = kMicrobatches, .plan = schedule}) {}
 
-  static Costs equal_costs() {
+  static PartCosts equal_costs() {
     const auto parts = static_cast<std::size_t>(kChunks * get_world_size());
-    Costs costs{
+    PartCosts costs{
         .times = std::vector<pipeline::PartTimes>(parts),
         .memory = std::vector<double>(parts, 1)};
     costs.times[0] = {1, 0, 2}; // has no input that needs a gradient

@@ -1,5 +1,5 @@
-// Backward of a GPT block in two halves, for inputs and for weights, beside the
-// whole backward and beside the matrix products of each alone.
+// Backward of a GPT block in two halves, for inputs and for weights, compared
+// to the whole backward and to the matrix products of each half.
 
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
@@ -8,15 +8,15 @@
 #include <chrono>
 
 #include "argosy/argosy.h"
-#include "argosy/pipeline/split_backward.h"
+#include "argosy/torch_hooks/split_backward.h"
 #include "bench/harness.h"
 #include "examples/02_gpt/gpt.h"
 
 namespace argosy::bench {
 namespace {
 
-using pipeline::SplitBackward;
 using pipeline::Tensors;
+using torch_hooks::SplitBackward;
 
 struct Size {
   long batch = 0;
@@ -86,7 +86,7 @@ class Products {
       for (const Linear& each : linears_) {
         at::matmul(each.gradient, each.weight);
       }
-      for (int i = 0; i < 2; ++i) { // of queries and keys, scores and values
+      for (int i = 0; i < 2; ++i) { // queries x keys, scores x values
         at::matmul(values_, values_.transpose(1, 2));
       }
       for (int i = 0; i < 2; ++i) {

@@ -12,16 +12,16 @@
 #include "argosy/argosy.h"
 #include "argosy/heap/allocator.h"
 
-// What ranks of benches do that a Python program starts: "load ..." on standard
-// input makes a training and takes three steps, whose losses are the answer;
-// "run 5" takes five, and the answer is the seconds that they took.
+// The ranks of benches that are started from Python. "load ..." on standard
+// input makes a training and runs three steps, and answers their losses; "run
+// 5" runs five steps, and answers the seconds they took.
 namespace argosy::bench {
 
 class Training {
  public:
   virtual ~Training() = default;
-  virtual double step() = 0; // gives the loss
-  // Behind the seconds of a run.
+  virtual double step() = 0; // returns the loss
+  // Appends to the answer of a run.
   virtual void print_more(std::ostream&) {}
 };
 
@@ -37,7 +37,7 @@ inline double seconds_of(
   return took.count();
 }
 
-// `load` reads the words behind "load". Returns at the end of the input.
+// `load` reads the words after "load". Returns at the end of the input.
 inline void serve_trainings(
     const std::function<std::unique_ptr<Training>()>& load,
     const GroupPtr& group = nullptr) {
@@ -46,7 +46,7 @@ inline void serve_trainings(
   std::string word;
   while (std::cin >> word) {
     if (word == "load") {
-      training.reset(); // memory for the next
+      training.reset(); // frees its memory first
       training = load();
       for (int i = 0; i < 3; ++i) {
         std::cout << training->step() << " ";
@@ -61,7 +61,7 @@ inline void serve_trainings(
   }
 }
 
-// main() of a rank with one thread.
+// main() of a single-threaded rank.
 inline int serve_as_rank(
     const std::function<std::unique_ptr<Training>()>& load) {
   return record([&] {

@@ -1,5 +1,5 @@
-// `argosy bench SUBJECT`: starts the program that measures it, which is not
-// torch-free and so not part of this one.
+// `argosy bench SUBJECT`: executes the program of that bench. Benches need
+// torch, so they are separate programs.
 
 #include <unistd.h>
 
@@ -24,17 +24,17 @@ struct Subject {
 
 constexpr Subject kSubjects[] = {
     {"comm",
-     "collectives of process ranks, beside Gloo, Open MPI and the memory"},
+     "collectives, compared with Gloo, Open MPI and the memory bandwidth"},
 };
 
 void print_help() {
-  std::cout << "Measures Argosy beside its peers, in one run, on this host.\n"
+  std::cout << "Measures Argosy and its peers in one run on this host.\n"
                "Usage: argosy bench SUBJECT [ARGUMENTS]\n\nSubjects:\n";
   for (const Subject& subject : kSubjects) {
     std::cout << "  " << std::left << std::setw(6) << subject.name
               << subject.summary << "\n";
   }
-  std::cout << "\n`argosy bench SUBJECT --help` says more.\n";
+  std::cout << "\nRun `argosy bench SUBJECT --help` for details.\n";
 }
 
 void check_subject(const std::string& name) {
@@ -64,7 +64,7 @@ fs::path find_program(const std::string& name) {
   throw InvalidArgument(
       str("[bench] ",
           (here / BENCH_INSTALLED / name).lexically_normal().string(),
-          " is not there: Argosy was built without its benches "
+          " does not exist: Argosy was built without its benches "
           "(cmake -DARGOSY_BUILD_BENCH=ON; `make install` has them)"));
 }
 

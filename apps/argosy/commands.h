@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-// Each subcommand of `argosy` is one function in a file of its name. It gets
-// the words after the subcommand and returns the exit code.
+// Each subcommand of `argosy` is a function in a file of its name. It takes the
+// words after the subcommand and returns the exit code.
 namespace argosy::cli {
 
 int bench(const std::vector<std::string>& arguments);

@@ -1,4 +1,4 @@
-// `argosy env`: which launch environment would be adopted here, and why.
+// `argosy env`: shows which launch environment applies here, and why.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -21,14 +21,16 @@ using nlohmann::json;
 std::string place_text(const LaunchInfo& info) {
   if (!info.store_url.empty()) {
     return str(
-        info.store_url, info.serves_store ? ", which this process serves" : "");
+        "at ",
+        info.store_url,
+        info.serves_store ? ", which this process serves" : "");
   }
-  if (info.exchange != Exchange::None) {
+  if (info.address_exchange != AddressExchange::None) {
     return str(
-        "an address that rank 0 tells the others by ",
-        to_string(info.exchange));
+        "at an address that rank 0 publishes by ",
+        to_string(info.address_exchange));
   }
-  return "nowhere: nobody else is there";
+  return "nobody: there are no other ranks";
 }
 
 void print_result(const LaunchInfo& info) {
@@ -39,13 +41,13 @@ void print_result(const LaunchInfo& info) {
             << (info.source == "single" ? ", a world of one.\n"
                                         : ", as " + info.source + " says.\n");
   if (info.rank_by_arrival) {
-    std::cout << "  rank   given by the scheduler on arrival\n";
+    std::cout << "  rank   assigned by the scheduler on arrival\n";
   }
   if (info.knows_local) {
     std::cout << "  host   rank " << info.local_rank << "/" << info.local_size
               << " on node " << info.node_rank << "/" << info.num_nodes << "\n";
   } else {
-    std::cout << "  host   not said; the ranks find out when they meet\n";
+    std::cout << "  host   not given; the ranks determine it when they meet\n";
   }
   std::cout << "  meets  " << place_text(info) << "\n";
   if (info.num_servers > 0 || info.role != Role::Worker) {
@@ -58,7 +60,7 @@ void print_result(const LaunchInfo& info) {
   }
 }
 
-// What speaks first; the many that are absent below it.
+// Sources that apply come first, the many absent ones after them.
 void print_table(std::vector<Finding> findings) {
   std::stable_partition(
       findings.begin(), findings.end(), [](const Finding& finding) {
@@ -99,7 +101,7 @@ json info_json(const LaunchInfo& info) {
       {"node_id", info.node_id},
       {"store_url", info.store_url},
       {"serves_store", info.serves_store},
-      {"exchange", to_string(info.exchange)},
+      {"exchange", to_string(info.address_exchange)},
       {"run_id", info.run_id},
       {"restart_count", info.restart_count},
       {"worker_endpoints", endpoints_json(info.worker_endpoints)},
@@ -120,7 +122,7 @@ void print_json(const Adoption& adoption) {
   } else {
     document["error"] = adoption.error;
   }
-  // Values of variables may hold any bytes.
+  // Values of variables may contain any bytes.
   std::cout << document.dump(2, ' ', false, json::error_handler_t::replace)
             << "\n";
 }
@@ -139,13 +141,13 @@ void print_text(const Adoption& adoption) {
 
 int env(const std::vector<std::string>& arguments) {
   CLI::App app(
-      "Says which launch environment a program started here would adopt, and "
-      "why.\nEnds with 2 when it would refuse.",
+      "Shows which launch environment a program would adopt here, and why.\n"
+      "Exits with 2 if the program would refuse to start.",
       "argosy env");
   bool as_json = false;
   app.add_flag("--json", as_json, "Print JSON");
   try {
-    // CLI11 wants the words in reverse.
+    // CLI11 expects the words in reverse order.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -1,4 +1,4 @@
-// The `argosy` command: picks the subcommand, prints what it throws.
+// The `argosy` command: runs a subcommand and prints the errors that it throws.
 
 #include <exception>
 #include <iomanip>
@@ -19,13 +19,15 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"run", "start a program on many ranks", argosy::cli::run},
+    {"run", "start a program on several ranks", argosy::cli::run},
     {"env",
-     "say which launch environment would be adopted, and why",
+     "show which launch environment a program would adopt, and why",
      argosy::cli::env},
-    {"plan", "draw what a pipeline would do", argosy::cli::plan},
-    {"trace", "say which rank the others wait for", argosy::cli::trace},
-    {"bench", "measure, beside Gloo and Open MPI", argosy::cli::bench},
+    {"plan", "draw a pipeline schedule", argosy::cli::plan},
+    {"trace", "find the rank that the others wait for", argosy::cli::trace},
+    {"bench",
+     "measure collectives, compared with Gloo and Open MPI",
+     argosy::cli::bench},
 };
 
 void print_help() {
@@ -35,7 +37,7 @@ void print_help() {
     std::cout << "  " << std::left << std::setw(7) << command.name
               << command.summary << "\n";
   }
-  std::cout << "\n`argosy COMMAND --help` says more.\n";
+  std::cout << "\nRun `argosy COMMAND --help` for details.\n";
 }
 
 int unknown_command(const std::string& name) {

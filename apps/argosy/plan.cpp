@@ -1,4 +1,4 @@
-// `argosy plan pipeline`: what a schedule would do, before it runs.
+// `argosy plan pipeline`: simulates and draws a pipeline schedule.
 
 #include <unistd.h>
 
@@ -10,10 +10,10 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
-#include "argosy/pipeline/draw.h"
+#include "argosy/pipeline/schedule.h"
+#include "argosy/pipeline/schedule_chart.h"
 #include "argosy/pipeline/schedule_json.h"
 #include "argosy/pipeline/schedules/schedules.h"
-#include "argosy/pipeline/shape.h"
 #include "argosy/pipeline/synthesize.h"
 
 namespace argosy::cli {
@@ -25,7 +25,7 @@ constexpr const char* kSynthesised = "synthesised";
 struct PipelineOptions {
   pipeline::SynthesisInput input{.stages = 0, .microbatches = 0};
   std::string schedule = "1f1b";
-  int chunks = 0; // 0: as the schedule has them
+  int chunks = 0; // 0: the schedule's default
   std::vector<double> times{1, 1, 1};
   double message = 0;
   std::string times_file;
@@ -41,22 +41,22 @@ bool is_synthesised(const std::string& schedule) {
 void add_model(CLI::App& app, PipelineOptions& options) {
   const CLI::Range counts(1, 10'000);
   auto* stages = app.add_option(
-      "--stages,-p", options.input.stages, "Stages: ranks in a row");
+      "--stages,-p", options.input.stages, "Number of pipeline stages");
   auto* microbatches = app.add_option(
       "--microbatches,-m",
       options.input.microbatches,
-      "Microbatches of a step");
+      "Number of microbatches per step");
   auto* schedule = app.add_option(
       "--schedule,-s",
       options.schedule,
       join(pipeline::schedule_names(), ", ") + ",\nor " + kSynthesised +
-          ": search for the fastest that fits [1f1b]");
+          ": search for the fastest one that fits into memory [1f1b]");
   auto* chunks = app.add_option(
       "--chunks",
       options.chunks,
-      "Parts of the model at each stage [2 for interleaved and zbv, else 1]");
+      "Model parts per stage [2 for interleaved and zbv, else 1]");
   auto* load = app.add_option(
-      "--load", options.load, "Draw the schedule that --save wrote instead");
+      "--load", options.load, "Draw a schedule that --save wrote");
   for (auto* count : {stages, microbatches, chunks}) {
     count->check(counts)->excludes(load);
   }
@@ -68,33 +68,34 @@ void add_costs(CLI::App& app, PipelineOptions& options) {
       app.add_option(
              "--times",
              options.times,
-             "F,I,W: how long forward, backward of inputs and backward of "
-             "weights\ntake for a part and a microbatch, in any unit [1,1,1]")
+             "F,I,W: time of forward, of backward for inputs and of backward "
+             "for weights,\nof one part and one microbatch, in any unit "
+             "[1,1,1]")
           ->delimiter(',')
           ->expected(3);
-  auto* message = app.add_option(
-      "--message", options.message, "How long a message takes [0]");
+  auto* message =
+      app.add_option("--message", options.message, "Time of a message [0]");
   app.add_option(
          "--times-file",
          options.times_file,
-         "JSON with the times of each part and its memory\n"
+         "JSON file with the times and the memory of each part\n"
          "(docs/pipeline-schedules.md)")
       ->excludes(times)
       ->excludes(message);
   app.add_option(
       "--memory-cap",
       options.input.memory_cap,
-      "What a stage may keep between forward and backward: microbatches of\n"
-      "its parts, or the unit of memory in the times file [no limit]");
+      "Most that a stage may keep between forward and backward, in\n"
+      "microbatches, or in the memory unit of the times file [no limit]");
   app.add_option(
-      "--seconds", options.input.seconds, "For the search, about [1]");
-  app.add_option("--seed", options.input.seed, "Of the search [0]");
+      "--seconds", options.input.seconds, "Approximate search time [1]");
+  app.add_option("--seed", options.input.seed, "Random seed of the search [0]");
 }
 
 void add_outputs(CLI::App& app, PipelineOptions& options) {
-  app.add_option("--svg", options.svg, "Also draw into this file");
+  app.add_option("--svg", options.svg, "Also draw the schedule into this file");
   app.add_option(
-      "--save", options.save, "Write the schedule into this file, as JSON");
+      "--save", options.save, "Write the schedule to this file, as JSON");
 }
 
 void check_name(const std::string& schedule) {
@@ -117,14 +118,14 @@ int chunks_of(const PipelineOptions& options) {
   return one.name == "interleaved" ? 2 : one.chunks;
 }
 
-pipeline::Costs costs_of(const PipelineOptions& options, int parts) {
+pipeline::PartCosts costs_of(const PipelineOptions& options, int parts) {
   if (!options.times_file.empty()) {
     const auto text = read_file(options.times_file);
     ARGOSY_CHECK(text, "[plan.pipeline] there is no file ", options.times_file);
     return pipeline::costs_from_json(
         *text, "[plan.pipeline] " + options.times_file);
   }
-  pipeline::Costs costs;
+  pipeline::PartCosts costs;
   costs.message = options.message;
   costs.times.assign(
       static_cast<std::size_t>(parts),
@@ -204,18 +205,19 @@ int plan_pipeline(PipelineOptions& options) {
 } // namespace
 
 int plan(const std::vector<std::string>& arguments) {
-  CLI::App app("Says what would run, without running it.", "argosy plan");
+  CLI::App app("Shows what would run, without running it.", "argosy plan");
   app.require_subcommand(1);
   PipelineOptions options;
   CLI::App* pipeline = app.add_subcommand(
       "pipeline",
-      "Draws the schedule of a pipeline, with its bubble rate and the most "
-      "activations\nthat each stage keeps (docs/pipeline-schedules.md).");
+      "Draws a pipeline schedule, with its bubble rate and the peak "
+      "activations "
+      "of each\nstage (docs/pipeline-schedules.md).");
   add_model(*pipeline, options);
   add_costs(*pipeline, options);
   add_outputs(*pipeline, options);
   try {
-    // CLI11 wants the words in reverse.
+    // CLI11 expects the words in reverse order.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -1,4 +1,4 @@
-// `argosy trace hang`: which rank the others wait for.
+// `argosy trace hang`: finds the rank that the others wait for.
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -24,22 +24,21 @@ struct HangOptions {
 void add_hang(CLI::App& app, HangOptions& options) {
   CLI::App* hang = app.add_subcommand(
       "hang",
-      "Says which rank the others wait for, from the flight records that "
-      "ranks leave in a\nfolder when an operation fails (docs/tools.md).\n"
-      "Ends with 0 when nothing hangs or somebody is named, with 1 when "
-      "something hangs and\nnobody can be named, with 2 when there are no "
-      "records.");
+      "Finds the rank that the others wait for, from the flight records that "
+      "ranks write\nto a folder when an operation fails (docs/tools.md).\n"
+      "Exits with 0 if nothing hangs or a rank is named, with 1 if something "
+      "hangs but no\nrank can be named, with 2 if there are no records.");
   hang->add_option(
           "DIR",
           options.folders,
-          "Folders with flight_rank_*.json (ARGOSY_FLIGHT_DIR), or of runs "
-          "of\n`argosy run`; several when the hosts of a job share none")
+          "Folder with flight_rank_*.json (ARGOSY_FLIGHT_DIR), or the folder "
+          "of "
+          "a run\nof `argosy run`; name several if the hosts share no folder")
       ->required();
   hang->add_flag(
       "--fresh",
       options.fresh,
-      "First ask the ranks, which still run on this host, to write their "
-      "records");
+      "First ask all ranks that still run on this host to write their records");
   hang->add_flag("--json", options.json, "Print JSON");
 }
 
@@ -70,12 +69,12 @@ int hang(const HangOptions& options) {
 } // namespace
 
 int trace(const std::vector<std::string>& arguments) {
-  CLI::App app("Reads what ranks recorded.", "argosy trace");
+  CLI::App app("Analyses what ranks recorded.", "argosy trace");
   app.require_subcommand(1);
   HangOptions options;
   add_hang(app, options);
   try {
-    // CLI11 wants the words in reverse.
+    // CLI11 expects the words in reverse order.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -7,14 +7,14 @@
 #include <mutex>
 #include <utility>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/c10d/c10d_backend.h"
 #include "argosy/comm/gloo/gloo_backend.h"
 #include "argosy/comm/hierarchy/connect_hosts.h"
 #include "argosy/comm/memory/memory_backend.h"
 #include "argosy/comm/message/messenger.h"
 #include "argosy/comm/patient_store.h"
-#include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/common/text.h"
@@ -27,11 +27,12 @@ namespace {
 using BackendPtr = std::unique_ptr<Backend>;
 
 BackendPtr connect_memory(const Members& members) {
-  return memory::make_memory_backend(
+  return std::make_unique<memory::MemoryBackend>(
       members.group,
       members.rank,
       members.size(),
-      gather_through(members.store, "memory", members.rank, members.size()));
+      gather_strings_through(
+          members.store, "memory", members.rank, members.size()));
 }
 
 BackendPtr connect_threads(const Members& members) {

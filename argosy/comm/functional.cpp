@@ -11,15 +11,15 @@
 #include <numeric>
 #include <utility>
 
-#include "argosy/comm/graph_node.h"
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
+#include "argosy/torch_hooks/graph_node.h"
 
 namespace argosy::functional {
 
 namespace {
 
-using comm::apply;
+using torch_hooks::apply;
 
 GroupPtr group_or_default(const GroupPtr& group) {
   return group ? group : get_group(0);
@@ -137,7 +137,7 @@ at::Tensor all_gather(
   return apply(
       tensor,
       [=](const at::Tensor& in) {
-        return comm::gather_parts(in, dim, whole, members)();
+        return comm::gather_shards(in, dim, whole, members)();
       },
       [=](const at::Tensor& gradient) {
         return functional::reduce_scatter(
@@ -156,7 +156,7 @@ at::Tensor reduce_scatter(
   return apply(
       tensor,
       [=](const at::Tensor& in) {
-        at::Tensor out = comm::reduce_parts(in, dim, op, members)();
+        at::Tensor out = comm::reduce_shards(in, dim, op, members)();
         *whole = in.size(dim);
         return out;
       },
@@ -314,7 +314,7 @@ at::Tensor c_concat(
   return apply(
       tensor,
       [=](const at::Tensor& in) {
-        return comm::gather_parts(in, dim, whole, members)();
+        return comm::gather_shards(in, dim, whole, members)();
       },
       [=](const at::Tensor& gradient) {
         return functional::c_split(gradient, members, dim);
@@ -328,7 +328,7 @@ at::Tensor c_split(
   return apply(
       tensor,
       [=](const at::Tensor& in) {
-        at::Tensor out = fresh_copy(comm::own_part(in, dim, *members));
+        at::Tensor out = fresh_copy(comm::own_shard(in, dim, *members));
         *whole = in.size(dim);
         return out;
       },

@@ -9,15 +9,15 @@
 #include <mutex>
 #include <utility>
 
-#include "argosy/comm/backend.h"
-#include "argosy/comm/call_listener.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/call_timeout.h"
 #include "argosy/comm/collector.h"
 #include "argosy/comm/connect.h"
-#include "argosy/comm/flight/world_flight.h"
+#include "argosy/comm/flight/black_box.h"
+#include "argosy/comm/flight_record.h"
 #include "argosy/comm/op.h"
+#include "argosy/comm/operation/observer.h"
 #include "argosy/comm/traffic.h"
-#include "argosy/comm/wait_listener.h"
 #include "argosy/comm/work.h"
 #include "argosy/comm/worker.h"
 #include "argosy/common/error.h"
@@ -97,10 +97,10 @@ struct Group::Impl {
   const StorePtr store;
   const int global_rank;
   const comm::MakeBackend make;
-  const std::shared_ptr<comm::flight::BlackBox> flight;
-  const std::shared_ptr<comm::flight::GroupLog> log;
 
+  comm::flight::GroupRecorder recorder;
   comm::TrafficMeter traffic;
+  const comm::Observers<2> observers{&recorder, &traffic};
   Lane collectives;
   std::mutex mutex;
   std::map<int, Pair> pairs; // by the peer's rank; guarded by mutex
@@ -109,8 +109,7 @@ struct Group::Impl {
       : store(world.store()),
         global_rank(world.rank()),
         make(comm::find_backend(world, setup.backend)),
-        flight(comm::flight::black_box_of(world)),
-        log(flight->add_group(setup.id, setup.ranks)),
+        recorder(comm::black_box_of(world), setup.id, setup.ranks),
         collectives(link(setup, key_of(setup), rank, setup.ranks)) {}
 
   static std::string key_of(const Setup& setup) {
@@ -192,20 +191,16 @@ int Group::get_group_rank(int global_rank) const {
 
 std::function<void()> Group::Impl::runner(
     const Setup& setup, int rank, Lane& lane, std::vector<Op> ops) {
-  const auto ticket =
-      flight->issue(*log, comm::flight::call_of(ops, setup.ranks));
-  std::size_t bytes = 0;
+  const comm::ObservedOperation observed(
+      observers, comm::call_of(ops, setup.ranks), setup.ranks);
   for (Op& op : ops) {
-    bytes += bytes_of(op);
     if (is_pairwise(op.kind)) {
       op.root = op.root > rank ? 1 : 0; // the peer's place in the pair
     }
   }
-  traffic.count(ops.front().kind, bytes);
-  comm::CallListener::tell({ops.front().kind, bytes, setup.ranks});
   const auto limit = CallTimeout::current().value_or(setup.timeout);
-  return [this, rank, &lane, ticket, limit, ops = std::move(ops)] {
-    flight->run(*log, ticket, [&] {
+  return [rank, &lane, observed, limit, ops = std::move(ops)] {
+    observed.run([&] {
       const Deadline deadline = Deadline::after(limit);
       comm::execute(ops, rank, lane.link->get(deadline), deadline);
     });
@@ -233,7 +228,7 @@ std::shared_ptr<Work> Group::issue(Op op, bool sync) {
   if (!sync) {
     return lane.worker.run_later(std::move(run));
   }
-  if (comm::WaitListener::current() != nullptr) {
+  if (comm::ThreadObserver::of_waits() != nullptr) {
     auto under_way = lane.worker.run_later(std::move(run));
     under_way->wait();
     return under_way;

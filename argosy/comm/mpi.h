@@ -23,7 +23,7 @@
 #include "argosy/comm/connect.h"
 #include "argosy/comm/group.h"
 #include "argosy/comm/mpi/messenger.h"
-#include "argosy/comm/mpi/register.h"
+#include "argosy/comm/mpi/mpi_backend.h"
 #include "argosy/world/mpi.h"
 #include "argosy/world/world.h"
 
@@ -125,11 +125,13 @@ inline void register_backend(World& world, MPI_Comm comm) {
   comm::mpi::check_running();
   detail::check_same_ranks(world, comm);
   auto endpoint = comm::mpi::Endpoint::make(comm);
-  comm::mpi::register_messengers(
+  const auto network = comm::mpi::make_network(
       world, [endpoint](std::uint64_t channel, const comm::Members& members) {
         return std::make_unique<comm::mpi::MpiMessenger>(
             endpoint, channel, members.group, members.global_ranks);
       });
+  comm::register_backend(world, "mpi", comm::mpi::make_backend(network));
+  comm::set_network(world, network);
   detail::attachment_of(world)->endpoint = std::move(endpoint);
 }
 

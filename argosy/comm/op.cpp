@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/tensors.h"
 #include "argosy/common/error.h"
 
@@ -212,6 +212,24 @@ void execute_fused(
   }
 }
 
+void add_side(Side& side, const std::vector<at::Tensor>& tensors) {
+  if (tensors.empty()) {
+    return;
+  }
+  if (side.num_tensors == 0) {
+    const at::IntArrayRef dims = tensors.front().sizes();
+    side.num_dims = static_cast<std::uint32_t>(dims.size());
+    std::copy_n(
+        dims.begin(),
+        std::min(dims.size(), Side::kMostDims),
+        side.dims.begin());
+  }
+  side.num_tensors += static_cast<std::uint32_t>(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    side.elements += tensor.numel();
+  }
+}
+
 } // namespace
 
 std::string describe(const Op& op) {
@@ -231,15 +249,26 @@ std::string describe(const Op& op) {
   return text;
 }
 
-std::size_t bytes_of(const Op& op) {
-  const auto side = [](const std::vector<at::Tensor>& tensors) {
-    std::size_t bytes = 0;
-    for (const at::Tensor& tensor : tensors) {
-      bytes += static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
-    }
-    return bytes;
-  };
-  return std::max(side(op.in), side(op.out));
+Call call_of(const std::vector<Op>& ops, const std::vector<int>& ranks) {
+  const Op& first = ops.front();
+  Call call{.kind = first.kind, .reduce = first.reduce};
+  std::int64_t element = 0; // all of them can_fuse(), so have one type
+  if (!first.in.empty() || !first.out.empty()) {
+    call.dtype = dtype_of(any_tensor(first));
+    element = static_cast<std::int64_t>(size_of(call.dtype));
+  }
+  for (const Op& op : ops) {
+    const std::int64_t in = call.in.elements;
+    const std::int64_t out = call.out.elements;
+    add_side(call.in, op.in);
+    add_side(call.out, op.out);
+    call.bytes +=
+        std::max(call.in.elements - in, call.out.elements - out) * element;
+  }
+  if (first.root >= 0) {
+    call.root = ranks[static_cast<std::size_t>(first.root)];
+  }
+  return call;
 }
 
 bool can_fuse(const Op& a, const Op& b) {

@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "argosy/comm/kernels/reduce_op.h"
-#include "argosy/comm/op_kind.h"
+#include "argosy/comm/operation/call.h"
 #include "argosy/common/deadline.h"
 
 namespace argosy::comm {
 
 class Backend;
 
-// What is asked of a group, as data: the functions of ops.h make it, a group
-// carries it out. Which of the fields count follows from the kind.
+// An operation on tensors, as data: the functions of ops.h make it, a group
+// carries it out. The kind decides which fields matter.
 struct Op {
   OpKind kind = OpKind::Barrier;
   // One tensor; or one for each rank; or one to be cut, in rank order, into
@@ -31,8 +31,9 @@ struct Op {
 // "all_reduce of float32 [3, 4], sum"
 std::string describe(const Op& op);
 
-// Of this rank: the longer of both sides.
-std::size_t bytes_of(const Op& op);
+// How observers see operations that are carried out as one. `ranks` are the
+// global ranks of the group.
+Call call_of(const std::vector<Op>& ops, const std::vector<int>& ranks);
 
 // Whether both can be carried out as one, with their data side by side.
 bool can_fuse(const Op& a, const Op& b);

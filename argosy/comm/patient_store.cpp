@@ -1,15 +1,12 @@
 #include "argosy/comm/patient_store.h"
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm {
-
-using std::chrono::microseconds;
 
 PatientStore::PatientStore(c10::intrusive_ptr<c10d::Store> store)
     : c10d::Store(store->getTimeout()), store_(std::move(store)) {}
@@ -57,7 +54,7 @@ void PatientStore::wait(
     const std::vector<std::string>& keys,
     const std::chrono::milliseconds& timeout) {
   const Deadline deadline = Deadline::after(timeout);
-  microseconds pause{50};
+  Backoff backoff(std::chrono::microseconds(50), std::chrono::milliseconds(4));
   for (const std::string& key : keys) {
     while (!store_->check({key})) {
       if (deadline.expired()) {
@@ -67,8 +64,7 @@ void PatientStore::wait(
                 " was not set within ",
                 deadline.limit_text()));
       }
-      std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, microseconds(4000));
+      backoff.pause(deadline);
     }
   }
 }

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "argosy/comm/op_kind.h"
+#include "argosy/comm/operation/observer.h"
 
 namespace argosy::comm {
 
@@ -17,13 +17,15 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-// Counts by kind of operation. Thread-safe.
-class TrafficMeter {
+// Counts the operations of a group by kind. Thread-safe.
+class TrafficMeter final : public OperationObserver {
  public:
-  void count(OpKind kind, std::uint64_t bytes) {
-    Counts& counts = counts_.at(static_cast<std::size_t>(kind));
+  Token on_issue(const Call& call, const std::vector<int>& /*ranks*/) override {
+    Counts& counts = counts_[static_cast<std::size_t>(call.kind)];
     counts.calls.fetch_add(1, std::memory_order_relaxed);
-    counts.bytes.fetch_add(bytes, std::memory_order_relaxed);
+    counts.bytes.fetch_add(
+        static_cast<std::uint64_t>(call.bytes), std::memory_order_relaxed);
+    return 0;
   }
 
   Traffic of(OpKind kind) const {
@@ -45,7 +47,6 @@ class TrafficMeter {
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::uint64_t> bytes{0};
   };
-
   std::array<Counts, kNumOpKinds> counts_;
 };
 

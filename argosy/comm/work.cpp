@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "argosy/comm/wait_listener.h"
+#include "argosy/comm/operation/observer.h"
 #include "argosy/common/error.h"
 
 namespace argosy {
@@ -20,32 +20,32 @@ void Work::run(const std::function<void()>& operation) {
   changed_.notify_all();
 }
 
-// Tells the calling thread's listener of a wait, if it is the first.
+// Tells the calling thread's observer of a wait, if it is the first.
 class Work::Telling {
  public:
-  explicit Telling(Work& work) : listener_(comm::WaitListener::current()) {
-    if (listener_ == nullptr) {
+  explicit Telling(Work& work) : observer_(comm::ThreadObserver::of_waits()) {
+    if (observer_ == nullptr) {
       return;
     }
     {
       const std::lock_guard lock(work.mutex_);
       if (std::exchange(work.awaited_, true)) {
-        listener_ = nullptr;
+        observer_ = nullptr;
         return;
       }
     }
-    listener_->before_wait();
+    observer_->before_wait();
   }
   ~Telling() {
-    if (listener_ != nullptr) {
-      listener_->after_wait();
+    if (observer_ != nullptr) {
+      observer_->after_wait();
     }
   }
   Telling(const Telling&) = delete;
   Telling& operator=(const Telling&) = delete;
 
  private:
-  comm::WaitListener* listener_;
+  comm::ThreadObserver* observer_;
 };
 
 void Work::wait() {

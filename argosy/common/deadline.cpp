@@ -9,7 +9,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 Deadline Deadline::after(nanoseconds limit) {
-  // Far limits must not overflow the clock's representation.
+  // Clamped, so that the sum cannot overflow.
   const nanoseconds kLongest = std::chrono::hours(24 * 365);
   limit = std::clamp(limit, nanoseconds::zero(), kLongest);
   return {Clock::now() + limit, limit};

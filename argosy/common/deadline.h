@@ -5,22 +5,21 @@
 
 namespace argosy {
 
-// The moment at which a wait gives up. It is passed down through every call
-// that may block, so that a whole operation keeps one limit however many waits
-// it is made of.
+// The time at which a wait gives up. It is passed down through every call that
+// may block, so that an operation with many waits has one limit.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `limit` from now. A negative limit counts as zero.
+  // `limit` from now. Negative limits count as zero.
   static Deadline after(std::chrono::nanoseconds limit);
 
   bool expired() const;
 
-  // Time left, zero when expired.
+  // Time left; zero when expired.
   std::chrono::milliseconds remaining() const;
 
-  // At most `slice`, at least 1 ms: for polls and sockets that take a time-out.
+  // Time left, at most `slice` and at least 1 ms: a time-out for polls.
   std::chrono::milliseconds remaining(std::chrono::milliseconds slice) const;
 
   // The earlier of this and `limit` from now.
@@ -28,7 +27,7 @@ class Deadline {
 
   Clock::time_point time() const { return time_; }
 
-  // What the caller asked for, as "30 s" or "250 ms", for error messages.
+  // The limit that the caller asked for, "30 s" or "250 ms", for messages.
   std::string limit_text() const;
 
  private:

@@ -6,38 +6,42 @@ namespace {
 
 constexpr EnvVariable kTable[] = {
     {"ARGOSY_ADOPT",
-     "first that applies",
-     "the launch environment to adopt, by the name that `argosy env` prints; "
-     "settles two that disagree"},
+     "automatic",
+     "launch environment to adopt, by its name in `argosy env`; decides "
+     "between two that disagree"},
     {"ARGOSY_EXCHANGE",
-     "by launch environment",
-     "how ranks under an MPI launcher learn rank 0's address when nothing "
-     "names one: file, pmi or pmix"},
+     "depends on the launcher",
+     "how ranks under an MPI launcher learn rank 0's address if no variable "
+     "gives it: file, pmi or pmix"},
     {"ARGOSY_FLIGHT_DIR",
      "none; set by argosy run",
-     "folder where ranks leave their flight records when an operation fails, "
-     "for `argosy trace hang`"},
+     "folder for the flight records that ranks write when an operation "
+     "fails, for `argosy trace hang`"},
+    {"ARGOSY_HOOKS_OFF",
+     "none",
+     "hooks into LibTorch that Argosy must not install, separated by commas: "
+     "see torch-hooks.md"},
     {"ARGOSY_ISA",
      "highest of the machine",
-     "lowers the instruction set of the reduction kernels: baseline, avx2 or "
+     "limits the instruction set of the reduction kernels: baseline, avx2 or "
      "avx512"},
     {"ARGOSY_LOG",
      "warn",
-     "least level that is logged: trace, debug, info, warn, error or off"},
+     "lowest level that is logged: trace, debug, info, warn, error or off"},
     {"ARGOSY_SHARED_HEAP",
      "1",
-     "0: large tensors of process ranks stay in private memory, and their "
-     "collectives copy once more"},
+     "0: large tensors of process ranks stay in private memory, so that "
+     "collectives copy them once more"},
     {"ARGOSY_SPAWN",
      "set by spawn()",
      "tells a re-executed program which call of spawn() it is a rank of"},
     {"ARGOSY_STORE",
-     "by launch environment",
+     "depends on the launcher",
      "URL of the store where the ranks meet: tcp://host:port, file:///path, "
      "etcd://host:port/prefix"},
     {"ARGOSY_TIMEOUT",
      "1800 s",
-     "limit of every wait that is given no other: 30, 500ms, 2m"},
+     "limit of every wait that has no other limit: 30, 500ms, 2m"},
 };
 
 } // namespace

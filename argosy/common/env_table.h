@@ -5,15 +5,15 @@
 
 namespace argosy {
 
-// A variable that Argosy itself gives a meaning.
+// An environment variable defined by Argosy.
 struct EnvVariable {
   std::string_view name;
   std::string_view default_text;
   std::string_view meaning;
 };
 
-// All variables whose names start with ARGOSY_. docs/env.md shows this table; a
-// test keeps the two, and the names that the code mentions, the same.
+// All variables that start with ARGOSY_. docs/env.md shows this table; a test
+// checks that both agree with the names used in the code.
 std::span<const EnvVariable> env_table();
 
 } // namespace argosy

@@ -9,8 +9,8 @@
 
 namespace argosy {
 
-// Environment variables as a value. Whatever decides by the environment takes
-// one, so that it is a pure function which tests call without processes.
+// Environment variables as a value. Code that depends on the environment takes
+// one, so that it is a pure function and testable without processes.
 class Environment {
  public:
   Environment() = default;
@@ -24,24 +24,24 @@ class Environment {
   // A copy of the process's environment.
   static Environment of_process();
 
-  // The value, or nothing when unset. An empty value counts as unset: that is
-  // what job scripts mean by `RANK= ./train`.
+  // Returns the value; nullopt if unset. An empty value counts as unset, as job
+  // scripts mean it by `RANK= ./train`.
   std::optional<std::string> find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name).has_value(); }
   std::string get(std::string_view name, std::string_view fallback) const;
 
-  // The value as an integer in [lowest, highest]; nothing when unset. Throws
-  // InvalidArgument that names the variable.
+  // Returns the value as an integer in [lowest, highest]; nullopt if unset.
+  // Throws InvalidArgument, naming the variable.
   std::optional<long long> find_int(
       std::string_view name,
       long long lowest,
       long long highest = 2147483647) const;
 
-  // 1/0, true/false, yes/no, on/off; nothing when unset. Throws
-  // InvalidArgument that names the variable.
+  // Accepts 1/0, true/false, yes/no, on/off; nullopt if unset. Throws
+  // InvalidArgument, naming the variable.
   std::optional<bool> find_bool(std::string_view name) const;
 
-  // Seconds: "30", "500ms", "2m". Throws InvalidArgument, as above.
+  // In seconds; accepts "30", "500ms", "2m". Throws InvalidArgument likewise.
   std::optional<double> find_seconds(std::string_view name) const;
 
   void set(std::string name, std::string value);

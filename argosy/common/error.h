@@ -7,17 +7,17 @@
 
 namespace argosy {
 
-// The root of everything that Argosy throws. docs/errors.md says what to do
+// Base of all exceptions that Argosy throws. docs/errors.md explains what to do
 // about each class.
 //
-// A message reads `[module.op] what happened, value, what was expected`, and
-// ends with the rank that threw it when the thread belongs to a world.
+// Messages read `[module.op] what happened, value, what was expected`. If the
+// throwing thread belongs to a world, its rank is appended.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message);
 };
 
-// The caller or the configuration is wrong. Never worth a retry.
+// A caller's or configuration error. Do not retry.
 class InvalidArgument : public Error {
  public:
   using Error::Error;
@@ -29,14 +29,14 @@ class TimeoutError : public Error {
   using Error::Error;
 };
 
-// Another rank died or left. The group is of no more use; elastic training may
-// form a new one.
+// Another rank died or left. The group is unusable; elastic training may form a
+// new one.
 class PeerLost : public Error {
  public:
   using Error::Error;
 };
 
-// A rendezvous store refused, or cannot be reached.
+// A rendezvous store failed or is unreachable.
 class StoreError : public Error {
  public:
   using Error::Error;
@@ -48,13 +48,13 @@ class CheckpointError : public Error {
   using Error::Error;
 };
 
-// The operating system refused: files, sockets, processes.
+// An operating system call failed: files, sockets, processes.
 class SystemError : public Error {
  public:
   using Error::Error;
 };
 
-// A rank that spawn() started failed.
+// A rank started by spawn() failed.
 class RankFailed : public Error {
  public:
   RankFailed(int rank, const std::string& message);
@@ -71,7 +71,7 @@ class InternalError : public Error {
   using Error::Error;
 };
 
-// Joins the parts, each printed with operator<<, into one string.
+// Concatenates the parts, printed with operator<<.
 template <typename... Parts>
 std::string str(const Parts&... parts) {
   std::ostringstream out;
@@ -79,7 +79,7 @@ std::string str(const Parts&... parts) {
   return out.str();
 }
 
-// "<what>: <text of errno>", read at the call.
+// Returns "<what>: <message of the current errno>".
 std::string with_errno(std::string_view what);
 
 namespace detail {
@@ -93,7 +93,7 @@ namespace detail {
 
 } // namespace argosy
 
-// Throws InvalidArgument with the joined parts unless `condition` holds.
+// Throws InvalidArgument with the concatenated parts unless `condition` holds.
 #define ARGOSY_CHECK(condition, ...)                                        \
   do {                                                                      \
     if (!(condition)) {                                                     \
@@ -101,7 +101,7 @@ namespace detail {
     }                                                                       \
   } while (false)
 
-// Throws InternalError unless `condition` holds. On in every build.
+// Throws InternalError unless `condition` holds. Active in every build.
 #define ARGOSY_ASSERT(condition, ...)                                  \
   do {                                                                 \
     if (!(condition)) {                                                \

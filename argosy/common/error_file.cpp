@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-// Workers of other makers write numbers where torch writes strings.
+// Some workers write numbers where torch writes strings.
 std::string text_at(const json& object, const char* key) {
   if (!object.is_object() || !object.contains(key)) {
     return "";
@@ -42,7 +42,8 @@ std::optional<ErrorReport> read_error_file(const std::filesystem::path& path) {
     return std::nullopt;
   }
   const json& message = parsed["message"];
-  if (message.is_string()) { // torchrun's form for programs without a stack
+  // Torchrun's form for programs without a call stack.
+  if (message.is_string()) {
     return ErrorReport{.message = message.get<std::string>()};
   }
   const json::json_pointer text("/message");

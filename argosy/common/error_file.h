@@ -6,22 +6,22 @@
 
 namespace argosy {
 
-// What a worker tells its launcher about the error that ended it. The file has
-// torchrun's format, so that either launcher can read either worker.
+// A worker's report to its launcher about the error that ended it. The file has
+// torchrun's format, so that each launcher can read the other's workers.
 struct ErrorReport {
   std::string message;
   std::string call_stack;  // may be empty
-  long long timestamp = 0; // seconds since 1970
+  long long timestamp = 0; // Unix time
 
   bool operator==(const ErrorReport&) const = default;
 };
 
-// Replaces the file as a whole. Throws SystemError.
+// Writes atomically. Throws SystemError.
 void write_error_file(
     const std::filesystem::path& path, const ErrorReport& report);
 
-// Nothing when there is no file, or it is not such a report: a worker may have
-// died while it wrote, and the launcher must go on.
+// Returns nullopt if the file is missing or malformed: a worker may die while
+// writing, and the launcher must continue.
 std::optional<ErrorReport> read_error_file(const std::filesystem::path& path);
 
 } // namespace argosy

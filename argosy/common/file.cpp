@@ -52,7 +52,8 @@ int open_nameless(const std::filesystem::path& folder) {
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) {
     return file;
   }
-  // With a name for a moment, where the file system has no files without.
+  // The file system does not support O_TMPFILE: create a named file and unlink
+  // it.
   std::string name = (folder / "argosy.XXXXXX").string();
   const int named = ::mkostemp(name.data(), O_CLOEXEC);
   if (named >= 0) {

@@ -7,21 +7,20 @@
 
 namespace argosy {
 
-// The whole file, or nothing when it does not exist. Throws SystemError when it
-// exists and cannot be read.
+// Returns the contents; nullopt if the file does not exist. Throws SystemError
+// if it cannot be read.
 std::optional<std::string> read_file(const std::filesystem::path& path);
 
-// Writes beside `path` and renames, so that a reader finds the old content or
-// the new, never a part. Throws SystemError.
+// Writes atomically, by renaming a temporary file: readers see the old or the
+// new content, never a part. Throws SystemError.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-// Opens a new file in a folder for reading and writing. It has no name, so it
-// is gone when the process is, however that ends. Returns the descriptor, or -1
-// with errno.
+// Opens a new unnamed file in a folder for reading and writing; it disappears
+// with the process. Returns the descriptor, or -1 and sets errno.
 int open_nameless(const std::filesystem::path& folder);
 
-// A new folder under the system's temporary folder, removed with its content
-// by the destructor.
+// A new folder in the system's temporary folder. The destructor removes it with
+// its contents.
 class TempDir {
  public:
   explicit TempDir(std::string_view prefix = "argosy");

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-// Watches the keys of every object that is open.
+// Tracks the keys of all open objects to detect duplicates.
 class KeyWatch {
  public:
   explicit KeyWatch(std::string where) : where_(std::move(where)) {}

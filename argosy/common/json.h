@@ -7,9 +7,9 @@
 
 namespace argosy {
 
-// The JSON document in a text. Throws InvalidArgument that starts with `where`
-// when it is not JSON, and when an object has a key twice, of which the parser
-// would keep the last without a word.
+// Parses a JSON document. Throws InvalidArgument, starting with `where`, when
+// the text is not JSON or an object has a duplicate key, which the parser would
+// silently accept.
 nlohmann::json parse_json(std::string_view text, const std::string& where);
 
 } // namespace argosy

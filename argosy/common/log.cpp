@@ -35,7 +35,7 @@ std::atomic<Level>& current_level() {
 }
 
 spdlog::logger& logger() {
-  // Not spdlog's registry: that belongs to the program we are linked into.
+  // Does not use spdlog's registry, which belongs to the main program.
   static spdlog::logger instance = [] {
     spdlog::logger made(
         "argosy", std::make_shared<spdlog::sinks::stderr_sink_mt>());

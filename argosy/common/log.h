@@ -5,9 +5,9 @@
 
 #include "argosy/common/error.h"
 
-// Log lines go to standard error as `[argosy 2/4 warning] text`, with the rank
-// of the calling thread. ARGOSY_LOG sets the least level that is written, read
-// once at the first line.
+// Log lines go to stderr as `[argosy 2/4 warning] text`, with the rank of the
+// calling thread. ARGOSY_LOG sets the minimum level; it is read at the first
+// line. Thread-safe.
 namespace argosy::log {
 
 enum class Level { Trace, Debug, Info, Warn, Error, Off };
@@ -18,7 +18,7 @@ Level parse_level(std::string_view name);
 Level level();
 void set_level(Level level);
 
-// Thread-safe.
+// Writes a line if `level` is enabled.
 void write(Level level, std::string_view text);
 
 template <typename... Parts>

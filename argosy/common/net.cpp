@@ -124,7 +124,7 @@ std::string address_towards(const std::string& peer) {
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     sockaddr_storage target{};
     std::memcpy(&target, a->ai_addr, a->ai_addrlen);
-    // A datagram socket's connect() only looks up the route; any port does.
+    // connect() on a datagram socket only selects the route; any port will do.
     reinterpret_cast<sockaddr_in*>(&target)->sin_port = htons(9);
     const int fd = ::socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
@@ -146,6 +146,7 @@ std::string address_towards(const std::string& peer) {
 
 std::string own_address() {
   for (const std::string& address : interface_addresses()) {
+    // Link-local addresses are not reachable without a scope.
     const bool link_local =
         address.starts_with("169.254.") || address.starts_with("fe80:");
     if (!is_loopback(address) && !link_local) {
@@ -156,8 +157,8 @@ std::string own_address() {
 }
 
 ReservedPort::ReservedPort(std::uint16_t port) {
-  // Bound without listening, and with SO_REUSEADDR: Linux then lets another
-  // such socket bind and listen.
+  // Bound with SO_REUSEADDR but not listening: Linux then allows another such
+  // socket to bind and listen.
   socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   sockaddr_in address{};
@@ -170,7 +171,7 @@ ReservedPort::ReservedPort(std::uint16_t port) {
       ::bind(socket_, generic, size) != 0 ||
       ::getsockname(socket_, generic, &size) != 0) {
     const std::string message =
-        with_errno(str("[net] cannot take port ", port));
+        with_errno(str("[net] cannot reserve port ", port));
     ::close(socket_);
     throw SystemError(message);
   }

@@ -7,41 +7,43 @@
 
 namespace argosy {
 
-// A host and a TCP port. IPv6 addresses print in brackets.
+// A host and a TCP port.
 struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
 
   bool operator==(const Endpoint&) const = default;
+  // "host:port"; IPv6 addresses are in brackets.
   std::string text() const;
 };
 
-// "host:port", "[::1]:port", or "host" when `default_port` is not 0. Throws
-// InvalidArgument that starts with `what`, such as a variable's name.
+// Parses "host:port", "[::1]:port" or, if `default_port` is not 0, "host".
+// Throws InvalidArgument whose message starts with `what`, for example the name
+// of a variable.
 Endpoint parse_endpoint(
     std::string_view text, std::string_view what, int default_port = 0);
 
-// This machine's name, as it calls itself.
+// This machine's host name.
 std::string host_name();
 
-// Whether `host`, a name or an address, is an address of this machine.
+// Whether a name or address refers to this machine.
 bool is_local_host(const std::string& host);
 
-// The numeric address of the interface that faces `peer`: what peers should
-// use to reach us. Sends nothing. "127.0.0.1" when `peer` cannot be resolved.
+// Returns the numeric address of the interface that routes to `peer`, under
+// which `peer` can reach this host. Sends no packets. "127.0.0.1" if `peer`
+// cannot be resolved.
 std::string address_towards(const std::string& peer);
 
-// The address under which other hosts most likely reach this one: that of the
-// first interface that is up and not the loopback; 127.0.0.1 when there is
-// none.
+// Returns the address under which other hosts most likely reach this one: that
+// of the first interface that is up and not loopback; else 127.0.0.1.
 std::string own_address();
 
-// Holds a free TCP port: nobody is given it by the system while this lives,
-// but a program that binds it with SO_REUSEADDR, as c10d's store does, can
-// listen on it.
+// Reserves a free TCP port: the system gives it to nobody else while this
+// object is alive, but a program that binds it with SO_REUSEADDR, as c10d's
+// store does, can listen on it.
 class ReservedPort {
  public:
-  // Any free port, or exactly `port`. Throws SystemError when it is in use.
+  // Any free port, or exactly `port`. Throws SystemError if it is in use.
   explicit ReservedPort(std::uint16_t port = 0);
   ~ReservedPort();
   ReservedPort(ReservedPort&& other) noexcept;

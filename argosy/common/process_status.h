@@ -6,16 +6,16 @@
 
 namespace argosy {
 
-// How a process ended, from the status word of waitpid().
+// How a process ended, decoded from waitpid()'s status.
 struct ProcessStatus {
-  int exit_code = 0; // meaningful when signal is 0
-  int signal = 0;    // the signal that ended it, or 0
+  int exit_code = 0; // valid if signal is 0
+  int signal = 0;    // the signal that killed it, or 0
 
   static ProcessStatus from_wait(int wait_status);
 
   bool success() const { return exit_code == 0 && signal == 0; }
 
-  // What a shell would report: the code, or 128 + signal.
+  // The code that a shell reports: exit code or 128 + signal.
   int shell_code() const { return signal != 0 ? 128 + signal : exit_code; }
 
   // "exit code 1", "killed by signal 9 (SIGKILL)".

@@ -1,5 +1,7 @@
 #include "argosy/common/rank_label.h"
 
+#include "argosy/common/thread_context.h"
+
 namespace argosy {
 
 namespace {
@@ -9,11 +11,10 @@ struct Label {
   int size = 0; // 0: no label
 };
 
-thread_local Label label;
-
 } // namespace
 
 std::string rank_label() {
+  const Label& label = of_thread<Label>();
   if (label.size == 0) {
     return "";
   }
@@ -21,7 +22,7 @@ std::string rank_label() {
 }
 
 void set_rank_label(int rank, int size) {
-  label = {rank, size};
+  of_thread<Label>() = {rank, size};
 }
 
 } // namespace argosy

@@ -4,11 +4,11 @@
 
 namespace argosy {
 
-// Who the calling thread is, as "rank/size", for log lines and error messages.
-// Empty when the thread belongs to no world. Bound per thread, as worlds are.
+// Returns the calling thread's rank as "rank/size", for log lines and messages;
+// empty if the thread belongs to no world.
 std::string rank_label();
 
-// Labels the calling thread; size 0 takes the label away.
+// Sets the calling thread's label; size 0 removes it.
 void set_rank_label(int rank, int size);
 
 } // namespace argosy

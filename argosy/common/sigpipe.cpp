@@ -27,7 +27,7 @@ WithoutSigpipe::WithoutSigpipe() {
   was_pending_ = is_pending();
 }
 
-// A signal that came meanwhile is ours: it must not strike when it is let in.
+// Consumes a SIGPIPE raised in the scope, before unblocking would deliver it.
 WithoutSigpipe::~WithoutSigpipe() {
   if (!was_pending_ && is_pending()) {
     const sigset_t pipe = only_sigpipe();

@@ -4,10 +4,11 @@
 
 namespace argosy {
 
-// Within its scope, a write of this thread to a peer that is gone fails with
-// EPIPE and does not end the process. For libraries (Gloo) that write without
-// MSG_NOSIGNAL. Threads started within the scope stay protected. What the
-// process does on SIGPIPE elsewhere is not touched: that is the user's choice.
+// Blocks SIGPIPE for this thread while in scope, so that writing to a closed
+// connection fails with EPIPE instead of killing the process. For libraries
+// that write without MSG_NOSIGNAL (Gloo). Threads started in the scope inherit
+// the mask. The process's signal disposition, which belongs to the user, is
+// unchanged.
 class WithoutSigpipe {
  public:
   WithoutSigpipe();

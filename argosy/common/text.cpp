@@ -55,6 +55,7 @@ std::optional<Number> parse_whole(std::string_view text) {
   return value;
 }
 
+// Levenshtein distance with a single row of the matrix.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -106,6 +107,7 @@ std::optional<std::string> nearest(
     }
   }
   std::optional<std::string> best;
+  // Accepts up to a third of the letters, but at least two, as a typo.
   std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(text, candidate);

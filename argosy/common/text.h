@@ -13,20 +13,20 @@ std::vector<std::string> split(std::string_view text, char separator);
 std::string join(
     const std::vector<std::string>& parts, std::string_view separator);
 
-// Without white space at both ends.
+// Removes white space at both ends.
 std::string_view trim(std::string_view text);
 
-// The whole text as a decimal integer, or nothing.
+// Parses the whole text as a decimal integer; nullopt if it is none.
 std::optional<long long> parse_int(std::string_view text);
 
-// The whole text as a finite decimal number, or nothing.
+// Parses the whole text as a finite decimal number; nullopt if it is none.
 std::optional<double> parse_number(std::string_view text);
 
-// "30", "30s", "500ms", "2m" or "1h", in seconds; nothing for other text.
+// Parses "30", "30s", "500ms", "2m" or "1h" to seconds; nullopt otherwise.
 std::optional<double> parse_seconds(std::string_view text);
 
-// The first candidate that starts with `text`, else the one that differs from
-// it by the fewest edits, if it is near enough to be what was meant.
+// Returns the first candidate that starts with `text`, else the one with the
+// smallest edit distance, if it is close enough to be a likely typo.
 std::optional<std::string> nearest(
     std::string_view text, const std::vector<std::string>& candidates);
 

@@ -12,8 +12,8 @@ namespace argosy::data {
 
 namespace {
 
-// The share of the last step, which has `left` samples and is not full.
-Share last_share(
+// The range in the last, incomplete step, which has `left` samples.
+RankRange last_range(
     std::int64_t left, const SamplerOptions& options, std::int64_t position) {
   const std::int64_t ranks = options.num_replicas;
   if (options.pad) {
@@ -21,7 +21,7 @@ Share last_share(
     return {position + options.rank * each, each, position + each * ranks};
   }
   const std::int64_t each = left / ranks;
-  const std::int64_t more = left % ranks; // ranks that take one sample more
+  const std::int64_t more = left % ranks; // ranks that get one sample more
   const std::int64_t before = std::min<std::int64_t>(options.rank, more);
   return {
       position + options.rank * each + before,
@@ -55,7 +55,7 @@ void check_options(std::int64_t dataset_size, const SamplerOptions& options) {
       options.num_replicas - 1);
 }
 
-std::optional<Share> share_at(
+std::optional<RankRange> rank_range_at(
     std::int64_t dataset_size,
     const SamplerOptions& options,
     std::int64_t position) {
@@ -64,10 +64,11 @@ std::optional<Share> share_at(
     return std::nullopt;
   }
   const std::int64_t full = options.batch_size * options.num_replicas;
-  // With padding a step is full when less than a round of ranks is missing.
+  // With padding, a step counts as complete if less than one sample per rank is
+  // missing.
   const std::int64_t missing = options.pad ? options.num_replicas - 1 : 0;
   if (left + missing >= full) {
-    return Share{
+    return RankRange{
         position + options.rank * options.batch_size,
         options.batch_size,
         position + full};
@@ -75,17 +76,18 @@ std::optional<Share> share_at(
   if (options.drop_last) {
     return std::nullopt;
   }
-  return last_share(left, options, position);
+  return last_range(left, options, position);
 }
 
 std::vector<std::int64_t> indices_of(
-    const Share& share,
+    const RankRange& range,
     const std::vector<std::int64_t>& order,
     std::int64_t dataset_size) {
   std::vector<std::int64_t> indices;
-  indices.reserve(static_cast<std::size_t>(share.count));
-  for (std::int64_t i = 0; i < share.count; ++i) {
-    const std::int64_t place = (share.begin + i) % dataset_size;
+  indices.reserve(static_cast<std::size_t>(range.count));
+  for (std::int64_t i = 0; i < range.count; ++i) {
+    // Wraps around: padding repeats the first samples.
+    const std::int64_t place = (range.begin + i) % dataset_size;
     indices.push_back(
         order.empty() ? place : order[static_cast<std::size_t>(place)]);
   }
@@ -103,12 +105,12 @@ std::vector<Batch> plan_batches(
     order = shuffled_indices(dataset_size, options.seed, epoch);
   }
   std::vector<Batch> batches;
-  while (const auto share = share_at(dataset_size, options, position)) {
-    if (share->count > 0) {
+  while (const auto range = rank_range_at(dataset_size, options, position)) {
+    if (range->count > 0) {
       batches.push_back(
-          {indices_of(*share, order, dataset_size), epoch, share->step_end});
+          {indices_of(*range, order, dataset_size), epoch, range->step_end});
     }
-    position = share->step_end;
+    position = range->step_end;
   }
   return batches;
 }

@@ -8,19 +8,19 @@
 namespace argosy::data {
 
 struct SamplerOptions {
-  std::int64_t batch_size = 1; // samples of one rank in one step
+  std::int64_t batch_size = 1; // per rank and step
   int num_replicas = 1;
   int rank = 0;
-  bool shuffle = false; // each epoch in its own order; see shuffled_indices()
+  bool shuffle = false; // a new order each epoch; see shuffled_indices()
 
-  // The last step of an epoch has fewer than batch_size * num_replicas samples
-  // when they do not divide. It is dropped, or dealt evenly:
+  // If batch_size * num_replicas does not divide the dataset, the last step of
+  // an epoch is smaller. It is dropped, or divided evenly between the ranks:
   bool drop_last = false;
 
-  // Repeats up to num_replicas - 1 samples, from the start of the epoch's
-  // order, so that the last step can be dealt evenly and all ranks take as many
-  // samples and steps. Without it the first ranks take one sample more, and
-  // some may have one step less: then training needs join().
+  // Repeats up to num_replicas - 1 samples from the start of the epoch's order,
+  // so that all ranks get equal numbers of samples and steps. If false, the
+  // first ranks get one sample more, and some ranks may get one step less;
+  // training then needs join().
   bool pad = true;
 
   std::uint64_t seed = 0;
@@ -28,50 +28,52 @@ struct SamplerOptions {
   bool operator==(const SamplerOptions&) const = default;
 };
 
-// What one rank takes in one step, as places in the epoch's order. Places at
-// or beyond the dataset's size are padding.
-struct Share {
+// The samples of one rank in one step, as positions in the epoch's order.
+// Positions at or beyond the dataset's size are padding.
+struct RankRange {
   std::int64_t begin = 0;
-  std::int64_t count = 0;    // 0 when this rank has no part in the step
-  std::int64_t step_end = 0; // the first place that no rank takes in this step
+  std::int64_t count = 0;    // 0 if this rank has no samples in the step
+  std::int64_t step_end = 0; // the end of the step over all ranks
 
-  bool operator==(const Share&) const = default;
+  bool operator==(const RankRange&) const = default;
 };
 
-// The share of options.rank in the step that starts at the place `position`,
-// or nothing when no rank has a step there: the epoch ends. A step takes
-// batch_size * num_replicas places, each rank a contiguous piece.
-std::optional<Share> share_at(
+// Returns the range of options.rank in the step that starts at `position`;
+// nullopt at the end of the epoch, when no rank has a step there. A step covers
+// batch_size * num_replicas positions, of which each rank gets a contiguous
+// range.
+std::optional<RankRange> rank_range_at(
     std::int64_t dataset_size,
     const SamplerOptions& options,
     std::int64_t position);
 
-// The samples of one step of one rank.
+// The samples of one rank in one step.
 struct Batch {
   std::vector<std::int64_t> indices;
   std::int64_t epoch = 0;
-  std::int64_t step_end = 0; // places of the epoch's order used up after it
+  std::int64_t step_end = 0; // positions consumed by all ranks after this step
 
   bool operator==(const Batch&) const = default;
 };
 
 std::ostream& operator<<(std::ostream& out, const Batch& batch);
 
-// The batches that rank options.rank takes from `position` to the end of the
-// epoch. Pure: it needs neither ranks nor data. Throws InvalidArgument.
+// Returns the batches of rank options.rank from `position` to the end of the
+// epoch. A pure function; needs neither ranks nor data. Throws InvalidArgument
+// for invalid options.
 std::vector<Batch> plan_batches(
     std::int64_t dataset_size,
     const SamplerOptions& options,
     std::int64_t epoch,
     std::int64_t position = 0);
 
-// Throws InvalidArgument that names the field.
+// Throws InvalidArgument, naming the field, for invalid options.
 void check_options(std::int64_t dataset_size, const SamplerOptions& options);
 
-// The sample at each place of `share`. `order` is the epoch's order, or empty
-// for 0, 1, 2, ...
+// Returns the sample at each position. `order` is the epoch's order; empty
+// means 0, 1, 2, ...
 std::vector<std::int64_t> indices_of(
-    const Share& share,
+    const RankRange& range,
     const std::vector<std::int64_t>& order,
     std::int64_t dataset_size);
 

@@ -24,7 +24,7 @@ std::uint64_t key_of(Merge pair) {
       static_cast<std::uint32_t>(pair.second);
 }
 
-// Replaces each occurrence of `pair`, from the left.
+// Replaces each occurrence of `pair`, from left to right.
 void replace(Ids& ids, Merge pair, std::int32_t merged) {
   std::size_t to = 0;
   for (std::size_t from = 0; from < ids.size(); ++to) {
@@ -36,8 +36,8 @@ void replace(Ids& ids, Merge pair, std::int32_t merged) {
   ids.resize(to);
 }
 
-// Words as they are merged, and for each pair of neighbours how often it occurs
-// and in which words.
+// The words during training and, for each pair of adjacent tokens, how often
+// and in which words it occurs.
 class Trainer {
  public:
   explicit Trainer(const std::map<std::string_view, std::int64_t>& counts) {
@@ -47,16 +47,18 @@ class Trainer {
     }
   }
 
-  // The most frequent pair; among equals the smallest.
+  // The most frequent pair; ties go to the smallest.
   bool has_pair() const {
     return !ranking_.empty() && ranking_.begin()->first <= -2;
   }
   Merge best_pair() const { return ranking_.begin()->second; }
 
   void merge(Merge pair, std::int32_t merged) {
-    // A copy: the set changes below.
+    // A copy, because the loop changes the set.
     const auto words = pairs_.at(key_of(pair)).words;
     for (const std::size_t word : words) {
+      // Only the pairs of this word change: uncount them all, merge, count
+      // again.
       count_pairs(word, -1);
       replace(words_[word].ids, pair, merged);
       count_pairs(word, +1);
@@ -70,7 +72,8 @@ class Trainer {
   };
   struct Pair {
     std::int64_t count = 0;
-    std::unordered_set<std::size_t> words; // may name some it has left
+    // May contain words that no longer have the pair.
+    std::unordered_set<std::size_t> words;
   };
 
   void count_pairs(std::size_t word, int sign) {
@@ -95,7 +98,7 @@ class Trainer {
 
   std::vector<Word> words_;
   std::unordered_map<std::uint64_t, Pair> pairs_;
-  std::set<std::pair<std::int64_t, Merge>> ranking_; // by count, downwards
+  std::set<std::pair<std::int64_t, Merge>> ranking_; // by descending count
 };
 
 } // namespace
@@ -123,7 +126,7 @@ MergeTable::MergeTable(const std::vector<Merge>& merges) {
 Ids MergeTable::encode(std::string_view word) const {
   Ids ids = ids_of_bytes(word);
   for (;;) {
-    auto first = ids_.end(); // the merge that was learnt first
+    auto first = ids_.end(); // the merge learnt first
     for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
       const auto found = ids_.find(key_of({ids[i], ids[i + 1]}));
       if (found != ids_.end() &&

@@ -9,26 +9,27 @@
 
 #include "argosy/data/tokenizer.h"
 
-// The two algorithms of byte-pair encoding, on single words.
+// Training and encoding for byte-pair encoding, on single words.
 namespace argosy::data {
 
-// Learns at most `limit` merges from words and how often each occurs. Cost:
-// each merge touches only the words that contain it, and a set keeps the pairs
-// in order, so that the most frequent is found in logarithmic time.
+// Learns at most `limit` merges from words and their frequencies. Each merge
+// visits only the words that contain it; an ordered set finds the most frequent
+// pair in logarithmic time.
 std::vector<Tokenizer::Merge> learn_merges(
     const std::map<std::string_view, std::int64_t>& counts, std::size_t limit);
 
-// Looks merges up, to encode words.
+// Encodes words with given merges.
 class MergeTable {
  public:
   explicit MergeTable(const std::vector<Tokenizer::Merge>& merges);
 
-  // Merges pairs, the one learnt first before others, until none is left. Cost:
-  // the word's length, times the different merges in it.
+  // Merges pairs in the order in which they were learnt, until none is left.
+  // Takes O(word length * number of different merges in it).
   std::vector<std::int32_t> encode(std::string_view word) const;
 
  private:
-  std::unordered_map<std::uint64_t, std::int32_t> ids_; // by both parts
+  // Keyed by both tokens of the pair.
+  std::unordered_map<std::uint64_t, std::int32_t> ids_;
 };
 
 } // namespace argosy::data

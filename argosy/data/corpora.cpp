@@ -15,7 +15,8 @@ namespace argosy::data {
 
 namespace {
 
-// What a line of shell writes. Throws SystemError that ends with `advice`.
+// Returns the output of a shell command. Throws SystemError whose message ends
+// with `advice`.
 std::string output_of(const char* line, const char* advice) {
   FILE* pipe = ::popen(line, "re");
   if (pipe == nullptr) {

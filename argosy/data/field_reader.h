@@ -9,8 +9,8 @@
 
 namespace argosy::data {
 
-// Reads a header field by field, each at the offset where the last ended and
-// aligned to nothing. Failures name file, field, offset and what was expected.
+// Reads the fields of a file header one after the other, without alignment.
+// Errors name the file, field, offset and what was expected.
 class FieldReader {
  public:
   explicit FieldReader(const MappedFile& file) : file_(file) {}
@@ -37,7 +37,7 @@ class FieldReader {
     return file_.bytes().subspan(field_offset_, size);
   }
 
-  // About the field that was read last.
+  // Checks the field that was read last.
   template <typename Value, typename Expected>
   void check(bool good, const Value& value, const Expected& expected) const {
     ARGOSY_CHECK(good, where(), " is ", value, ", expected ", expected);
@@ -69,7 +69,7 @@ class FieldReader {
   }
 
   const MappedFile& file_;
-  std::size_t offset_ = 0; // of what comes next; never beyond the end
+  std::size_t offset_ = 0; // of the next field; never beyond the end
   const char* field_ = "";
   std::size_t field_offset_ = 0;
 };

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint8_t kUnsignedByte = 8;
 
-// zlib reads files that are not compressed as they are.
+// zlib also reads files that are not compressed.
 class GzipFile {
  public:
   explicit GzipFile(const std::filesystem::path& path)
@@ -33,11 +33,11 @@ class GzipFile {
 
   const std::string& name() const { return name_; }
 
-  // Up to `size` bytes; fewer at the end only.
+  // Reads up to `size` bytes; fewer only at the end of the file.
   std::vector<std::uint8_t> read(std::size_t size) {
     constexpr std::size_t kStep = std::size_t{1} << 24;
     std::vector<std::uint8_t> bytes;
-    // Grows as bytes come: a header may lie about how many there are.
+    // Grows as bytes arrive: the size in a corrupt header may be huge.
     while (bytes.size() < size) {
       const std::size_t before = bytes.size();
       const std::size_t step = std::min(kStep, size - before);
@@ -134,7 +134,7 @@ IdxArray read_idx(const std::filesystem::path& path) {
       file.read(1).empty(),
       "[data.idx] ",
       file.name(),
-      ": goes on after its ",
+      ": has more data after its ",
       array.values.size(),
       " values, expected its end");
   return array;

@@ -8,32 +8,33 @@
 
 namespace argosy::data {
 
-// An array of unsigned bytes from an IDX file, the format of MNIST.
+// An array of unsigned bytes from an IDX file, MNIST's format.
 struct IdxArray {
   std::vector<std::int64_t> shape;
-  std::vector<std::uint8_t> values; // as many as the shape says
+  std::vector<std::uint8_t> values; // their number is the product of the shape
 };
 
-// Reads a plain or a gzip-compressed file. Throws SystemError when it cannot be
-// read or decompressed, InvalidArgument, with the file and what was expected,
-// when it is no IDX file of unsigned bytes or its length differs from its
-// header.
+// Reads a plain or gzip-compressed file. Throws SystemError when the file
+// cannot be read or decompressed, and InvalidArgument, naming the file and what
+// was expected, when it is not an IDX file of unsigned bytes or its length
+// contradicts its header.
 IdxArray read_idx(const std::filesystem::path& path);
 
-// A picture in grey and what it shows.
+// A greyscale image and its label.
 struct ImageSample {
-  std::span<const std::uint8_t> pixels; // row by row; lives with its dataset
+  // Row-major; valid while the dataset lives.
+  std::span<const std::uint8_t> pixels;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t label = 0;
 };
 
-// Pictures and labels from a pair of IDX files, in memory; a dataset for
-// DataLoader. Copies share the data.
+// A dataset of images and labels in memory, read from a pair of IDX files.
+// Copies share the data. Thread-safe.
 class IdxImages {
  public:
-  // Throws as read_idx(), and InvalidArgument when the two do not belong
-  // together.
+  // Throws as read_idx(), and InvalidArgument when the numbers of images and
+  // labels differ.
   IdxImages(
       const std::filesystem::path& images, const std::filesystem::path& labels);
 

@@ -13,14 +13,14 @@
 
 namespace argosy::data {
 
-// A number of samples, and each of them by its index. get() must bear calls by
-// several threads at a time, and so must a loader's collate function.
+// A number of samples, each accessible by index. Several threads may call
+// get(), and a loader's collate function, at the same time.
 template <typename D>
 concept Dataset = Sized<D> && requires(const D& dataset, std::int64_t index) {
   dataset.get(index);
 };
 
-// A dataset that makes a batch as a whole.
+// A dataset that makes whole batches.
 template <typename D>
 concept BatchDataset = Sized<D> &&
     requires(const D& dataset, std::span<const std::int64_t> indices) {
@@ -30,16 +30,16 @@ concept BatchDataset = Sized<D> &&
 template <Dataset D>
 using SampleOf = std::decay_t<decltype(std::declval<const D&>().get(0))>;
 
-// Gives the batches of a sampler in its order, loaded ahead by threads. Each
+// Returns the batches of a sampler, in order, loaded ahead by threads. Each
 // rank has its own loader.
 //
 //   DataLoader loader(dataset, sampler, stack_images, {.num_threads = 2});
 //   while (auto batch = loader.next()) { ... }
 //
-// The dataset is kept by value (one that is large holds its data by a
-// std::shared_ptr, as those of this module do). `collate` makes a batch from a
-// vector of samples; without it, get_batch() makes the batch if the dataset has
-// that, else the vector of samples is the batch. Not thread-safe.
+// Holds the dataset by value; a large dataset should hold its data by
+// std::shared_ptr, as those in this module do. `collate` makes a batch from a
+// vector of samples. Without it, the dataset's get_batch() makes the batch if
+// there is one; otherwise the batch is the vector of samples. Not thread-safe.
 template <typename D, typename Result>
 class DataLoader {
  public:
@@ -63,12 +63,12 @@ class DataLoader {
             load_of(std::move(dataset)),
             options} {}
 
-  // The next batch; nothing at the end of an epoch, and the call after that
-  // starts the next epoch. Waits at most options.timeout, or until `deadline`,
-  // then throws TimeoutError; another call goes on waiting for the same batch.
-  // What the dataset or `collate` threw comes out as an Error that names the
-  // sample, with the original nested in it; another call goes on after that
-  // batch.
+  // Returns the next batch; nullopt at the end of an epoch, after which the
+  // next call starts a new epoch. Blocks. Throws TimeoutError after
+  // options.timeout, or at `deadline`; another call continues waiting for the
+  // same batch. An exception from the dataset or `collate` is rethrown as an
+  // Error that names the sample, with the original nested; another call
+  // continues after that batch.
   std::optional<Result> next() {
     return next(Deadline::after(prefetcher_.options().timeout));
   }
@@ -80,11 +80,11 @@ class DataLoader {
     return std::move(*static_cast<Result*>(batch.get()));
   }
 
-  // Batches of this rank in a whole epoch.
+  // The number of batches of this rank in an epoch.
   std::int64_t size() const { return prefetcher_.size(); }
 
-  // Where to go on: what next() has returned counts as done, what was loaded
-  // ahead does not. Loading a state drops what was loaded ahead.
+  // The state for resuming: batches returned by next() count as done,
+  // prefetched ones do not. load_state() discards prefetched batches.
   SamplerState state() const { return prefetcher_.state(); }
   void load_state(const SamplerState& state) { prefetcher_.load_state(state); }
   void set_epoch(std::int64_t epoch) { prefetcher_.set_epoch(epoch); }
@@ -135,8 +135,8 @@ class DataLoader {
     }
   }
 
-  // Constructed with braces, which evaluate from left to right: the dataset is
-  // checked before it is moved.
+  // Initialized with braces, which evaluate from left to right, so that the
+  // dataset is checked before it is moved.
   Prefetcher prefetcher_;
 };
 

@@ -20,11 +20,11 @@ MappedFile::MappedFile(const std::filesystem::path& path)
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   void* memory = nullptr;
-  if (size > 0) { // an empty file has no pages
+  if (size > 0) { // an empty file cannot be mapped
     memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
   }
   const std::string message = with_errno(str("[data.map] ", name_));
-  ::close(file); // the mapping keeps the file
+  ::close(file); // the mapping stays valid
   if (memory == MAP_FAILED) {
     throw SystemError(message);
   }

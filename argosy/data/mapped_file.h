@@ -7,11 +7,11 @@
 
 namespace argosy::data {
 
-// A file in memory, read as pages are touched. Never copied; share it by a
+// A read-only memory mapping of a file. Not copyable; share it by
 // std::shared_ptr.
 class MappedFile {
  public:
-  // Throws SystemError that names the file.
+  // Throws SystemError, naming the file.
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -16,11 +16,11 @@ namespace argosy::data {
 
 namespace {
 
-// A batch on its way. `batch` is constant; a thread that loads has `result` and
-// `error` to itself until it sets `ready`, which the queue's mutex guards.
+// A batch being loaded. `batch` is constant. The loading thread owns `result`
+// and `error` until it sets `ready`, which the queue's mutex guards.
 struct Slot {
-  std::optional<Batch> batch; // nothing: the end of an epoch
-  SamplerState after;         // the sampler's state once it is delivered
+  std::optional<Batch> batch; // nullopt: end of an epoch
+  SamplerState after;         // the sampler's state after this batch
   LoadStatus status;
   std::shared_ptr<void> result;
   std::exception_ptr error;
@@ -73,19 +73,20 @@ struct Prefetcher::Shared {
   const std::size_t num_prefetch;
 
   std::mutex mutex;
-  std::condition_variable room;  // for the threads: there may be work, or stop
-  std::condition_variable ready; // for the caller: a slot, or a thread's end
+  std::condition_variable room; // notifies threads: work or stop
+  // Notifies next(): a slot is ready or a thread ended.
+  std::condition_variable ready;
   // Guarded by mutex.
   DistributedBatchSampler sampler;
   SamplerState delivered;
   std::deque<std::shared_ptr<Slot>> slots; // in the sampler's order
-  bool paused = true; // between epochs, until next() asks for more
+  bool paused = true; // between epochs, until next() is called
   bool stop = false;
   int num_running = 0; // threads in work()
 };
 
-// With the mutex held. Null when there is nothing to load; the slot of an end,
-// or of a sampler's error, is put into the queue but needs no loading.
+// Call with the mutex held. Returns null if there is nothing to load. Slots for
+// the end of an epoch or a sampler's error enter the queue but need no loading.
 std::shared_ptr<Slot> Prefetcher::Shared::take_slot() {
   if (paused || slots.size() >= num_prefetch) {
     return nullptr;
@@ -115,6 +116,8 @@ void Prefetcher::Shared::load_slot(Slot& slot) const {
   }
 }
 
+// Each thread takes the next batch under the lock and loads it without, so that
+// slots are in order while loads overlap.
 void Prefetcher::Shared::work() {
   std::unique_lock lock(mutex);
   while (!stop) {
@@ -133,7 +136,8 @@ void Prefetcher::Shared::work() {
   ready.notify_all();
 }
 
-// With the mutex held. Threads that load one of them finish into nowhere.
+// Call with the mutex held. Threads that load one of the slots discard the
+// result.
 void Prefetcher::Shared::drop_slots() {
   for (const auto& slot : slots) {
     slot->status.cancelled = true;
@@ -177,14 +181,15 @@ Prefetcher::~Prefetcher() {
     log::warn(
         "[data.loader] a sample is still being read after ",
         duration_text(options_.shutdown),
-        "; its thread is left behind");
+        "; its thread is detached");
   }
   for (std::thread& thread : threads_->all) {
     ended ? thread.join() : thread.detach();
   }
 }
 
-// At the first next(), so that a state can be loaded before anything is read.
+// Called by the first next(), so that a state can be loaded before anything is
+// read.
 void Prefetcher::start_threads() {
   while (static_cast<int>(threads_->all.size()) < options_.num_threads) {
     threads_->all.emplace_back([shared = shared_] { shared->work(); });
@@ -196,9 +201,11 @@ std::shared_ptr<void> Prefetcher::next(const Deadline& deadline) {
   std::unique_lock lock(shared_->mutex);
   start_threads();
   auto& slots = shared_->slots;
+  // At the first call and after the end of an epoch, loading is paused.
   if (slots.empty()) {
     shared_->paused = false;
   }
+  // Without threads, the caller loads the batch.
   if (options_.num_threads == 0) {
     if (const auto slot = shared_->take_slot()) {
       shared_->load_slot(*slot);
@@ -220,6 +227,7 @@ std::shared_ptr<void> Prefetcher::next(const Deadline& deadline) {
   if (slot->error) {
     throw_error_of(*slot);
   }
+  // Counts only after success; a failed batch is skipped, not repeated.
   shared_->delivered = slot->after;
   return slot->result;
 }

@@ -12,38 +12,38 @@
 namespace argosy::data {
 
 struct LoaderOptions {
-  int num_threads = 1;  // 0: next() loads on the calling thread
-  int num_prefetch = 4; // batches at most that are under way or ready
+  int num_threads = 1;  // 0: load in next(), on the calling thread
+  int num_prefetch = 4; // limit of batches being loaded or ready
   std::chrono::milliseconds timeout = std::chrono::minutes(10); // of next()
-  // How long the destructor waits for a sample that is being read.
+  // How long the destructor waits for threads that are reading a sample.
   std::chrono::milliseconds shutdown = std::chrono::seconds(10);
 };
 
-// What a load tells about itself, and is told, while it runs.
+// Shared between a running load and the Prefetcher.
 struct LoadStatus {
   static constexpr std::int64_t kNoSample = -1;
 
   std::atomic<std::int64_t> index{kNoSample}; // the sample being read
-  std::atomic<bool> cancelled{false};         // nobody wants the result
+  std::atomic<bool> cancelled{false};         // the result is no longer wanted
 };
 
-// The part of a DataLoader that does not depend on types: threads that load the
-// sampler's batches ahead, and a queue that keeps their order.
+// The type-independent part of DataLoader: threads that load the sampler's
+// batches ahead, and a queue that keeps them in order.
 class Prefetcher {
  public:
-  // Makes a batch; called by several threads at a time. May return anything
-  // once status.cancelled is set.
+  // Makes a batch. Called by several threads at the same time. May return
+  // anything once status.cancelled is set.
   using Load =
       std::function<std::shared_ptr<void>(const Batch&, LoadStatus& status)>;
 
   Prefetcher(DistributedBatchSampler sampler, Load load, LoaderOptions options);
-  // Does not hang: a thread that is still in `load` after options.shutdown is
-  // left to itself, with a warning.
+  // Waits at most options.shutdown. A thread that is still in `load` then is
+  // detached, with a warning.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // What `load` made of the next batch, or null at the end of an epoch.
+  // Returns what `load` made of the next batch, or null at the end of an epoch.
   std::shared_ptr<void> next(const Deadline& deadline);
 
   std::int64_t size() const;
@@ -53,7 +53,7 @@ class Prefetcher {
   const LoaderOptions& options() const { return options_; }
 
  private:
-  struct Shared; // outlives this when a thread does
+  struct Shared; // outlives this object if a detached thread does
   void start_threads();
 
   const LoaderOptions options_;

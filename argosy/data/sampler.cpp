@@ -68,21 +68,21 @@ DistributedBatchSampler::DistributedBatchSampler(
 }
 
 std::optional<Batch> DistributedBatchSampler::next() {
-  const auto share = share_at(dataset_size_, options_, position_);
-  if (!share || share->count == 0) {
+  const auto range = rank_range_at(dataset_size_, options_, position_);
+  if (!range || range->count == 0) {
     set_epoch(epoch_ + 1);
     return std::nullopt;
   }
   load_order();
-  position_ = share->step_end;
+  position_ = range->step_end;
   return Batch{
-      indices_of(*share, order_, dataset_size_), epoch_, share->step_end};
+      indices_of(*range, order_, dataset_size_), epoch_, range->step_end};
 }
 
 std::int64_t DistributedBatchSampler::size() const {
   const std::int64_t full = options_.batch_size * options_.num_replicas;
   std::int64_t steps = dataset_size_ / full;
-  const auto last = share_at(dataset_size_, options_, steps * full);
+  const auto last = rank_range_at(dataset_size_, options_, steps * full);
   return steps + (last && last->count > 0 ? 1 : 0);
 }
 
@@ -96,7 +96,7 @@ void DistributedBatchSampler::set_epoch(std::int64_t epoch) {
 SamplerState DistributedBatchSampler::state() const {
   SamplerState state{
       epoch_, position_, dataset_size_, options_.shuffle, options_.seed};
-  if (position_ > 0 && !share_at(dataset_size_, options_, position_)) {
+  if (position_ > 0 && !rank_range_at(dataset_size_, options_, position_)) {
     state.epoch += 1;
     state.position = 0;
   }

@@ -17,13 +17,13 @@ concept Sized = requires(const T& dataset) {
   { dataset.size() } -> std::convertible_to<std::int64_t>;
 };
 
-// How far a run has come. The position counts the samples of all ranks, so that
-// it is the same on every rank, and a run may go on with another number of
-// ranks or another batch size.
+// The progress of a run. `position` counts the samples of all ranks, so it is
+// the same on every rank, and a run can resume with another number of ranks or
+// another batch size.
 struct SamplerState {
   std::int64_t epoch = 0;
-  std::int64_t position = 0; // places of the epoch's order that are used up
-  // What the order depends on; must be the same when the run goes on.
+  std::int64_t position = 0; // samples of this epoch consumed by all ranks
+  // These determine the order, and must be equal when a run resumes.
   std::int64_t dataset_size = 0;
   bool shuffle = false;
   std::uint64_t seed = 0;
@@ -31,15 +31,16 @@ struct SamplerState {
   bool operator==(const SamplerState&) const = default;
 
   std::string to_json() const;
-  // Throws InvalidArgument that names the field.
+  // Throws InvalidArgument, naming the field.
   static SamplerState from_json(std::string_view text);
 };
 
-// Deals the samples of a dataset to ranks, batch by batch. All ranks must
-// construct it with the same arguments but for `rank`. Not thread-safe.
+// Distributes the samples of a dataset over ranks, batch by batch. All ranks
+// construct it with equal arguments except `rank`. Does not communicate. Not
+// thread-safe.
 class DistributedBatchSampler {
  public:
-  // Throws InvalidArgument.
+  // Throws InvalidArgument for invalid options.
   DistributedBatchSampler(std::int64_t dataset_size, SamplerOptions options);
 
   template <Sized Dataset>
@@ -47,23 +48,23 @@ class DistributedBatchSampler {
       : DistributedBatchSampler(
             static_cast<std::int64_t>(dataset.size()), options) {}
 
-  // The next batch of this rank. Nothing at the end of an epoch: the call after
-  // that starts the next epoch.
+  // Returns the next batch of this rank; nullopt at the end of an epoch, after
+  // which the next call starts a new epoch.
   std::optional<Batch> next();
 
-  // Batches that this rank takes in a whole epoch.
+  // The number of batches of this rank in an epoch.
   std::int64_t size() const;
 
   std::int64_t epoch() const { return epoch_; }
 
-  // Starts `epoch` from its beginning.
+  // Restarts at the beginning of `epoch`.
   void set_epoch(std::int64_t epoch);
 
-  // What next() has given out counts as done. Where no rank has a step left in
-  // the epoch, this is the beginning of the next one.
+  // Batches returned by next() count as done. After the last step of an epoch,
+  // this is the beginning of the next one.
   SamplerState state() const;
 
-  // Throws InvalidArgument when the state is of another dataset or order.
+  // Throws InvalidArgument when the state has another dataset size or order.
   void load_state(const SamplerState& state);
 
   const SamplerOptions& options() const { return options_; }
@@ -75,7 +76,7 @@ class DistributedBatchSampler {
   SamplerOptions options_;
   std::int64_t epoch_ = 0;
   std::int64_t position_ = 0;
-  // Of order_epoch_; empty without shuffle.
+  // The order of order_epoch_; empty without shuffle.
   std::vector<std::int64_t> order_;
   std::optional<std::int64_t> order_epoch_;
 };

@@ -9,7 +9,7 @@ namespace argosy::data {
 
 namespace {
 
-// The finaliser of splitmix64: neighbouring inputs give unrelated outputs.
+// The finalizer of splitmix64: similar inputs give unrelated outputs.
 std::uint64_t scramble(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -17,8 +17,8 @@ std::uint64_t scramble(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Uniform in [0, bound): draws below 2^64 mod bound would favour small
-// results, and are drawn again.
+// Uniform in [0, bound). Rejects draws below 2^64 mod bound, which would favour
+// small results.
 std::uint64_t draw_below(std::mt19937_64& generator, std::uint64_t bound) {
   const std::uint64_t refused = (0 - bound) % bound;
   for (;;) {

@@ -8,9 +8,9 @@
 
 namespace argosy::data {
 
-// A piece of text to learn from: at each place the target is the next token.
+// A training sample of language modelling: each target is the next token.
 struct TokenWindow {
-  std::vector<std::int64_t> tokens; // one more than the sequence is long
+  std::vector<std::int64_t> tokens; // sequence length + 1
 
   std::span<const std::int64_t> input() const {
     return std::span(tokens).first(tokens.size() - 1);
@@ -21,8 +21,8 @@ struct TokenWindow {
 };
 
 // Windows of `sequence_length` tokens, for DataLoader. Window i starts at token
-// i * stride; with the default stride, sequence_length, each token is a target
-// once. What is left at the end is not used.
+// i * stride. With the default stride, sequence_length, each token is a target
+// once. A remainder at the end is not used.
 class TokenDataset {
  public:
   // Throws InvalidArgument when there are too few tokens for one window.

@@ -7,7 +7,7 @@
 #include "argosy/common/file.h"
 #include "argosy/data/field_reader.h"
 #include "argosy/data/mapped_file.h"
-#include "argosy/data/megatron.h"
+#include "argosy/data/megatron_file.h"
 
 namespace argosy::data {
 

@@ -32,11 +32,11 @@ Kind kind_of(char c) {
                                                       : Kind::Mark;
 }
 
-// Where the word that starts at `begin` ends.
+// Returns the end of the word that starts at `begin`.
 std::size_t word_end(std::string_view text, std::size_t begin) {
   std::size_t at = begin;
   if (text[at] == ' ' && at + 1 < text.size()) {
-    ++at; // belongs to the word after it, unless that is white space
+    ++at; // belongs to the next word, unless that is white space
   }
   const Kind kind = kind_of(text[at]);
   while (at < text.size() && kind_of(text[at]) == kind) {

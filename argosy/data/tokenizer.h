@@ -10,25 +10,24 @@
 
 namespace argosy::data {
 
-// Byte-pair encoding on bytes: tokens 0 to 255 are the bytes, each further one
-// two earlier tokens in a row. Any bytes can be encoded, and
-// decode(encode(x)) == x. Without merges it is the byte-level tokenizer.
-// Constant, so that any number of threads may use it.
+// Byte-level byte-pair encoding: tokens 0 to 255 are the bytes, each further
+// token is the concatenation of two earlier ones. Any bytes can be encoded, and
+// decode(encode(x)) == x. Without merges, each byte is a token. Immutable,
+// hence thread-safe.
 class Tokenizer {
  public:
   using Merge = std::pair<std::int32_t, std::int32_t>;
 
   static constexpr std::int64_t kNumBytes = 256;
 
-  // Token 256 + i is made of merges[i]. Throws InvalidArgument for a merge of a
-  // token that does not exist yet.
+  // Token 256 + i is the concatenation merges[i]. Throws InvalidArgument if a
+  // merge uses a token that is not defined before it.
   explicit Tokenizer(std::vector<Merge> merges = {});
 
-  // Learns up to `vocab_size` tokens from a text: again and again the pair of
-  // neighbours that is most frequent becomes a token; among equals the one of
-  // the smallest tokens. Fewer when no pair is left that occurs twice. The
-  // same text gives the same tokenizer everywhere. Tokens do not cross words
-  // (see split_words()).
+  // Learns up to `vocab_size` tokens from a text by repeatedly merging the most
+  // frequent pair of adjacent tokens; ties go to the smallest tokens. Stops
+  // when no pair occurs twice. Deterministic on all platforms. Tokens do not
+  // cross word boundaries (see split_words()).
   static Tokenizer train(std::string_view text, std::int64_t vocab_size);
 
   std::int64_t vocab_size() const;
@@ -39,8 +38,8 @@ class Tokenizer {
   // Throws InvalidArgument for an id outside the vocabulary.
   std::string decode(std::span<const std::int64_t> ids) const;
 
-  // A JSON file. Throw SystemError, and load() InvalidArgument when the file is
-  // none of these.
+  // Write and read a JSON file. Throw SystemError; load() throws
+  // InvalidArgument when the file is not a tokenizer.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
 
@@ -53,9 +52,10 @@ class Tokenizer {
   std::vector<std::string> bytes_of_; // by id
 };
 
-// Cuts a text into words, which put together are the text: letters (and all
-// bytes above 127, so that no UTF-8 character is cut), digits, or other marks,
-// with the space before them, or a run of white space.
+// Splits a text into words whose concatenation is the text: runs of letters
+// (including all bytes above 127, so that UTF-8 characters stay whole), of
+// digits or of punctuation, each with one preceding space, or runs of white
+// space.
 std::vector<std::string_view> split_words(std::string_view text);
 
 } // namespace argosy::data

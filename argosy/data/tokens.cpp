@@ -16,7 +16,7 @@ static_assert(
     std::endian::native == std::endian::little,
     "token files are little-endian, and copied as they are");
 
-// Calls `function` with a value of the C++ type that `type` stands for.
+// Calls `function` with a value of the C++ type that `type` names.
 template <typename Function>
 auto dispatch(TokenType type, Function&& function) {
   switch (type) {
@@ -149,14 +149,14 @@ void Tokens::read(std::int64_t begin, std::span<std::int64_t> out) const {
   dispatch(type_, [&](auto token) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       std::memcpy(&token, bytes.data() + i * sizeof(token), sizeof(token));
-      out[i] = std::int64_t{+token}; // keeps the sign of an int8
+      out[i] = std::int64_t{+token}; // unary plus keeps the sign of an int8
     }
   });
 }
 
 std::vector<std::int64_t> Tokens::read(
     std::int64_t begin, std::int64_t count) const {
-  bytes_of(begin, count); // checks, before memory is taken
+  bytes_of(begin, count); // checks the range before allocating
   std::vector<std::int64_t> out(static_cast<std::size_t>(count));
   read(begin, out);
   return out;

@@ -9,28 +9,41 @@
 
 namespace argosy::data_parallel {
 
-// The gradients of one bucket: `flat` has them side by side, `gradients` are
-// views of it in the shapes of the parameters.
-struct BucketView {
+// The gradients of one bucket. `gradients` are views of `flat` in the shapes of
+// the parameters.
+struct GradBucket {
   std::size_t index = 0;
   at::Tensor flat;
   std::vector<at::Tensor> gradients;
-  // Which parameters they are of: stays when the buckets are planned anew.
+  // The indices of their parameters, as DataParallel numbers them. They stay
+  // the same when the buckets are planned anew.
   std::vector<std::size_t> parameters;
 };
 
-// How the gradients of a bucket become the average over the ranks: all_reduce,
-// or something that sends less. All ranks call the same, in the same order.
+// How the gradients of a bucket become the average over the ranks: an
+// all_reduce, or something that sends less.
+//
+// All ranks call the same functions in the same order, on the thread that runs
+// backward. For each bucket, start() is followed by finish() or abandon().
 class BucketHook {
  public:
   virtual ~BucketHook() = default;
 
-  // The bucket is full. Must return soon: backward waits for it.
-  virtual void start(const BucketView& bucket, const GroupPtr& group) = 0;
+  // The bucket is full. Returns without waiting for other ranks, because
+  // backward waits for it.
+  virtual void start(const GradBucket& bucket, const GroupPtr& group) = 0;
 
-  // At the end of backward, in the order of start(): returns when the bucket
-  // holds the averages.
-  virtual void finish(const BucketView& bucket, const GroupPtr& group) = 0;
+  // Called at the end of backward, in the order of start(): returns when the
+  // bucket holds the averages.
+  virtual void finish(const GradBucket& bucket, const GroupPtr& group) = 0;
+
+  // Backward has thrown after start(): waits for what start() has sent, and
+  // forgets it. Must not communicate, because other ranks may not have failed.
+  // The default calls finish(); override it if finish() communicates or changes
+  // what the hook keeps for later steps.
+  virtual void abandon(const GradBucket& bucket, const GroupPtr& group) {
+    finish(bucket, group);
+  }
 };
 
 // The plain average, asynchronous and in place.

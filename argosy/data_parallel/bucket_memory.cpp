@@ -8,23 +8,23 @@
 namespace argosy::data_parallel {
 
 at::Tensor bucket_memory(
-    std::size_t count, c10::ScalarType type, const GroupPtr& group) {
-  const auto size = static_cast<std::int64_t>(count);
-  // Threads see each other's memory as it is; between hosts there is none.
+    std::int64_t count, c10::ScalarType type, const GroupPtr& group) {
+  // Only processes of one host gain: threads read each other's memory anyway,
+  // and hosts share none.
   if (group->backend_name() == "shm") {
-    return comm::symmetric_empty({size}, type, group).zero_();
+    return comm::symmetric_empty({count}, type, group).zero_();
   }
-  return at::zeros({size}, type);
+  return at::zeros({count}, type);
 }
 
 at::Tensor bucket_part(
-    const at::Tensor& flat, std::size_t begin, at::IntArrayRef sizes) {
+    const at::Tensor& flat, std::int64_t begin, at::IntArrayRef sizes) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::int64_t count = 1;
   for (const std::int64_t size : sizes) {
     count *= size;
   }
-  return flat.narrow(0, static_cast<std::int64_t>(begin), count).view(sizes);
+  return flat.narrow(0, begin, count).view(sizes);
 }
 
 } // namespace argosy::data_parallel

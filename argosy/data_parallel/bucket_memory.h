@@ -6,14 +6,16 @@
 
 namespace argosy::data_parallel {
 
-// Memory for `count` elements, zeros: memory that all ranks of the group map,
-// where they can, so that reductions need no copies. A collective call.
+// Returns zeroed memory for `count` elements. For ranks that are processes of
+// one host it is shared memory that all of them map, so that reductions need no
+// copies. All ranks of the group must call it alike.
 at::Tensor bucket_memory(
-    std::size_t count, c10::ScalarType type, const GroupPtr& group);
+    std::int64_t count, c10::ScalarType type, const GroupPtr& group);
 
-// A part of it in a shape. Not a view to autograd, which would refuse to
-// detach_() it, as optimizers do with gradients.
+// Returns the elements from `begin` on in shape `sizes`. Autograd does not know
+// the result as a view: it refuses detach_() on views, which optimizers call on
+// gradients.
 at::Tensor bucket_part(
-    const at::Tensor& flat, std::size_t begin, at::IntArrayRef sizes);
+    const at::Tensor& flat, std::int64_t begin, at::IntArrayRef sizes);
 
 } // namespace argosy::data_parallel

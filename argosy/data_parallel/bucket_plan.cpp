@@ -9,8 +9,6 @@ namespace argosy::data_parallel {
 
 namespace {
 
-constexpr std::size_t kLine = 64; // bytes: entries start on cache lines
-
 void check_order(
     const std::vector<std::size_t>& order, std::size_t num_parameters) {
   std::vector<std::size_t> sorted = order;
@@ -21,7 +19,7 @@ void check_order(
   }
   ARGOSY_CHECK(
       is_permutation,
-      "[parallel.plan_buckets] the order has ",
+      "[data_parallel.plan_buckets] the order has ",
       order.size(),
       " entries, expected each of ",
       num_parameters,
@@ -33,7 +31,7 @@ void check_starts(
   for (std::size_t i = 0; i < starts.size(); ++i) {
     ARGOSY_CHECK(
         starts[i] < num_parameters && starts[i] > (i == 0 ? 0 : starts[i - 1]),
-        "[parallel.plan_buckets] a bucket starts at ",
+        "[data_parallel.plan_buckets] a bucket starts at ",
         starts[i],
         ", expected ascending places in (0, ",
         num_parameters,
@@ -41,25 +39,8 @@ void check_starts(
   }
 }
 
-std::size_t rounded_up(std::size_t count, std::size_t element) {
-  const std::size_t grain = std::max<std::size_t>(kLine / element, 1);
-  return (count + grain - 1) / grain * grain;
-}
-
-void append(Bucket& bucket, std::size_t index, const ParameterInfo& parameter) {
-  const std::size_t begin = rounded_up(bucket.count, bucket.element);
-  bucket.entries.push_back({index, begin, parameter.count});
-  bucket.count = begin + parameter.count;
-}
-
-Bucket empty_bucket(const ParameterInfo& parameter) {
-  return {
-      .type = parameter.type,
-      .element = parameter.element,
-      .sparse = parameter.sparse};
-}
-
-// Fills buckets of each type up to a limit, in the order given.
+// Fills buckets of each type up to a limit, in the order of the calls. One
+// bucket of each type is open at a time.
 class Filler {
  public:
   explicit Filler(const std::vector<ParameterInfo>& parameters)
@@ -69,13 +50,13 @@ class Filler {
     const ParameterInfo& parameter = parameters_[index];
     Bucket* bucket = open_bucket(parameter);
     if (bucket == nullptr ||
-        (bucket->bytes() + parameter.count * parameter.element > limit_bytes)) {
+        bucket->bytes() + parameter.bytes() > limit_bytes) {
       close(parameter.type);
-      filled_.push_back(empty_bucket(parameter));
+      filled_.push_back(training::bucket_for(parameter));
       open_.push_back(filled_.size() - 1);
       bucket = &filled_.back();
     }
-    append(*bucket, index, parameter);
+    training::append(*bucket, index, parameter);
     if (parameter.sparse || bucket->bytes() >= limit_bytes) {
       close(parameter.type);
     }
@@ -105,8 +86,8 @@ class Filler {
   std::vector<std::size_t> open_; // indices into filled_
 };
 
-// The place in the order from which on gradients go into the small last bucket:
-// as many of the last ones as fit.
+// Where in the order the small last bucket begins: it takes as many of the last
+// gradients as fit, but at least one.
 std::size_t last_bucket_start(
     const std::vector<ParameterInfo>& parameters,
     const std::vector<std::size_t>& order,
@@ -115,7 +96,7 @@ std::size_t last_bucket_start(
   std::size_t bytes = 0;
   while (place > 0) {
     const ParameterInfo& parameter = parameters[order[place - 1]];
-    bytes += parameter.count * parameter.element;
+    bytes += parameter.bytes();
     if (bytes > last_bytes) {
       break;
     }
@@ -163,20 +144,12 @@ BucketPlan by_index(
 std::size_t total_bytes(const std::vector<ParameterInfo>& parameters) {
   std::size_t bytes = 0;
   for (const ParameterInfo& parameter : parameters) {
-    bytes += parameter.count * parameter.element;
+    bytes += parameter.bytes();
   }
   return bytes;
 }
 
 } // namespace
-
-std::vector<std::size_t> expected_order(std::size_t num_parameters) {
-  std::vector<std::size_t> order(num_parameters);
-  for (std::size_t i = 0; i < num_parameters; ++i) {
-    order[i] = num_parameters - 1 - i;
-  }
-  return order;
-}
 
 Fusion auto_fusion(std::size_t total, std::size_t num_buckets) {
   constexpr std::size_t kLeast = std::size_t{256} << 10;

@@ -35,7 +35,7 @@ Fusion fusion_of(const DataParallelOptions& options) {
   const auto bytes = [](double megabytes) {
     ARGOSY_CHECK(
         megabytes >= 0,
-        "[parallel.data] a buffer size is ",
+        "[data_parallel] a buffer size is ",
         megabytes,
         " MB, expected >= 0");
     return static_cast<std::size_t>(megabytes * (1 << 20));
@@ -52,12 +52,12 @@ Fusion fusion_of(const DataParallelOptions& options) {
 struct DataParallelCore::Impl {
   DataParallelOptions options;
   GroupPtr group;
-  NamedTensors parameters; // but those of experts
+  NamedTensors parameters; // without those of experts
   NamedTensors experts;
   NamedTensors buffers;
-  std::optional<Reducer> reducer;    // none on one rank: nothing to do
-  std::optional<Reducer> of_experts; // nor where there are none
-  std::optional<training::MainGrads> main_grads; // there
+  std::optional<Reducer> reducer;                // none if there is one rank
+  std::optional<Reducer> of_experts;             // none if there are no experts
+  std::optional<training::MainGrads> main_grads; // only if there is one rank
 
   bool sync = true;
 
@@ -96,6 +96,8 @@ struct DataParallelCore::Impl {
       share_values(experts, members->ranks().front(), members);
     }
     of_experts.emplace(trainable(experts), reducer_options(members));
+    // The loss is the mean over `group`, whose ranks have all sent tokens to
+    // the experts, however few ranks hold copies of them.
     of_experts->set_divisor(group->nranks());
   }
 
@@ -108,7 +110,7 @@ struct DataParallelCore::Impl {
     }
   }
 
-  // How many ranks still have inputs, told by all at every forward.
+  // The ranks that still have inputs. All ranks exchange it at every forward.
   struct Active {
     int count;
     bool sync; // whether the gradients of this step are averaged
@@ -117,7 +119,7 @@ struct DataParallelCore::Impl {
     at::Tensor numbers = at::zeros({2}, at::kInt);
     auto* values = numbers.data_ptr<int>();
     values[0] = active ? 1 : 0;
-    values[1] = active && reducer->sync() ? 1 : 0;
+    values[1] = active && reducer->reduction().sync() ? 1 : 0;
     all_reduce(numbers, ReduceOp::SUM, group);
     return {values[0], values[1] > 0};
   }
@@ -161,6 +163,7 @@ void DataParallelCore::before_forward() {
   if (!impl_->reducer || !at::GradMode::is_enabled()) {
     return;
   }
+  impl_->for_each_reducer([](Reducer& each) { each.reduction().recover(); });
   if (impl_->joining) {
     impl_->reducer->set_divisor(impl_->share_active(true).count);
     ++impl_->steps;
@@ -178,7 +181,8 @@ void DataParallelCore::after_forward(const Tensors& outputs) {
 
 void DataParallelCore::set_sync(bool sync) {
   impl_->sync = sync;
-  impl_->for_each_reducer([&](Reducer& each) { each.set_sync(sync); });
+  impl_->for_each_reducer(
+      [&](Reducer& each) { each.reduction().set_sync(sync); });
 }
 
 bool DataParallelCore::sync() const {
@@ -186,7 +190,7 @@ bool DataParallelCore::sync() const {
 }
 
 void DataParallelCore::zero_grad() {
-  impl_->for_each_reducer([](Reducer& each) { each.zero_grad(); });
+  impl_->for_each_reducer([](Reducer& each) { each.reduction().zero_grad(); });
   if (impl_->reducer) {
     return;
   }
@@ -198,7 +202,7 @@ void DataParallelCore::zero_grad() {
 }
 
 void DataParallelCore::reduce_gradients() {
-  impl_->for_each_reducer([](Reducer& each) { each.reduce(); });
+  impl_->for_each_reducer([](Reducer& each) { each.reduction().reduce(); });
 }
 
 const BucketPlan& DataParallelCore::plan() const {
@@ -213,12 +217,12 @@ const GroupPtr& DataParallelCore::group() const {
 void DataParallelCore::begin_join() {
   ARGOSY_CHECK(
       !impl_->options.broadcast_buffers,
-      "[parallel.data] join() cannot follow broadcast_buffers: the first rank "
-      "may have run out of inputs");
+      "[data_parallel] join() does not work with broadcast_buffers: the first "
+      "rank may have run out of inputs");
   ARGOSY_CHECK(
       impl_->experts.empty(),
-      "[parallel.data] join() with experts: those who have run out of inputs "
-      "have experts that others need");
+      "[data_parallel] join() does not work with experts: a rank that has run "
+      "out of inputs holds experts that other ranks need");
   impl_->joining = true;
   impl_->steps = 0;
 }
@@ -235,7 +239,7 @@ void DataParallelCore::end_join() {
     }
     if (active.sync) {
       impl_->reducer->set_divisor(active.count);
-      impl_->reducer->shadow();
+      impl_->reducer->reduction().reduce_zeros();
     }
   }
   impl_->reducer->set_divisor(0);

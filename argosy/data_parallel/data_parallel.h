@@ -16,46 +16,50 @@ class BucketHook;
 }
 
 struct DataParallelOptions {
-  // Gradients are reduced in buckets of so many MB; the last one is small,
-  // since nothing is left of backward to hide it behind.
+  // Sizes of the buckets in which gradients are reduced, in MB. The last bucket
+  // is small, because no computation is left to hide its reduction behind.
   double comm_buffer_size = 25;
   double last_comm_buffer_size = 1;
-  // How gradients are fused, where sizes do not suffice: by index, Auto, None.
+  // How gradients are assigned to buckets.
   data_parallel::Fusion::Mode fusion = data_parallel::Fusion::Mode::Size;
   std::vector<std::size_t> fusion_starts; // for Mode::Index
 
-  // Set when a step may leave parameters without a gradient.
+  // Set it if a step may leave parameters without a gradient. They count as
+  // zeros. A parameter that no rank has used keeps the gradient that it had.
   bool find_unused_parameters = false;
-  // Every step uses the same parameters on this rank: the unused ones are found
-  // in the first step, and later steps send nothing for it. A step that uses
-  // others throws InvalidArgument.
+  // As find_unused_parameters, for models in which every step uses the same
+  // parameters on this rank: the ranks exchange which ones only in the first
+  // step. A step that uses others throws InvalidArgument.
   bool static_graph = false;
-  // Buffers (running statistics) are those of the first rank at every forward.
+  // Broadcast the buffers (running statistics) of the first rank at every
+  // forward in grad mode.
   bool broadcast_buffers = false;
 
-  // Gradients of 16-bit parameters add up and are reduced in float32: grad() is
-  // a float32 tensor then, which optimizers of argosy::optim take.
+  // Accumulate and reduce gradients of 16-bit parameters in float32. grad() is
+  // then a float32 tensor, which optimizers of argosy::optim accept.
   bool main_grad = false;
 
-  // Memory of large tensors is kept for the next step; see
+  // Keep the memory of large tensors for the next step; see
   // keep_tensor_memory().
   bool keep_memory = true;
 
   GroupPtr group; // null: all ranks
-  // Of experts (ParameterMarks::is_expert), ranks of `group` have different
-  // ones: those in this group have the same, whose gradients are added up.
-  // Null: nobody else has them. They are divided by the size of `group` too, so
-  // that all gradients are those of the mean of the ranks' losses.
+  // The ranks of `group` that hold the same experts as this rank (parameters
+  // with ParameterMarks::is_expert). Gradients of experts are summed over this
+  // group and divided by the size of `group`, so that all gradients are those
+  // of the mean of the ranks' losses. Null: no other rank holds them.
   GroupPtr expert_group;
-  // Null: the plain average, which experts always have.
+  // How a bucket is averaged. Null: the plain average, which experts always
+  // get.
   std::shared_ptr<data_parallel::BucketHook> hook;
-  // Names of parameters with sparse gradients. Embeddings tell by themselves.
+  // Names of the parameters that have sparse gradients. Sparse embeddings of
+  // LibTorch are found without it.
   std::vector<std::string> sparse_parameters;
 };
 
 namespace data_parallel {
 
-// What DataParallel does, without the type of the module.
+// The part of DataParallel that does not depend on the type of the module.
 class DataParallelCore final : public training::ModelCore {
  public:
   DataParallelCore(torch::nn::Module& module, DataParallelOptions options);
@@ -81,10 +85,11 @@ class DataParallelCore final : public training::ModelCore {
   std::unique_ptr<Impl> impl_;
 };
 
-// For inputs that end at different times: while it lives, gradients are
-// averaged over the ranks that still have some. A rank that has run out calls
-// finish(), which takes part in what the others do until all have finished, and
-// then gives everybody the parameters of a rank that finished last.
+// For ranks that have different numbers of inputs. While it lives, gradients
+// are averaged over the ranks that still have inputs. A rank that has run out
+// calls finish(), which blocks: it takes part in the reductions of the other
+// ranks until all have finished. Then all ranks get the parameters of a rank
+// that finished last.
 class Join {
  public:
   explicit Join(std::shared_ptr<DataParallelCore> core);
@@ -101,8 +106,8 @@ class Join {
 
 } // namespace data_parallel
 
-// A module whose gradients are averaged over the ranks during backward(). Takes
-// any LibTorch module: a holder, a shared_ptr to a class of yours, an
+// Wraps a module so that backward() averages its gradients over the ranks.
+// Takes any LibTorch module: a holder, a shared_ptr to a class of yours, an
 // AnyModule.
 //
 //   Net net;
@@ -110,9 +115,13 @@ class Join {
 //   auto loss = criterion(model(inputs), targets);
 //   loss.backward();  // averaged
 //
-// All ranks construct it alike, and then have the first rank's parameters and
-// buffers. Throws InvalidArgument, on all ranks, when their parameters differ
-// in name, shape or type.
+// All ranks construct it alike, which blocks; they then have the first rank's
+// parameters and buffers. All ranks call forward and backward alike. Throws
+// InvalidArgument, on all ranks, if their parameters differ in name, shape or
+// type.
+//
+// If backward throws on all ranks, call zero_grad() and train on. If it throws
+// on some ranks only, all ranks get an error in this step or the next.
 template <typename Module>
 class DataParallel
     : public training::ParallelModel<Module, data_parallel::DataParallelCore> {
@@ -128,7 +137,8 @@ class DataParallel
     return data_parallel::Join(this->core());
   }
 
-  // Which gradients are reduced together, printable.
+  // Which gradients are reduced together. Printable. Changes once, after the
+  // first backward.
   const data_parallel::BucketPlan& plan() const { return this->core()->plan(); }
 };
 

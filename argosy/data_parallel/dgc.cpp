@@ -1,6 +1,6 @@
-// Deep gradient compression. For each gradient g, u = m u + g gathers momentum
-// and v += u what was not sent; the largest entries of v are sent, and u and v
-// start anew there.
+// Deep gradient compression (Lin et al. 2018). For each gradient g, u = m u + g
+// accumulates momentum, and v += u accumulates what was not sent. The largest
+// entries of v are sent, and u and v are reset to 0 there.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -16,7 +16,7 @@ namespace argosy {
 
 namespace {
 
-using data_parallel::BucketView;
+using data_parallel::GradBucket;
 
 struct Accumulators {
   int step = 0;
@@ -29,19 +29,20 @@ class Dgc final : public data_parallel::BucketHook {
   explicit Dgc(DgcOptions options) : options_(std::move(options)) {
     ARGOSY_CHECK(
         !options_.sparsity.empty() && options_.rampup_step >= 1,
-        "[parallel.dgc] expected a list of sparsities and rampup_step >= 1");
+        "[data_parallel.dgc] expected a list of sparsities and rampup_step >= "
+        "1");
     for (const double part : options_.sparsity) {
       ARGOSY_CHECK(
           part >= 0 && part < 1,
-          "[parallel.dgc] a sparsity is ",
+          "[data_parallel.dgc] a sparsity is ",
           part,
           ", expected in [0, 1)");
     }
   }
 
-  // The exchange is an all_gather of indices and one of values per gradient;
-  // what stays dense is reduced beside.
-  void start(const BucketView& bucket, const GroupPtr& group) override {
+  // Sends one all_gather of indices and one of values for each compressed
+  // gradient, and an all_reduce for each other one.
+  void start(const GradBucket& bucket, const GroupPtr& group) override {
     Sent& sent = sent_[bucket.index];
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
       const at::Tensor& gradient = bucket.gradients[i];
@@ -55,7 +56,7 @@ class Dgc final : public data_parallel::BucketHook {
     }
   }
 
-  void finish(const BucketView& bucket, const GroupPtr& group) override {
+  void finish(const GradBucket& bucket, const GroupPtr& group) override {
     const Sent& sent = sent_.at(bucket.index);
     for (const Dense& dense : sent.dense) {
       dense.work->wait();
@@ -71,6 +72,19 @@ class Dgc final : public data_parallel::BucketHook {
     sent_.erase(bucket.index);
     for (const std::size_t parameter : bucket.parameters) {
       ++kept_[parameter].step;
+    }
+  }
+
+  // The gradients that were sent are lost; u and v keep those that were not.
+  void abandon(const GradBucket& bucket, const GroupPtr& /*group*/) override {
+    const Sent sent = std::move(sent_[bucket.index]);
+    sent_.erase(bucket.index);
+    for (const Dense& dense : sent.dense) {
+      dense.work->wait();
+    }
+    for (const Sparse& sparse : sent.sparse) {
+      sparse.indices_work->wait();
+      sparse.values_work->wait();
     }
   }
 
@@ -100,7 +114,8 @@ class Dgc final : public data_parallel::BucketHook {
         kept.step >= options_.rampup_begin_step;
   }
 
-  // The list of sparsities is walked in equal parts; the last one stays.
+  // Each sparsity of the list is used for an equal number of steps; the last
+  // one stays.
   double sparsity_at(int step) const {
     const int after = step - options_.rampup_begin_step;
     const auto length = static_cast<int>(options_.sparsity.size());
@@ -118,7 +133,7 @@ class Dgc final : public data_parallel::BucketHook {
     return norm > limit ? gradient * (limit / norm) : gradient;
   }
 
-  // Before anything is compressed: plain momentum.
+  // Plain momentum, for gradients that are not compressed.
   void add_momentum(const at::Tensor& gradient, Accumulators& kept) const {
     if (!kept.u.defined()) {
       kept.u = at::zeros_like(gradient);

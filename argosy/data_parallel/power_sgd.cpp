@@ -1,5 +1,6 @@
-// Low-rank gradients: M is sent as P Q^T, with one step of power iteration from
-// the Q of the last time, and what P Q^T leaves out is added to the next M.
+// PowerSGD (Vogels et al. 2019). A gradient matrix M is sent as P Q^T. P and Q
+// come from one step of power iteration that starts from the last step's Q. The
+// error M - P Q^T is added to the next M.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -16,9 +17,9 @@ namespace argosy {
 
 namespace {
 
-using data_parallel::BucketView;
+using data_parallel::GradBucket;
 
-// One matrix and what is kept for it between steps.
+// A matrix with what is kept for it between steps.
 struct Matrix {
   at::Tensor error;
   at::Tensor q;
@@ -30,7 +31,8 @@ at::Tensor as_matrix(const at::Tensor& gradient) {
   return gradient.reshape({gradient.size(0), -1});
 }
 
-// The same on all ranks, of full rank.
+// A matrix of full rank that is the same on all ranks: a low-discrepancy
+// sequence, so that no generator has to be in step.
 at::Tensor first_q(
     std::int64_t rows, std::int64_t rank, const at::Tensor& like) {
   const auto places =
@@ -47,12 +49,12 @@ class PowerSgd final : public data_parallel::BucketHook {
   explicit PowerSgd(PowerSgdOptions options) : options_(options) {
     ARGOSY_CHECK(
         options_.rank >= 1,
-        "[parallel.power_sgd] rank is ",
+        "[data_parallel.power_sgd] rank is ",
         options_.rank,
         ", expected >= 1");
   }
 
-  void start(const BucketView& bucket, const GroupPtr& group) override {
+  void start(const GradBucket& bucket, const GroupPtr& group) override {
     std::vector<WorkPtr>& works = works_[bucket.index];
     if (is_plain(bucket)) {
       works = {all_reduce(bucket.flat, ReduceOp::AVG, group, false)};
@@ -69,10 +71,8 @@ class PowerSgd final : public data_parallel::BucketHook {
     works = all_reduce_coalesced(sent, ReduceOp::AVG, group, false);
   }
 
-  void finish(const BucketView& bucket, const GroupPtr& group) override {
-    for (const WorkPtr& work : works_.at(bucket.index)) {
-      work->wait();
-    }
+  void finish(const GradBucket& bucket, const GroupPtr& group) override {
+    wait_for(bucket);
     if (!is_plain(bucket)) {
       rebuild(bucket, group);
     }
@@ -81,8 +81,20 @@ class PowerSgd final : public data_parallel::BucketHook {
     }
   }
 
+  // Errors and Q change in finish() only, so nothing has to be undone.
+  void abandon(const GradBucket& bucket, const GroupPtr& /*group*/) override {
+    wait_for(bucket);
+  }
+
  private:
-  bool is_plain(const BucketView& bucket) {
+  void wait_for(const GradBucket& bucket) {
+    for (const WorkPtr& work : works_[bucket.index]) {
+      work->wait();
+    }
+    works_.erase(bucket.index);
+  }
+
+  bool is_plain(const GradBucket& bucket) {
     return steps_[bucket.parameters.front()] < options_.start_step;
   }
 
@@ -110,9 +122,9 @@ class PowerSgd final : public data_parallel::BucketHook {
     return matrix.p;
   }
 
-  // Q = M^T P, and M becomes P Q^T. The error is each rank's own, with its own
-  // Q, before the average.
-  void rebuild(const BucketView& bucket, const GroupPtr& group) {
+  // Q = M^T P, and M becomes P Q^T. Each rank computes the error with its own
+  // Q, before the average, because the error corrects its own gradient.
+  void rebuild(const GradBucket& bucket, const GroupPtr& group) {
     Tensors qs;
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
       if (is_compressed(bucket.gradients[i])) {

@@ -29,7 +29,7 @@ std::vector<std::string> texts_of(const NamedTensors& tensors) {
   return texts;
 }
 
-// What is different first, or an empty text.
+// Describes the first difference; empty if there is none.
 std::string difference(
     const std::vector<std::string>& own,
     const std::vector<std::string>& first) {
@@ -79,7 +79,7 @@ void check_same(
   for (std::size_t i = 0; i < differences.size(); ++i) {
     ARGOSY_CHECK(
         differences[i].empty(),
-        "[parallel.data] the ",
+        "[data_parallel] the ",
         what,
         " of the ranks differ: on rank ",
         group->ranks()[i],
@@ -90,7 +90,8 @@ void check_same(
 
 void share_values(
     const NamedTensors& tensors, int source, const GroupPtr& group) {
-  constexpr std::size_t kLarge = std::size_t{1} << 20; // bytes: goes alone
+  constexpr std::size_t kLarge = std::size_t{1}
+      << 20; // bytes; sent without packing
   const at::NoGradGuard no_grad;
   Tensors small;
   for (const auto& [name, tensor] : tensors) {

@@ -14,21 +14,22 @@ namespace argosy::data_parallel {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Each tensor once, under its first name: modules may share parameters.
+// The tensors without duplicates, each under its first name. Modules may share
+// parameters.
 NamedTensors distinct(const torch::OrderedDict<std::string, at::Tensor>& named);
 
-// Those that train.
+// The parameters that require gradients.
 NamedTensors trainable(const NamedTensors& parameters);
 
-// Throws InvalidArgument, on all ranks, when the tensors of a rank differ from
-// those of the group's first in name, shape or type; names the first that does.
-// `what` they are, for the text.
+// Collective. Throws InvalidArgument on all ranks if the tensors of a rank
+// differ from those of the group's first rank in name, shape or type. The
+// message names the first that differs, and `what` the tensors belong to.
 void check_same(
     const NamedTensors& tensors,
     const GroupPtr& group,
     const char* what = "modules");
 
-// Gives all ranks the values of `source` (a global rank).
+// Collective: copies the values of `source` (a global rank) to all ranks.
 void share_values(
     const NamedTensors& tensors, int source, const GroupPtr& group);
 

@@ -1,6 +1,6 @@
 #include "argosy/data_parallel/sparse_average.h"
 
-// First: clang 14 wants IValue complete before tensors.
+// Included first: clang 14 needs IValue complete before tensors.
 #include <ATen/core/ivalue.h>
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ namespace argosy::data_parallel {
 
 namespace {
 
-// Row numbers and rows of a gradient that is sparse in dim 0.
+// The row indices and the rows of a gradient that is sparse in dim 0.
 struct Rows {
   at::Tensor numbers;
   at::Tensor values;
@@ -43,7 +43,8 @@ std::vector<std::int64_t> counts_of_all(
   return {data, data + counts.numel()};
 }
 
-// The tensors of all ranks along dim 0, of which they have different sizes.
+// Concatenates the ranks' tensors along dim 0, of which they have different
+// sizes.
 at::Tensor gather_rows(
     const at::Tensor& own,
     const std::vector<std::int64_t>& counts,
@@ -54,6 +55,8 @@ at::Tensor gather_rows(
     sizes[0] = count;
     parts.push_back(at::empty(sizes, own.options()));
   }
+  // An all_gather needs equal sizes; an all-to-all that sends the same rows to
+  // all ranks does not.
   alltoall(parts, Tensors(counts.size(), own), group);
   return at::cat(parts);
 }

@@ -4,9 +4,9 @@
 
 namespace argosy::data_parallel {
 
-// The average over the ranks of sparse gradients, which may have
-// different numbers of rows: the rows of all ranks, added up where they are the
-// same. An undefined gradient counts as one without rows; `like` is the
+// Collective: the average of the ranks' sparse gradients, which may have
+// different numbers of rows. The result has the rows of all ranks; equal row
+// indices are added up. An undefined gradient has no rows. `like` is the
 // parameter.
 at::Tensor average_sparse(
     const at::Tensor& gradient, const at::Tensor& like, const GroupPtr& group);

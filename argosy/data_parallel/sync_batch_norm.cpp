@@ -1,6 +1,5 @@
 #include "argosy/data_parallel/sync_batch_norm.h"
 
-#include <torch/library.h>
 #include <torch/nn/modules/batchnorm.h>
 
 #include <ATen/TensorOperators.h>
@@ -16,6 +15,7 @@
 
 #include "argosy/comm/functional.h"
 #include "argosy/common/error.h"
+#include "argosy/torch_hooks/op_override.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -31,7 +31,7 @@ struct Normalisation {
   double eps;
 };
 
-// All dims but that of the channels.
+// All dims except the channels.
 std::vector<std::int64_t> other_dims(const at::Tensor& input) {
   std::vector<std::int64_t> dims = {0};
   for (std::int64_t dim = 2; dim < input.dim(); ++dim) {
@@ -40,7 +40,7 @@ std::vector<std::int64_t> other_dims(const at::Tensor& input) {
   return dims;
 }
 
-// A vector by channel in a shape that multiplies the input.
+// Reshapes a vector by channel so that it broadcasts over the input.
 at::Tensor by_channel(const at::Tensor& vector, const at::Tensor& input) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(input.dim()), 1);
   sizes[1] = input.size(1);
@@ -63,13 +63,14 @@ void keep_statistics(
   keep(norm.running_var, variance * (count / std::max(count - 1, 1.0)));
 }
 
-// Mean and variance over the batches of all ranks, by sums that backward goes
-// through. Two passes, so that nothing cancels.
+// Computes mean and variance over the batches of all ranks with differentiable
+// all_reduces, so that backward needs no code. The variance takes a second pass
+// over the centred input: E[x^2] - E[x]^2 would cancel.
 at::Tensor normalise_over_ranks(
     const at::Tensor& input, const Normalisation& norm, const GroupPtr& group) {
   ARGOSY_CHECK(
       input.dim() >= 2,
-      "[parallel.sync_batch_norm] an input of ",
+      "[data_parallel.sync_batch_norm] the input has ",
       input.dim(),
       " dims, expected channels in dim 1");
   const std::vector<std::int64_t> dims = other_dims(input);
@@ -82,7 +83,7 @@ at::Tensor normalise_over_ranks(
   const double count = sums.detach()[input.size(1)].item<double>();
   ARGOSY_CHECK(
       count > 1,
-      "[parallel.sync_batch_norm] ",
+      "[data_parallel.sync_batch_norm] ",
       count,
       " values per channel on all ranks together, expected more than 1");
   const at::Tensor mean = sums.narrow(0, 0, input.size(1)) / count;
@@ -100,8 +101,8 @@ at::Tensor normalise_over_ranks(
   return norm.bias.defined() ? result + by_channel(norm.bias, input) : result;
 }
 
-// The batch norms of one rank's world that normalise over ranks, told by a
-// tensor that is theirs alone.
+// The batch norms of one rank's world that normalise over ranks. Each is
+// identified by a tensor that only it uses.
 class Converted {
  public:
   void add(const at::Tensor& mark, const GroupPtr& group) {
@@ -137,18 +138,20 @@ std::shared_ptr<Converted> converted_of(World& world) {
       [] { return std::make_shared<Converted>(); });
 }
 
-at::Tensor value_or_none(const c10::optional<at::Tensor>& tensor) {
+using torch_hooks::OptionalTensor;
+
+at::Tensor value_or_none(const OptionalTensor& tensor) {
   return tensor.value_or(at::Tensor());
 }
 
-// In the place of aten::batch_norm: torch's modules have no virtual forward, so
-// it is the operation that finds out whose it is.
+// Replaces aten::batch_norm. forward() of torch's modules is not virtual, so
+// the op has to find out which module has called it.
 at::Tensor batch_norm(
     const at::Tensor& input,
-    const c10::optional<at::Tensor>& weight,
-    const c10::optional<at::Tensor>& bias,
-    const c10::optional<at::Tensor>& running_mean,
-    const c10::optional<at::Tensor>& running_var,
+    const OptionalTensor& weight,
+    const OptionalTensor& bias,
+    const OptionalTensor& running_mean,
+    const OptionalTensor& running_var,
     bool training,
     double momentum,
     double eps,
@@ -181,10 +184,6 @@ at::Tensor batch_norm(
       cudnn_enabled));
 }
 
-TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
-  library.impl("batch_norm", TORCH_FN(batch_norm));
-}
-
 template <typename Impl>
 bool convert_one(
     torch::nn::Module& module,
@@ -199,7 +198,7 @@ bool convert_one(
       norm->running_mean.defined() ? norm->running_mean : norm->weight;
   ARGOSY_CHECK(
       mark.defined(),
-      "[parallel.convert_sync_batchnorm] ",
+      "[data_parallel.convert_sync_batchnorm] ",
       name,
       " has neither running statistics nor weights: use SyncBatchNorm");
   converted.add(mark, group);
@@ -245,6 +244,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
 
 int convert_sync_batchnorm(torch::nn::Module& module, const GroupPtr& group) {
   const auto world = require_world("parallel.convert_sync_batchnorm");
+  torch_hooks::install_batch_norm(&batch_norm);
   const GroupPtr members = group ? group : get_group(0);
   const auto converted = converted_of(*world);
   int count = 0;

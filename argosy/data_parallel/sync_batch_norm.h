@@ -8,8 +8,10 @@
 
 namespace argosy {
 
-// Batch normalisation over the batches of all ranks, which may differ in size:
-// dim 1 has the channels. In evaluation as torch::nn::BatchNorm.
+// Batch normalisation with mean and variance over the batches of all ranks of a
+// group, which may differ in size. Dim 1 has the channels. In training, all
+// ranks must call forward and backward alike. In evaluation it does what
+// torch::nn::BatchNorm does, without communication.
 class SyncBatchNormImpl : public torch::nn::Module {
  public:
   explicit SyncBatchNormImpl(
@@ -28,11 +30,17 @@ class SyncBatchNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(SyncBatchNorm);
 
-// Makes every BatchNorm1d, 2d and 3d of a module tree normalise over all ranks
-// while it trains. The modules stay the same objects, so members and optimizers
-// stay valid. Returns how many there are. For the calling thread's world;
-// throws InvalidArgument for one without running statistics and without
-// weights, which cannot be told from others.
+// Makes every BatchNorm1d, 2d and 3d in `module` normalise over all ranks while
+// it trains. The modules stay the same objects, so members and optimizers stay
+// valid. Returns the number of converted modules. It takes effect in the world
+// of the calling thread; all ranks of the group convert and run the modules
+// alike.
+//
+// The first call replaces aten::batch_norm in the process (the hook
+// `batch_norm`, docs/torch-hooks.md); no other thread may run batch_norm()
+// meanwhile. Throws InvalidArgument for a module that has neither running
+// statistics nor weights, because its calls cannot be recognized, and when the
+// hook is switched off.
 int convert_sync_batchnorm(
     torch::nn::Module& module, const GroupPtr& group = nullptr);
 

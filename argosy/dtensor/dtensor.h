@@ -4,7 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "argosy/dtensor/dist_attr.h"
+#include "argosy/dtensor/layout/dist_attr.h"
+#include "argosy/dtensor/tensor/convert.h"
 
 namespace at {
 class Tensor;
@@ -17,7 +18,11 @@ class Tensor;
 // All ranks of the mesh must call the same functions, and ops on DTensors, in
 // the same order; those that reshard block. What is not said to be
 // differentiable makes a leaf. Ranks outside of the mesh hold nothing of the
-// tensor.
+// tensor. tensor/convert.h has the functions on tensors that are DTensors
+// already.
+//
+// The first DTensor installs the hook `dtensor` (docs/torch-hooks.md); these
+// functions throw InvalidArgument when it is switched off.
 namespace argosy {
 
 // A DTensor of what `data` holds, which must be the same on all ranks; nothing
@@ -51,30 +56,6 @@ at::Tensor from_local(
     const ProcessMesh& mesh,
     const Placements& placements,
     const std::vector<std::int64_t>& global = {});
-
-// This rank's part, without communication. Differentiable; of a Replicate the
-// gradient must be the same on all ranks.
-at::Tensor to_local(const at::Tensor& dtensor);
-
-// The same tensor in another place, within the mesh or on another one; all
-// ranks of both must call it. Differentiable. May share memory with what it is
-// given only when that is there already.
-at::Tensor reshard(
-    const at::Tensor& dtensor,
-    const ProcessMesh& mesh,
-    const Placements& placements);
-
-// The whole as a plain tensor on every rank. Differentiable. A plain tensor is
-// returned as it is.
-at::Tensor full_tensor(const at::Tensor& dtensor);
-at::Tensor unshard(const at::Tensor& dtensor);
-
-bool is_dtensor(const at::Tensor& tensor);
-
-// Where a DTensor is. Throws InvalidArgument for a plain tensor.
-DistAttr dist_attr(const at::Tensor& dtensor);
-Placements placements_of(const at::Tensor& dtensor);
-ProcessMesh process_mesh_of(const at::Tensor& dtensor);
 
 // Random tensors of type float: uniform in [0, 1), and of mean 0 and deviation
 // 1. An element depends on the seed, on how many were drawn before, and on its

@@ -6,10 +6,10 @@
 
 #include <memory>
 
-#include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
+#include "argosy/torch_hooks/graph_node.h"
 
 namespace argosy {
 
@@ -108,7 +108,7 @@ Tensors split(const SubMeshes& meshes, const at::Tensor& dtensor) {
     }
     return result;
   };
-  return comm::apply(
+  return torch_hooks::apply(
       Tensors{dtensor}, forward, [meshes, placements](const Tensors& grads) {
         Placements joined = gradient_placements(placements);
         if (joined[meshes.axis].is_replicated()) {
@@ -138,14 +138,15 @@ at::Tensor join(
          .placements = placements},
         shape_of_whole(in, placements[meshes.axis]))};
   };
-  return comm::apply(placed, forward, [meshes, placements](const Tensors& in) {
-    at::Tensor grad = shard_tensor(
-        in[0], meshes.whole->mesh(), gradient_placements(placements));
-    if (placements[meshes.axis].is_replicated()) {
-      grad = grad / meshes.size();
-    }
-    return split(meshes, grad);
-  })[0];
+  return torch_hooks::apply(
+      placed, forward, [meshes, placements](const Tensors& in) {
+        at::Tensor grad = shard_tensor(
+            in[0], meshes.whole->mesh(), gradient_placements(placements));
+        if (placements[meshes.axis].is_replicated()) {
+          grad = grad / meshes.size();
+        }
+        return split(meshes, grad);
+      })[0];
 }
 
 // So that what each sub-mesh has is in one piece.

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "argosy/dtensor/dist_attr.h"
+#include "argosy/dtensor/layout/dist_attr.h"
 
 namespace at {
 class Tensor;

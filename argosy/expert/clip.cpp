@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/training/parameter_marks.h"
 

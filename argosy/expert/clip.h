@@ -6,12 +6,12 @@
 
 namespace argosy {
 
-// optim::clip_grad_norm_() of a model with experts, by the norm of the
-// gradients of all of it, which is returned: what is marked is_expert
-// (parameter_marks.h) is added up over the ranks of the group, which have
-// different experts; the rest is the same on all of them and counts once. All
-// ranks of the group call it; blocks. Null is the group of the expert axis
-// (hybrid_group.h), or all ranks.
+// optim::clip_grad_norm_() for a model with experts. Clips by the norm of all
+// gradients and returns it. Sums over the ranks of the group for parameters
+// that are marked is_expert (parameter_marks.h), because the ranks hold
+// different experts; other parameters are the same on all ranks and count once.
+// All ranks of the group must call it alike; blocks. `expert_group` null: the
+// group of the expert axis (hybrid_mesh.h), or all ranks.
 double clip_grad_norm_moe(
     const std::vector<at::Tensor>& parameters,
     double max_norm,

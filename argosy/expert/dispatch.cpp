@@ -5,17 +5,17 @@
 #include <ATen/ops/full.h>
 
 #include "argosy/common/error.h"
-#include "argosy/expert/global_exchange.h"
+#include "argosy/expert/global_scatter.h"
 #include "argosy/expert/routing.h"
 #include "argosy/expert/row_kernels.h"
 #include "argosy/observe/span.h"
-#include "argosy/training/kept_value.h"
+#include "argosy/torch_hooks/kept_value.h"
 
 namespace argosy::expert {
 
 struct Dispatch {
-  at::Tensor slots; // of each choice: its row in what this rank sends, or -1
-  ExchangePlan exchange;
+  at::Tensor slots; // row of each choice in what this rank sends; -1: dropped
+  AllToAllPlan all_to_all;
   GroupPtr group;
 };
 
@@ -25,15 +25,15 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// What traces call them, forward and backward.
+// Names of the spans in traces, in forward and backward.
 constexpr const char* kDispatch = "dispatch to experts";
 constexpr const char* kCombine = "combine of experts";
 
 DispatchPtr kept_plan(AutogradContext& context) {
   ARGOSY_CHECK(
       !at::GradMode::is_enabled(),
-      "[parallel.expert] has no second derivative; global_scatter() has");
-  return training::kept_value<DispatchPtr>(context, "plan");
+      "[expert] has no second derivative; global_scatter() has");
+  return torch_hooks::kept_value<DispatchPtr>(context, "plan");
 }
 
 struct DispatchRows : Function<DispatchRows> {
@@ -42,17 +42,17 @@ struct DispatchRows : Function<DispatchRows> {
       const at::Tensor& tokens,
       const DispatchPtr& plan) {
     const observe::Span span(kDispatch);
-    training::keep_value(*context, "plan", plan);
+    torch_hooks::keep_value(*context, "plan", plan);
     const at::Tensor sent = spread_rows(
-        tokens.contiguous(), plan->slots, plan->exchange.num_sent());
-    return send_to_experts(sent, plan->exchange, plan->group);
+        tokens.contiguous(), plan->slots, plan->all_to_all.num_sent());
+    return send_to_experts(sent, plan->all_to_all, plan->group);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const observe::Span span(kDispatch);
     const DispatchPtr plan = kept_plan(*context);
     const at::Tensor back =
-        return_from_experts(grads[0], plan->exchange, plan->group);
+        return_from_experts(grads[0], plan->all_to_all, plan->group);
     return {collect_rows(back, plan->slots, {}), {}};
   }
 };
@@ -64,9 +64,9 @@ struct CombineRows : Function<CombineRows> {
       const at::Tensor& weights,
       const DispatchPtr& plan) {
     const observe::Span span(kCombine);
-    training::keep_value(*context, "plan", plan);
+    torch_hooks::keep_value(*context, "plan", plan);
     const at::Tensor back =
-        return_from_experts(rows, plan->exchange, plan->group);
+        return_from_experts(rows, plan->all_to_all, plan->group);
     context->save_for_backward({back, weights});
     return collect_rows(back, plan->slots, weights);
   }
@@ -78,7 +78,7 @@ struct CombineRows : Function<CombineRows> {
     const auto [grad_back, grad_weights] = collect_rows_backward(
         grads[0].contiguous(), saved[0], plan->slots, saved[1]);
     const at::Tensor grad_rows = context->needs_input_grad(0)
-        ? send_to_experts(grad_back, plan->exchange, plan->group)
+        ? send_to_experts(grad_back, plan->all_to_all, plan->group)
         : at::Tensor();
     return {grad_rows, grad_weights, {}};
   }
@@ -111,12 +111,12 @@ DispatchPtr plan_dispatch(
   const at::Tensor arriving = expert::exchange_counts(counts, group);
   return std::make_shared<Dispatch>(Dispatch{
       slots_of(experts, counts),
-      plan_exchange(to_vector(counts), to_vector(arriving), group->nranks()),
+      plan_all_to_all(to_vector(counts), to_vector(arriving), group->nranks()),
       group});
 }
 
 const std::vector<std::int64_t>& expert_rows(const Dispatch& plan) {
-  return plan.exchange.expert_rows;
+  return plan.all_to_all.expert_rows;
 }
 
 at::Tensor dispatch(const at::Tensor& tokens, const DispatchPtr& plan) {

@@ -21,7 +21,7 @@ std::uint64_t draw_seed() {
 }
 
 at::Generator seeded(std::uint64_t seed, std::int64_t number) {
-  // An odd factor: no two numbers have the same seed.
+  // The factor is odd, so that different numbers get different seeds.
   return at::detail::createCPUGenerator(
       seed * 0x9E3779B97F4A7C15u +
       static_cast<std::uint64_t>(number) * 0xD1342543DE82EF95u);

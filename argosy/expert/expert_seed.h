@@ -7,18 +7,19 @@ namespace at {
 struct Generator;
 }
 
-// Random numbers that depend on which expert, or which rank, they are for, and
-// not on how many there are. Not installed.
+// Random numbers that depend on the number of the expert or rank that they are
+// for, and not on how many there are. Not installed.
 namespace argosy::expert {
 
-// From the generator of first values: the same on all ranks that draw alike.
+// Draws a seed from the generator of initial values. All ranks get the same
+// one if they draw alike.
 std::uint64_t draw_seed();
 
-// A generator of its own for each number.
+// A generator that depends on the seed and the number.
 at::Generator seeded(std::uint64_t seed, std::int64_t number);
 
-// Runs `make` so that modules that it makes draw first values for that number,
-// plain ones and those of argosy/tensor_parallel.
+// Calls `make`. Modules that it constructs, plain ones and those of
+// argosy/tensor_parallel, draw initial values that depend on the number.
 void with_seed(
     std::uint64_t seed, std::int64_t number, const std::function<void()>& make);
 

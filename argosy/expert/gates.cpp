@@ -13,7 +13,7 @@
 #include "argosy/common/error.h"
 #include "argosy/expert/expert_seed.h"
 #include "argosy/expert/routing.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/tensor_parallel/initial_values.h"
 
@@ -21,7 +21,7 @@ namespace argosy {
 
 namespace {
 
-// What a gate takes where its options leave it open.
+// Defaults of a gate for options that are not set.
 struct Habit {
   std::int64_t top_k = 2;
   bool only_top_k = false;
@@ -35,7 +35,7 @@ GateOptions completed(GateOptions options, const Habit& habit) {
   }
   ARGOSY_CHECK(
       !habit.only_top_k || options.top_k() == habit.top_k,
-      "[parallel.gate] top_k is ",
+      "[expert.gate] top_k is ",
       options.top_k(),
       ", expected ",
       habit.top_k);
@@ -56,7 +56,7 @@ at::Tensor weights_of(
                                          : logits.softmax(1).gather(1, experts);
 }
 
-// Means over tokens, which may be none.
+// The mean over tokens, of which there may be none.
 at::Tensor mean_of(const at::Tensor& tensor, std::int64_t count) {
   return tensor.sum(0) / std::max<std::int64_t>(count, 1);
 }
@@ -80,13 +80,14 @@ GateImpl::GateImpl(GateOptions its_options)
   ARGOSY_CHECK(
       options.d_model() > 0 && experts > 0 && options.top_k() > 0 &&
           options.top_k() <= experts && experts % group_->nranks() == 0,
-      "[parallel.gate] top ",
+      "[expert.gate] top ",
       options.top_k(),
       " of ",
       experts,
       " experts on ",
       group_->nranks(),
-      " ranks, expected as many on each and no more choices than experts");
+      " ranks, expected equally many experts on each rank and at most as "
+      "many choices as experts");
   const at::Generator generator = tensor_parallel::initial_generator();
   const double bound = 1 / std::sqrt(static_cast<double>(options.d_model()));
   const auto add = [&](const char* name, at::IntArrayRef sizes) {
@@ -109,14 +110,14 @@ at::Tensor GateImpl::get_loss(bool clear) {
 at::Tensor GateImpl::logits_of(const at::Tensor& tokens) const {
   ARGOSY_CHECK(
       tokens.dim() == 2 && tokens.size(1) == options.d_model(),
-      "[parallel.gate] tokens ",
+      "[expert.gate] tokens ",
       tokens.sizes(),
       ", expected [tokens, ",
       options.d_model(),
       "]");
   const auto type =
       tokens.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const optim::AutoCast off(false); // choices are to be exact
+  const optim::AutoCast off(false); // rounded logits would change choices
   return at::linear(
       tokens.to(type), weight.to(type), bias.defined() ? bias.to(type) : bias);
 }
@@ -165,7 +166,8 @@ Routing GShardGateImpl::forward(const at::Tensor& tokens) {
   const at::Tensor logits = logits_of(tokens);
   Routing routing = choose(logits, logits);
   set_loss(balance_loss(logits, routing.experts));
-  // What Paddle drops by chance has taken room all the same.
+  // In Paddle, choices that are dropped by chance still count against the
+  // capacity.
   if (options.like_paddle()) {
     routing.experts = limit(routing.experts);
     routing.experts = drop_by_chance(routing);

@@ -8,27 +8,27 @@
 
 #include "argosy/comm/ops.h"
 
-// Gates choose, for each token, some of the experts of all ranks. All ranks of
-// the group make the same gates in the same order: they have the same
-// parameters, drawn as argosy/tensor_parallel/layers.h says, of which each rank
-// sees its own tokens; a data parallel step averages their gradients.
+// Gates choose some of the experts of all ranks for each token. All ranks of
+// the group construct the same gates in the same order, and get the same
+// parameters (initial values as in argosy/tensor_parallel/layers.h). Each rank
+// sees its own tokens, so data parallelism must average the gradients.
 namespace argosy {
 
-// What a gate has chosen for tokens.
+// The choices of a gate.
 struct Routing {
   at::Tensor experts; // [tokens, k] int64; -1: dropped
   at::Tensor weights; // [tokens, k], differentiable
 };
 
-// By what the results of experts are multiplied.
+// The factors of the experts' results.
 enum class GateWeights {
-  Default,       // as the gate's paper has it
+  Default,       // those of the gate's paper
   Probabilities, // softmax over all experts
-  Normalized,    // the same, divided by their sum over the choices
-  Logits,        // the numbers before the softmax
+  Normalized,    // probabilities divided by their sum over the choices
+  Logits,        // the logits themselves
 };
 
-// What a gate does not need it does not look at.
+// Gates ignore options that they do not need.
 struct GateOptions {
   GateOptions(std::int64_t d_model, std::int64_t num_experts)
       : d_model_(d_model), num_experts_(num_experts) {}
@@ -40,39 +40,41 @@ struct GateOptions {
   TORCH_ARG(GateWeights, weights) = GateWeights::Default;
 
   // GShard, Switch: an expert takes ceil(factor * k * tokens / experts) choices
-  // of a rank's tokens; in training, and else.
+  // of a rank's tokens. The factors for training and evaluation.
   using Factors = std::pair<double, double>;
   TORCH_ARG(Factors, capacity) = {1.2, 2.4};
-  // GShard, in training: second choices are taken by chance, the more likely
-  // the larger their weight.
+  // GShard, in training: take the second choice with a probability that grows
+  // with its weight.
   TORCH_ARG(bool, random_routing) = true;
-  // Switch, in training: logits times a number in [1 - noise, 1 + noise).
+  // Switch, in training: multiply logits by a random number in
+  // [1 - noise, 1 + noise).
   TORCH_ARG(double, noise) = 0.1;
 
-  // Dropless: what get_loss() adds up.
+  // Dropless: weights of the losses that get_loss() sums.
   TORCH_ARG(double, balance_loss) = 1;
   TORCH_ARG(double, z_loss) = 0;
-  // Dropless: how far update_balance() moves the bias of choices.
+  // Dropless: step by which update_balance() changes the bias of the choice.
   TORCH_ARG(double, balance_rate) = 0;
 
-  // GShard, Switch, Naive: as Paddle computes where that is not what the papers
-  // say; docs/moe.md has the list.
+  // GShard, Switch, Naive: compute as Paddle does where Paddle differs from the
+  // papers; docs/moe.md lists the differences.
   TORCH_ARG(bool, like_paddle) = false;
-  // Null: that of the expert axis (hybrid_group.h), or all ranks.
+  // Null: the group of the expert axis (hybrid_mesh.h), or all ranks.
   TORCH_ARG(GroupPtr, group) = nullptr;
 };
 
-// A gate: a linear layer and a choice. Derive from it for your own.
+// The base class of gates: a linear layer and a choice. Derive from it to write
+// your own.
 class GateImpl : public torch::nn::Module {
  public:
   explicit GateImpl(GateOptions its_options);
   ~GateImpl() override;
 
-  // Of tokens [tokens, d_model].
+  // Takes tokens [tokens, d_model].
   virtual Routing forward(const at::Tensor& tokens) = 0;
 
-  // The auxiliary loss of the last forward, to be added to the loss times a
-  // weight; undefined when there is none.
+  // The auxiliary loss of the last forward, or undefined if the gate has none.
+  // Multiply it by a weight and add it to the loss.
   at::Tensor get_loss(bool clear = true);
   bool has_loss() const { return loss_.defined(); }
 
@@ -81,14 +83,14 @@ class GateImpl : public torch::nn::Module {
   at::Tensor bias;   // [experts]
 
  protected:
-  // Logits [tokens, experts] and the choices of the largest. Of 16-bit tokens
-  // they are float.
+  // Logits [tokens, experts]; float for 16-bit tokens.
   at::Tensor logits_of(const at::Tensor& tokens) const;
+  // Chooses the experts with the largest `ranking`.
   Routing choose(const at::Tensor& logits, const at::Tensor& ranking) const;
-  // Choices beyond the capacity dropped.
+  // Drops choices beyond the capacity.
   at::Tensor limit(const at::Tensor& experts) const;
-  // Uniform in [0, 1): other numbers on each rank of the group, the same on
-  // those that have the same tokens.
+  // Uniform random numbers in [0, 1). They differ between the ranks of the
+  // group, and are the same on ranks that have the same tokens.
   at::Tensor draw(at::IntArrayRef sizes) const;
   void set_loss(at::Tensor loss) { loss_ = std::move(loss); }
   const GroupPtr& group() const { return group_; }
@@ -98,7 +100,7 @@ class GateImpl : public torch::nn::Module {
   at::Tensor loss_;
 };
 
-// The largest k; no capacity, no loss.
+// Chooses the k largest logits, without capacity and loss.
 class NaiveGateImpl : public GateImpl {
  public:
   explicit NaiveGateImpl(const GateOptions& its_options);
@@ -106,8 +108,8 @@ class NaiveGateImpl : public GateImpl {
 };
 TORCH_MODULE(NaiveGate);
 
-// The two largest, with a capacity and a loss that is 1 when experts are chosen
-// alike and the more the less they are.
+// Chooses the two largest logits, with a capacity. Its loss is 1 if experts are
+// chosen equally often, and grows with the imbalance.
 class GShardGateImpl : public GateImpl {
  public:
   explicit GShardGateImpl(const GateOptions& its_options);
@@ -120,7 +122,7 @@ class GShardGateImpl : public GateImpl {
 };
 TORCH_MODULE(GShardGate);
 
-// The largest, likewise.
+// Chooses the largest logit, with a capacity and the same loss.
 class SwitchGateImpl : public GateImpl {
  public:
   explicit SwitchGateImpl(const GateOptions& its_options);
@@ -128,15 +130,17 @@ class SwitchGateImpl : public GateImpl {
 };
 TORCH_MODULE(SwitchGate);
 
-// The largest k; nothing is dropped. Balances by a loss, a loss that keeps
-// logits small, or, without a loss, by a bias that counts for the choice only.
+// Chooses the k largest logits and drops nothing. Balances experts by a loss,
+// or without one by a bias that only influences the choice. z_loss keeps logits
+// small.
 class DroplessGateImpl : public GateImpl {
  public:
   explicit DroplessGateImpl(const GateOptions& its_options);
   Routing forward(const at::Tensor& tokens) override;
 
-  // After a step of the optimizer: experts that were chosen less than others,
-  // by all ranks since the last call, become more likely. All ranks call it.
+  // Call it after a step of the optimizer. Experts that all ranks together have
+  // chosen less often than others since the last call become more likely.
+  // Collective; blocks.
   void update_balance();
 
   at::Tensor balance_bias; // [experts]

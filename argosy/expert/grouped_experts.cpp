@@ -6,11 +6,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
 #include "argosy/expert/expert_seed.h"
 #include "argosy/expert/grouped_ffn.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/initial_values.h"
 #include "argosy/tensor_parallel/linear.h"
 #include "argosy/tensor_parallel/ops.h"
@@ -20,15 +20,15 @@ namespace argosy {
 
 namespace {
 
-// What belongs to one expert of the linear layer [in, out], of which `dim` is
-// cut over a group.
+// The parameters of one expert's linear layer [in, out], of which `dim` is
+// split over a group.
 struct ExpertLinear {
   std::int64_t in = 0;
   std::int64_t out = 0;
   int dim = -1;
 };
 
-// This rank's part, drawn as torch::nn::Linear draws its bounds.
+// Draws this rank's slice, with the bounds of torch::nn::Linear.
 void draw_linear(
     const at::Tensor& weight,
     const at::Tensor& bias,
@@ -56,7 +56,7 @@ GroupedExpertsImpl::GroupedExpertsImpl(GroupedExpertsOptions its_options)
       options.d_model() > 0 && options.hidden() > 0 &&
           options.num_experts() > 0 &&
           options.num_experts() % group->nranks() == 0,
-      "[parallel.grouped_experts] ",
+      "[expert.grouped_experts] ",
       options.num_experts(),
       " experts of ",
       options.d_model(),
@@ -64,7 +64,7 @@ GroupedExpertsImpl::GroupedExpertsImpl(GroupedExpertsOptions its_options)
       options.hidden(),
       " on ",
       group->nranks(),
-      " ranks, expected as many on each");
+      " ranks, expected equally many on each");
   draw(*group);
 }
 
@@ -74,7 +74,7 @@ void GroupedExpertsImpl::draw(const Group& group) {
   const bool is_cut = options.mp_group() && mp.nranks() > 1;
   const std::int64_t d = options.d_model();
   const std::int64_t hidden = is_cut
-      ? comm::part_of(options.hidden(), mp.nranks(), mp.rank()).size
+      ? comm::shard_range(options.hidden(), mp.nranks(), mp.rank()).size
       : options.hidden();
   const std::int64_t n = options.num_experts() / group.nranks();
   const auto add = [&](const char* name, at::IntArrayRef sizes, int cut) {
@@ -107,7 +107,7 @@ at::Tensor GroupedExpertsImpl::forward(
   ARGOSY_CHECK(
       x.dim() == 2 && x.size(0) == sum && x.size(1) == options.d_model() &&
           static_cast<std::int64_t>(rows.size()) == weight1.size(0),
-      "[parallel.grouped_experts] an input ",
+      "[expert.grouped_experts] the input is ",
       x.sizes(),
       " for ",
       rows.size(),

@@ -21,20 +21,20 @@ struct GroupedExpertsOptions {
   TORCH_ARG(std::int64_t, hidden);
   TORCH_ARG(std::int64_t, num_experts); // of all ranks
   TORCH_ARG(ExpertActivation, activation) = ExpertActivation::Gelu;
-  TORCH_ARG(GroupPtr, group) = nullptr; // as of MoELayer
-  // Hidden features are cut over it; null: every rank has them all.
+  TORCH_ARG(GroupPtr, group) = nullptr; // as in MoELayerOptions
+  // Splits the hidden features over this group. Null: every rank has all.
   TORCH_ARG(GroupPtr, mp_group) = nullptr;
 };
 
-// The experts of this rank, each act(x W1 + b1) W2 + b2, with their weights in
-// one tensor each: one step of the graph for all of them. Expert e has the
-// first values of two torch::nn::Linear, whatever the number of ranks. Has no
-// second derivative.
+// The experts of this rank, each act(x W1 + b1) W2 + b2. One tensor holds the
+// weights of all experts, and one node of the graph computes them all. Expert e
+// starts with the values of two torch::nn::Linear, which do not depend on the
+// number of ranks. Has no second derivative.
 class GroupedExpertsImpl : public torch::nn::Module {
  public:
   explicit GroupedExpertsImpl(GroupedExpertsOptions its_options);
 
-  // Rows [n, d_model] by expert; `rows[e]` of them are those of expert e.
+  // Takes rows [n, d_model], ordered by expert; expert e has rows[e] of them.
   at::Tensor forward(
       const at::Tensor& x, const std::vector<std::int64_t>& rows);
 

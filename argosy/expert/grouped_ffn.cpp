@@ -15,7 +15,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/tensor_parallel/linear.h"
-#include "argosy/training/kept_value.h"
+#include "argosy/torch_hooks/kept_value.h"
 
 namespace argosy::expert {
 
@@ -48,7 +48,7 @@ at::Tensor activate_backward(
   }
 }
 
-// Calls body(expert, the expert's rows of each tensor).
+// Calls body(expert, rows of the expert in each tensor) for all experts.
 template <typename Body, typename... Rows>
 void for_each_expert(
     const std::vector<std::int64_t>& rows, Body body, const Rows&... tensors) {
@@ -61,7 +61,7 @@ void for_each_expert(
   }
 }
 
-// x W + b, each row with the weights of its expert.
+// x W + b; each row uses the weights of its expert.
 at::Tensor products(
     const at::Tensor& x,
     const at::Tensor& weight,
@@ -137,7 +137,7 @@ struct Ffn : Function<Ffn> {
     const at::Tensor hidden = products(x, weight1, bias1, options.rows);
     const at::Tensor active = activate(hidden, options.activation);
     context->save_for_backward({x, weight1, hidden, active, weight2});
-    training::keep_value(*context, "options", options);
+    torch_hooks::keep_value(*context, "options", options);
     const at::Tensor share =
         options.bias_share == 1 ? bias2 : bias2 * options.bias_share;
     return products(active, weight2, share, options.rows);
@@ -146,14 +146,16 @@ struct Ffn : Function<Ffn> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.grouped_experts] has no second derivative");
+        "[expert.grouped_experts] has no second derivative");
     const auto saved = context->get_saved_variables();
-    const auto options = training::kept_value<GroupedFfn>(*context, "options");
+    const auto options =
+        torch_hooks::kept_value<GroupedFfn>(*context, "options");
     const auto& rows = options.rows;
     const auto needs = [&](std::size_t i) {
       return context->needs_input_grad(i);
     };
-    // Of x, the weights and the biases, as forward has them.
+    // The gradients of x, the weights and the biases, in the order of forward's
+    // arguments.
     variable_list own(6);
     const at::Tensor out = grads[0].contiguous();
     own[3] = needs(3) ? grad_of_weight(out, saved[3], rows) : at::Tensor();

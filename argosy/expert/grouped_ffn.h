@@ -5,7 +5,7 @@
 
 #include "argosy/expert/grouped_experts.h"
 
-// What grouped experts compute. Not installed.
+// The computation of GroupedExperts. Not installed.
 namespace argosy::expert {
 
 struct GroupedWeights {
@@ -15,8 +15,9 @@ struct GroupedWeights {
   at::Tensor bias2;
 };
 
-// Products of the rows of each expert with its weights. Ranks whose results are
-// added up take `bias_share` of the last bias each; its gradient is whole.
+// `rows[e]` rows belong to expert e. If the results of several ranks are
+// summed, each adds `bias_share` of the last bias; the gradient of that bias is
+// not scaled.
 struct GroupedFfn {
   std::vector<std::int64_t> rows;
   ExpertActivation activation = ExpertActivation::Gelu;

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 
-#include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
 #include "argosy/expert/dispatch.h"
 #include "argosy/expert/expert_seed.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/recomputation/recompute.h"
 #include "argosy/tensor_parallel/ops.h"
+#include "argosy/torch_hooks/graph_node.h"
 #include "argosy/training/loss_scale.h"
 #include "argosy/training/parameter_marks.h"
 
@@ -27,7 +27,7 @@ void check_groups(const Group& group, const Group& mp) {
   });
   ARGOSY_CHECK(
       common == 1,
-      "[parallel.moe] the groups of experts and of tensor parallelism have ",
+      "[expert.moe] the groups of experts and of tensor parallelism have ",
       common,
       " ranks in common, expected one");
 }
@@ -60,7 +60,7 @@ MoELayerImpl::MoELayerImpl(MoELayerOptions its_options)
   ARGOSY_CHECK(
       gate->options.num_experts() == options.num_experts() &&
           options.num_experts() % group_->nranks() == 0,
-      "[parallel.moe] a gate for ",
+      "[expert.moe] a gate for ",
       gate->options.num_experts(),
       " experts on ",
       group_->nranks(),
@@ -116,7 +116,7 @@ bool MoELayerImpl::divides_tokens() const {
 at::Tensor MoELayerImpl::forward(const at::Tensor& x) {
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == options.d_model(),
-      "[parallel.moe] an input ",
+      "[expert.moe] the input is ",
       x.sizes(),
       ", expected [..., ",
       options.d_model(),
@@ -156,9 +156,9 @@ at::Tensor MoELayerImpl::run_experts(
     ARGOSY_CHECK(
         parts[i].dim() == 2 && parts[i].size(0) == counts[i] &&
             parts[i].size(1) == options.d_model(),
-        "[parallel.moe] an expert made ",
+        "[expert.moe] an expert returned ",
         parts[i].sizes(),
-        " of ",
+        " for ",
         counts[i],
         " rows, expected [",
         counts[i],
@@ -176,7 +176,7 @@ at::Tensor MoELayerImpl::with_loss(const at::Tensor& y) {
   }
   const double ranks = divides_tokens() ? options.mp_group()->nranks() : 1;
   const double weight = options.loss_weight() / ranks;
-  return comm::apply(
+  return torch_hooks::apply(
       Tensors{y, loss},
       [](const Tensors& in) { return Tensors{in[0].detach()}; },
       [weight, loss = loss.detach()](const Tensors& grads) {

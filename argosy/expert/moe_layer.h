@@ -9,8 +9,8 @@
 
 namespace argosy {
 
-// Any module with forward(Tensor) -> Tensor, from [n, d_model] to the same; n
-// may be 0. Made from a holder or a shared_ptr of yours.
+// An expert: any module with forward(Tensor) -> Tensor that maps [n, d_model]
+// to [n, d_model]; n may be 0. Convertible from a holder and from a shared_ptr.
 struct Expert {
   template <typename T>
   Expert(const torch::nn::ModuleHolder<T>& holder) : Expert(holder.ptr()) {}
@@ -25,7 +25,7 @@ struct Expert {
   std::function<at::Tensor(const at::Tensor&)> forward;
 };
 
-// Makes the expert of that number, of 0 ... num_experts - 1.
+// Constructs the expert with this number, from 0 to num_experts - 1.
 using ExpertFactory = std::function<Expert(std::int64_t expert)>;
 
 struct MoELayerOptions {
@@ -34,56 +34,58 @@ struct MoELayerOptions {
 
   TORCH_ARG(std::int64_t, d_model);
   TORCH_ARG(std::int64_t, num_experts); // of all ranks
-  // Null: a GShardGate.
+  // Null: a GShardGate with default options.
   TORCH_ARG(std::shared_ptr<GateImpl>, gate) = nullptr;
-  // Null: GroupedExperts with so many hidden features (0: 4 * d_model).
+  // Null: GroupedExperts with `hidden` features (0: 4 * d_model).
   TORCH_ARG(ExpertFactory, expert) = nullptr;
   TORCH_ARG(std::int64_t, hidden) = 0;
   TORCH_ARG(ExpertActivation, activation) = ExpertActivation::Gelu;
-  // Ranks that have different experts and different tokens. Null: that of the
-  // expert axis (hybrid_group.h), or all ranks.
+  // The ranks that hold different experts and have different tokens. Null: the
+  // group of the expert axis (hybrid_mesh.h), or all ranks.
   TORCH_ARG(GroupPtr, group) = nullptr;
-  // Ranks that have the same tokens, each in another `group`. They divide the
-  // tokens among them, and have the same experts; or, with `split_experts`,
-  // each has a part of every expert (for an `expert` of your own: that has
-  // tensor parallel layers).
+  // The ranks that have the same tokens, each in another `group`. They hold the
+  // same experts and divide the tokens among them. With `split_experts`, each
+  // holds a slice of every expert instead; an `expert` factory must then use
+  // tensor parallel layers.
   TORCH_ARG(GroupPtr, mp_group) = nullptr;
   TORCH_ARG(bool, split_experts) = false;
-  // Where the loss is made elsewhere, as in a pipeline: backward goes through
-  // the gate's loss times this too, and get_loss() need not be added. 0: it
-  // must.
+  // If not 0, backward adds the gradient of the gate's loss times this weight,
+  // and you need not add get_loss() to the loss. Use it if the loss is computed
+  // elsewhere, as in a pipeline.
   TORCH_ARG(double, loss_weight) = 0;
-  // Backward runs the experts again, instead of keeping what they computed.
+  // Run the experts again in backward instead of keeping their activations.
   TORCH_ARG(bool, recompute) = false;
 };
 
-// A layer of experts, of which each rank of a group has some, and each token
-// uses few: y = sum over the choices of weight * expert(x). Choices that the
-// gate has dropped add nothing. x [..., d_model].
+// A mixture-of-experts layer. Each rank of a group holds some of the experts,
+// and each token uses a few of them: y = sum over the choices of
+// weight * expert(x). Choices that the gate has dropped add nothing. x is
+// [..., d_model].
 //
 //   MoELayer layer(MoELayerOptions(512, 8).hidden(2048));
 //   auto y = layer(x);
 //   auto loss = criterion(y) + 0.01 * layer->get_loss();
 //
-// All ranks of the group make and call it alike, forward and backward, and wait
-// for each other; a rank may have no tokens, an expert may get none (its
-// gradients are zeros). Parameters of experts are marked is_expert
-// (parameter_marks.h) where ranks have different ones: their gradients are of
-// the sum of the losses of all ranks of the group. Expert e has the same first
-// values whatever the number of ranks. Has no second derivative.
+// All ranks of the group construct it and call forward and backward alike, and
+// block. A rank may have no tokens, and an expert may get none (its gradients
+// are then zeros). If ranks hold different experts, the experts' parameters are
+// marked is_expert (parameter_marks.h); their gradients are those of the sum of
+// the losses of all ranks of the group. The initial values of expert e do not
+// depend on the number of ranks. Has no second derivative.
 class MoELayerImpl : public torch::nn::Module {
  public:
   explicit MoELayerImpl(MoELayerOptions its_options);
 
   at::Tensor forward(const at::Tensor& x);
 
-  // The gate's loss of the last forward, undefined when it has none. With
-  // tokens divided over `mp_group`, the mean over it: all its ranks call it.
+  // The gate's loss of the last forward, or undefined if it has none. If tokens
+  // are divided over `mp_group`, the mean over that group; then all its ranks
+  // must call it alike.
   at::Tensor get_loss(bool clear = true);
 
   const MoELayerOptions options;
   std::shared_ptr<GateImpl> gate;
-  std::vector<Expert> experts; // of this rank, or
+  std::vector<Expert> experts; // of this rank; empty if `grouped` is set
   GroupedExperts grouped{nullptr};
 
  private:

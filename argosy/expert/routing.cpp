@@ -15,7 +15,7 @@ namespace argosy::expert {
 
 namespace {
 
-// Contiguous, so that pointers will do.
+// Returns a contiguous tensor, so that loops can use pointers.
 at::Tensor numbers_of(const at::Tensor& tensor, const char* what) {
   ARGOSY_CHECK(
       tensor.scalar_type() == at::kLong,
@@ -72,7 +72,8 @@ at::Tensor assign_pos(const at::Tensor& experts, const at::Tensor& cum_count) {
   at::Tensor places =
       at::empty({next.size > 0 ? next[next.size - 1] : 0}, at::kLong);
   const Numbers out(places);
-  // From the back: each takes the last free place of its expert.
+  // Goes backwards: each choice takes the last free position of its expert,
+  // which keeps the order.
   for (std::int64_t i = in.size - 1; i >= 0; --i) {
     check_expert(in[i], next.size);
     if (in[i] >= 0) {
@@ -81,7 +82,7 @@ at::Tensor assign_pos(const at::Tensor& experts, const at::Tensor& cum_count) {
           place >= 0 && place < out.size,
           "[expert.routing] more choices of expert ",
           in[i],
-          " than its count says");
+          " than its count");
       out[place] = i;
     }
   }

@@ -16,7 +16,7 @@ namespace argosy::expert {
 
 namespace {
 
-// Rows for a thread, so that there is work for some microseconds.
+// Bytes of rows per thread: enough for some microseconds of work.
 constexpr std::int64_t kGrainBytes = 64 << 10;
 
 std::int64_t row_bytes(const at::Tensor& rows) {
@@ -32,7 +32,7 @@ at::Tensor like(const at::Tensor& rows, std::int64_t count) {
   return at::empty({count, rows.size(1)}, rows.options());
 }
 
-// What the choices of tokens are of: slots and weights, with their bounds.
+// The slots and weights of the tokens' choices, and how many there are.
 template <typename Real>
 struct Choices {
   Choices(const at::Tensor& its_slots, const at::Tensor& its_weights)
@@ -54,8 +54,8 @@ void add_row(Real* sum, const Scalar* row, Real weight, std::int64_t d) {
   }
 }
 
-// out = weight * grad; returns grad . row. Lanes of their own, so that it is
-// done with vectors.
+// out = weight * grad; returns grad . row. Sums in separate lanes, so that the
+// compiler can vectorize it.
 template <typename Scalar, typename Real>
 Real scale_and_dot(
     Scalar* out,

@@ -30,7 +30,7 @@ CommunicateTopology topology_of(
       .sep = configs.sep_degree,
       .mp = configs.mp_degree,
       .ep = configs.ep_degree};
-  // All that have data of their own.
+  // ZeRO without a degree shards over all ranks that have different data.
   if (strategy.sharding && degrees.sharding == 1 && degrees.dp == -1) {
     const std::int64_t others =
         degrees.pp * degrees.sep * degrees.mp * degrees.ep;
@@ -41,7 +41,7 @@ CommunicateTopology topology_of(
 }
 
 Axes::Axes(const DistributedStrategy& strategy)
-    : hybrid(std::make_shared<HybridCommunicateGroup>(
+    : hybrid(std::make_shared<HybridMesh>(
           topology_of(strategy, require_world("fleet.init")->size()))),
       world(get_group(0)),
       sharding(hybrid->group_over({"sharding"})),

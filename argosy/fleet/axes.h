@@ -3,34 +3,37 @@
 #include <memory>
 
 #include "argosy/comm/ops.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 
 namespace argosy::fleet {
 
 struct DistributedStrategy;
 
-// The topology that a strategy asks for. Throws InvalidArgument as
-// hybrid_topology() does.
+// Returns the topology that the strategy's hybrid_configs describe for a world
+// of `world_size` ranks. Throws InvalidArgument as hybrid_topology() does.
 CommunicateTopology topology_of(
     const DistributedStrategy& strategy, int world_size);
 
-// The groups of a rank by what they are for.
+// This rank's communication groups, named by what they are used for.
 struct Axes {
-  std::shared_ptr<const HybridCommunicateGroup> hybrid;
+  HybridMeshPtr hybrid;
   GroupPtr world;
-  // Ranks with the same part of the model and data of their own, whose
-  // gradients are averaged: those that share its states, and those that have
-  // copies. A part of a sequence counts as data.
+  // Groups of ranks that hold the same part of the model and train on different
+  // data. Gradients are averaged over `data`, which is the product of
+  // `sharding` (ranks that shard the training state) and `replicas` (ranks that
+  // copy it). Ranks that hold different parts of a sequence count as having
+  // different data.
   GroupPtr sharding;
   GroupPtr replicas;
-  GroupPtr data; // both
-  // Those of them that have the same experts.
+  GroupPtr data; // sharding x replicas
+  // The same, restricted to ranks that hold the same experts.
   GroupPtr expert_replicas;
   GroupPtr expert_data;
-  GroupPtr model; // ranks with parts of the same layers
-  GroupPtr norm;  // ranks over which the parts of one model's gradients lie
+  GroupPtr model; // tensor parallel: ranks with shards of the same layers
+  GroupPtr norm;  // ranks that together hold all gradients of one model
 
-  // In the calling thread's world.
+  // Creates the groups in the calling thread's world. All ranks of the world
+  // call it with the same strategy.
   explicit Axes(const DistributedStrategy& strategy);
 };
 

@@ -5,8 +5,9 @@
 
 namespace argosy::fleet {
 
-// Part `index` of `num_parts` of a list: contiguous, and the first parts have
-// one more where it does not divide. Parts beyond its length are empty.
+// Returns part `index` of `num_parts` of `files`. Parts are contiguous; if the
+// length is not divisible, the first parts hold one file more. Parts may be
+// empty. Throws InvalidArgument when `index` is out of range.
 std::vector<std::string> file_shard(
     const std::vector<std::string>& files, int index, int num_parts);
 

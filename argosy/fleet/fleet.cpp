@@ -1,10 +1,9 @@
 #include "argosy/fleet/fleet.h"
 
 #include "argosy/common/error.h"
-#include "argosy/fleet/combination.h"
-#include "argosy/fleet/pairs.h"
 #include "argosy/fleet/pipeline_model.h"
-#include "argosy/fleet/setting_json.h"
+#include "argosy/fleet/registry.h"
+#include "argosy/fleet/strategy_check.h"
 #include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/world/world.h"
 
@@ -12,7 +11,7 @@ namespace argosy::fleet {
 
 namespace {
 
-// What hangs on a world.
+// Attached to a world.
 struct Current {
   std::shared_ptr<Fleet> fleet;
 };
@@ -21,7 +20,7 @@ Current& current_of(World& world) {
   return *world.attached<Current>([] { return std::make_shared<Current>(); });
 }
 
-// The first setting that two strategies have with different values.
+// Describes the first setting whose values differ.
 std::optional<std::string> difference(
     const DistributedStrategy& a, const DistributedStrategy& b) {
   const auto ours = a.settings();
@@ -39,7 +38,7 @@ std::optional<std::string> difference(
   return std::nullopt;
 }
 
-// Workers that train differently would wait for each other.
+// Workers with different strategies would issue different collectives and hang.
 void check_same(const DistributedStrategy& strategy, const UtilBase& util) {
   const auto all = util.all_gather(strategy.to_json());
   const auto first = DistributedStrategy::from_json(all.front());
@@ -55,7 +54,7 @@ void check_same(const DistributedStrategy& strategy, const UtilBase& util) {
   }
 }
 
-void check_agrees(const RoleMaker& role, const World& world) {
+void check_agrees(const JobRole& role, const World& world) {
   ARGOSY_CHECK(
       role.info().rank_by_arrival ||
           (role.worker_index() == world.rank() &&
@@ -72,21 +71,22 @@ void check_agrees(const RoleMaker& role, const World& world) {
 }
 
 std::shared_ptr<World> join_world(
-    const RoleMaker& role, const InitOptions& options) {
+    const JobRole& role, const InitOptions& options) {
   if (auto world = current_world()) {
     return world;
   }
   ARGOSY_CHECK(
       role.worker_num() == 1 || !role.info().store_url.empty() ||
-          role.info().exchange != Exchange::None,
+          role.info().address_exchange != AddressExchange::None,
       "[fleet.init] ",
       role.worker_num(),
-      " workers without worker_endpoints, expected a place to meet");
+      " workers without worker_endpoints, expected an address for the "
+      "rendezvous");
   return argosy::init(role.info(), options);
 }
 
 std::shared_ptr<Fleet> start(
-    World& world, const RoleMaker& role, const DistributedStrategy& strategy) {
+    World& world, const JobRole& role, const DistributedStrategy& strategy) {
   check_agrees(role, world);
   auto fleet = std::make_shared<Fleet>(role, strategy);
   check_same(strategy, fleet->util());
@@ -94,7 +94,7 @@ std::shared_ptr<Fleet> start(
   return fleet;
 }
 
-void check_collective(const RoleMaker& role) {
+void check_collective(const JobRole& role) {
   ARGOSY_CHECK(
       role.is_worker() && role.server_num() == 0,
       "[fleet.init] ",
@@ -108,14 +108,14 @@ void check_collective(const RoleMaker& role) {
 
 } // namespace
 
-Fleet::Fleet(RoleMaker role, const DistributedStrategy& strategy)
+Fleet::Fleet(JobRole role, const DistributedStrategy& strategy)
     : role_(std::move(role)),
       strategy_(strategy),
       axes_(strategy_),
       util_(role_.worker_index(), role_.worker_num(), axes_.world),
-      pairs_(std::make_shared<Pairs>()) {
-  check_combination(strategy_);
-  set_hybrid_communicate_group(axes_.hybrid);
+      registry_(std::make_shared<Registry>()) {
+  check_strategy(strategy_);
+  set_current_hybrid_mesh(axes_.hybrid);
 }
 
 void Fleet::check_has_no_stages() const {
@@ -123,12 +123,12 @@ void Fleet::check_has_no_stages() const {
       strategy_.hybrid_configs.pp_degree == 1,
       "[fleet.distributed_model] a whole model for a pipeline of ",
       strategy_.hybrid_configs.pp_degree.get(),
-      " stages (hybrid_configs.pp_degree), expected a PipelineLayer, or where "
-      "to cut it");
+      " stages (hybrid_configs.pp_degree), expected a PipelineLayer or a "
+      "pipeline::CutStage");
 }
 
 ModelSetup Fleet::prepare(torch::nn::Module& module) {
-  return prepare_model(module, strategy_, axes_, pairs_);
+  return prepare_model(module, strategy_, axes_, registry_);
 }
 
 PipelineModel Fleet::distributed_model(const pipeline::PipelineLayer& layers) {
@@ -142,52 +142,53 @@ PipelineModel Fleet::distributed_model(
       stage, std::move(loss_fns), strategy_, prepare(stage->module()));
 }
 
-void Fleet::take(const DistributedStrategy& strategy) {
+void Fleet::replace_strategy(const DistributedStrategy& strategy) {
   const auto found = difference(strategy_, strategy);
   if (!found) {
     return;
   }
   ARGOSY_CHECK(
-      !pairs_->has_models(),
-      "[fleet.distributed_optimizer] another strategy than that of the model: ",
+      !registry_->has_models(),
+      "[fleet.distributed_optimizer] the strategy differs from the model's: ",
       *found,
-      ". Give it to init()");
-  check_combination(strategy);
+      ". Pass it to init()");
+  check_strategy(strategy);
   check_same(strategy, util_);
   strategy_ = strategy;
   axes_ = Axes(strategy_);
-  set_hybrid_communicate_group(axes_.hybrid);
+  set_current_hybrid_mesh(axes_.hybrid);
 }
 
 DistributedOptimizer Fleet::distributed_optimizer(
     torch::optim::Optimizer& optimizer,
     const std::optional<DistributedStrategy>& strategy) {
   if (strategy) {
-    take(*strategy);
+    replace_strategy(*strategy);
   }
-  return DistributedOptimizer(optimizer, strategy_, axes_, pairs_);
+  return DistributedOptimizer(optimizer, strategy_, axes_, registry_);
 }
 
 std::shared_ptr<Fleet> init(
-    const RoleMaker& role_maker,
+    const JobRole& role,
     const DistributedStrategy& strategy,
     const InitOptions& options) {
-  check_collective(role_maker);
-  check_combination(strategy);
-  const auto world = join_world(role_maker, options);
-  return start(*world, role_maker, strategy);
+  check_collective(role);
+  check_strategy(strategy);
+  const auto world = join_world(role, options);
+  return start(*world, role, strategy);
 }
 
 std::shared_ptr<Fleet> init(
     bool is_collective,
     const DistributedStrategy& strategy,
     const InitOptions& options) {
-  const PaddleCloudRoleMaker before(is_collective);
+  const JobRole before = adopt_role(is_collective);
   check_collective(before);
-  check_combination(strategy);
+  check_strategy(strategy);
   const auto world = init_parallel_env(options);
-  // Meeting may have told more: ranks by arrival, who shares a host.
-  return start(*world, PaddleCloudRoleMaker(is_collective), strategy);
+  // Reads the environment again: joining may have assigned ranks by arrival and
+  // found out which ranks share a host.
+  return start(*world, adopt_role(is_collective), strategy);
 }
 
 std::shared_ptr<Fleet> current_fleet(const char* op) {
@@ -199,8 +200,8 @@ std::shared_ptr<Fleet> current_fleet(const char* op) {
 
 namespace {
 
-const RoleMaker& role_of(const char* op) {
-  return current_fleet(op)->role(); // the world holds the fleet
+const JobRole& role_of(const char* op) {
+  return current_fleet(op)->role(); // the world keeps the fleet alive
 }
 
 } // namespace
@@ -257,8 +258,8 @@ void barrier_worker() {
   current_fleet("fleet.barrier_worker")->barrier_worker();
 }
 
-std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group() {
-  return current_fleet("fleet.get_hybrid_communicate_group")->axes().hybrid;
+HybridMeshPtr hybrid_mesh() {
+  return current_fleet("fleet.hybrid_mesh")->axes().hybrid;
 }
 
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "argosy/fleet/axes.h"
+#include "argosy/fleet/job_role.h"
 #include "argosy/fleet/model.h"
 #include "argosy/fleet/optimizer.h"
-#include "argosy/fleet/role_maker.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/fleet/util.h"
 #include "argosy/pipeline/stage_model.h"
@@ -19,7 +19,9 @@ namespace argosy::pipeline {
 class PipelineLayer;
 }
 
-// Distributed training by a strategy, named as in paddle.distributed.fleet:
+// The facade of Argosy, named as paddle.distributed.fleet. A strategy selects
+// the kinds of parallelism and optimizations; fleet applies them to a model and
+// an optimizer:
 //
 //   fleet::DistributedStrategy strategy;
 //   strategy.gradient_merge = true;
@@ -31,21 +33,23 @@ namespace argosy::fleet {
 
 class PipelineModel; // argosy/fleet/pipeline_model.h
 
-// One rank's part in a job, and how it trains. Belongs to a world, of which it
-// is the current one; the functions below call that of the calling thread's
-// world. Not thread-safe.
+// One rank's role, strategy and groups. A world has at most one current Fleet;
+// the free functions below act on the one of the calling thread's world. Not
+// thread-safe.
 class Fleet {
  public:
-  // In the calling thread's world.
-  Fleet(RoleMaker role, const DistributedStrategy& strategy);
+  // Creates groups in the calling thread's world: all ranks call it alike.
+  // Users call init() instead.
+  Fleet(JobRole role, const DistributedStrategy& strategy);
 
-  const RoleMaker& role() const { return role_; }
+  const JobRole& role() const { return role_; }
   const DistributedStrategy& strategy() const { return strategy_; }
   const UtilBase& util() const { return util_; }
 
-  // Models come from the strategy that init() has; their modules stay the same
-  // objects. With sync_batch_norm and amp_configs.use_pure_bf16 they are
-  // changed.
+  // Wraps a module for training as the strategy says. All ranks call it alike,
+  // with modules of equal structure. The wrapper shares `module`;
+  // sync_batch_norm and amp_configs.use_pure_bf16 modify it in place. Throws
+  // InvalidArgument when the strategy has pipeline stages.
   template <typename Module>
   DistributedModel<Module> distributed_model(Module module) {
     check_has_no_stages();
@@ -53,17 +57,19 @@ class Fleet {
     return DistributedModel<Module>(std::move(module), setup);
   }
 
-  // With stages of a pipeline; its loss functions are those of the layers.
+  // The same for a pipeline. The loss functions are those of `layers`.
   PipelineModel distributed_model(const pipeline::PipelineLayer& layers);
-  // The same of a module that is cut elsewhere (pipeline::CutStage).
+  // The same for a stage that was cut from a whole model (pipeline::CutStage).
   PipelineModel distributed_model(
       const std::shared_ptr<pipeline::StageModel>& stage,
       std::vector<pipeline::LossFn> loss_fns);
 
-  // `optimizer` must outlive the result. With lars, lamb and dgc another takes
-  // its place. Another strategy than that of init() becomes the fleet's; throws
-  // InvalidArgument when a model has been made by the one before, and when the
-  // optimizer and the strategy do not go together.
+  // Wraps an optimizer; `optimizer` must outlive the result. With lars, lamb or
+  // dgc, another optimizer with the same parameters steps instead.
+  //
+  // A `strategy` given here replaces the one of init(). Throws InvalidArgument
+  // when a model was already made with a different strategy, or when the
+  // optimizer does not suit the strategy. All ranks call it alike.
   DistributedOptimizer distributed_optimizer(
       torch::optim::Optimizer& optimizer,
       const std::optional<DistributedStrategy>& strategy = std::nullopt);
@@ -72,42 +78,43 @@ class Fleet {
 
   const GroupPtr& group() const { return axes_.world; }
 
-  // Where this rank stands on each axis of hybrid_configs, and its groups.
+  // The groups that hybrid_configs describe.
   const Axes& axes() const { return axes_; }
 
  private:
   void check_has_no_stages() const;
   ModelSetup prepare(torch::nn::Module& module);
-  void take(const DistributedStrategy& strategy);
+  void replace_strategy(const DistributedStrategy& strategy);
 
-  RoleMaker role_;
+  JobRole role_;
   DistributedStrategy strategy_;
   Axes axes_;
   UtilBase util_;
-  std::shared_ptr<Pairs> pairs_;
+  std::shared_ptr<Registry> registry_;
 };
 
-// Makes this thread a worker and gives it a fleet, which takes the place of the
-// one before. All workers call it, with the same strategy, and it returns when
-// all have. In a world that exists already, that world.
+// Joins the world (or takes the calling thread's world if it has one) and makes
+// a Fleet, which replaces the world's previous one. All workers call it with
+// the same strategy. Blocks until all workers have called it.
 //
 // Throws what init_parallel_env() throws, and InvalidArgument when the role
-// maker and the world disagree, when it is not one of a collective job, when
-// switches of the strategy exclude each other, and when workers have different
-// strategies (on all of them).
+// contradicts the world, when the job is not collective, when settings of
+// the strategy exclude each other, or when strategies differ between workers
+// (thrown on all of them).
 std::shared_ptr<Fleet> init(
     bool is_collective = false,
     const DistributedStrategy& strategy = {},
     const InitOptions& options = {});
 std::shared_ptr<Fleet> init(
-    const RoleMaker& role_maker,
+    const JobRole& role,
     const DistributedStrategy& strategy = {},
     const InitOptions& options = {});
 
-// The fleet of the calling thread's world. Throws InvalidArgument, tagged with
-// `op`, before init().
+// Returns the Fleet of the calling thread's world. Before init(), throws
+// InvalidArgument whose message starts with `op`.
 std::shared_ptr<Fleet> current_fleet(const char* op);
 
+// JobRole's methods of the same names, for the current Fleet.
 bool is_first_worker();
 bool is_worker();
 bool is_server();
@@ -121,21 +128,24 @@ std::vector<std::string> worker_endpoints();
 std::vector<std::string> server_endpoints();
 const UtilBase& util();
 
-// Returns when all workers have called it.
+// Blocks until all workers have called it.
 void barrier_worker();
 
-// Where this rank stands on the axes of the strategy's hybrid_configs.
-std::shared_ptr<const HybridCommunicateGroup> get_hybrid_communicate_group();
+// This rank's coordinates and groups on the axes of hybrid_configs.
+HybridMeshPtr hybrid_mesh();
 
-// Which part of the data this rank trains with, of how many: ranks with parts
-// of one layer, one sequence or one pipeline share theirs.
+// The index of the data shard that this rank trains on, and the number of
+// shards: pass them to a sampler. Ranks of one tensor, sequence or pipeline
+// parallel group read the same shard.
 int data_rank();
 int data_num();
 
-// Workers of a collective job have nobody to connect to: these do nothing.
+// For compatibility with parameter server programs: a collective job needs no
+// connection to servers, so these do nothing after checking for init().
 void init_worker();
 void stop_worker();
 
+// The same functions of the current Fleet; see the class.
 template <typename Module>
 DistributedModel<Module> distributed_model(Module module) {
   return current_fleet("fleet.distributed_model")

@@ -15,7 +15,7 @@ namespace argosy::fleet {
 namespace {
 
 template <typename Predicate>
-std::vector<at::Tensor> those(
+std::vector<at::Tensor> select(
     const std::vector<at::Tensor>& params, const Predicate& predicate) {
   std::vector<at::Tensor> result;
   for (const at::Tensor& param : params) {
@@ -30,12 +30,12 @@ bool counts(const ParameterMarks& marks) {
   return marks.need_clip && marks.is_firstly_shared;
 }
 
-// Of this rank: what it alone has, and, on the first of the ranks that have the
-// same, the rest.
+// The sum of squares of the gradients that this rank counts: those it alone
+// holds, and replicated ones if it is the first rank that holds them.
 double own_squares(const std::vector<at::Tensor>& params, const Axes& axes) {
   const bool is_first = axes.model->rank() == 0;
   const bool is_first_of_experts = axes.hybrid->rank_on("expert") == 0;
-  return optim::squared_grad_norm(those(params, [&](const auto& marks) {
+  return optim::squared_grad_norm(select(params, [&](const auto& marks) {
     return counts(marks) && (marks.is_distributed || is_first) &&
         (marks.is_expert || is_first_of_experts);
   }));
@@ -43,12 +43,13 @@ double own_squares(const std::vector<at::Tensor>& params, const Axes& axes) {
 
 } // namespace
 
-void sum_in_layers(const std::vector<at::Tensor>& params, const Axes& axes) {
+void sum_sequence_parallel_grads(
+    const std::vector<at::Tensor>& params, const Axes& axes) {
   if (axes.model->nranks() == 1) {
     return;
   }
   Tensors grads;
-  for (const at::Tensor& param : those(
+  for (const at::Tensor& param : select(
            params, [](const auto& marks) { return marks.sequence_parallel; })) {
     if (param.grad().defined()) {
       grads.push_back(param.grad());
@@ -59,10 +60,10 @@ void sum_in_layers(const std::vector<at::Tensor>& params, const Axes& axes) {
   }
 }
 
-double clip_norm(
+double clip_model_grad_norm(
     const std::vector<at::Tensor>& params, double max_norm, const Axes& axes) {
   const auto clipped =
-      those(params, [](const auto& marks) { return marks.need_clip; });
+      select(params, [](const auto& marks) { return marks.need_clip; });
   if (axes.norm->nranks() == 1) {
     return optim::clip_grad_norm_(clipped, max_norm);
   }
@@ -76,13 +77,14 @@ double clip_norm(
   return norm;
 }
 
-void share_in_layers(const std::vector<at::Tensor>& params, const Axes& axes) {
+void broadcast_replicated_params(
+    const std::vector<at::Tensor>& params, const Axes& axes) {
   if (axes.model->nranks() == 1) {
     return;
   }
   data_parallel::NamedTensors whole;
-  for (const at::Tensor& param :
-       those(params, [](const auto& marks) { return !marks.is_distributed; })) {
+  for (const at::Tensor& param : select(
+           params, [](const auto& marks) { return !marks.is_distributed; })) {
     whole.emplace_back("", param);
   }
   data_parallel::share_values(whole, axes.model->ranks().front(), axes.model);

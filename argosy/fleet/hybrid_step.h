@@ -6,23 +6,26 @@ namespace at {
 class Tensor;
 }
 
-// What a step does about axes other than data. Parameters tell by their marks
-// (parameter_marks.h) which ranks have what of them.
+// The parts of an optimizer step that involve axes other than data. Marks on
+// the parameters (training/parameter_marks.h) tell which ranks hold what.
 namespace argosy::fleet {
 
 struct Axes;
 
-// Adds up the gradients of parameters that saw only some of the tokens, over
-// the ranks that saw the others (sequence parallel).
-void sum_in_layers(const std::vector<at::Tensor>& params, const Axes& axes);
+// Sums gradients of parameters marked sequence_parallel over the tensor
+// parallel group, because each rank saw only its part of the tokens.
+void sum_sequence_parallel_grads(
+    const std::vector<at::Tensor>& params, const Axes& axes);
 
-// clip_grad_norm_() by the norm of the gradients of the whole model, which is
-// returned. What several ranks have counts once.
-double clip_norm(
+// Scales gradients so that the norm over the whole model is at most `max_norm`,
+// and returns the norm before clipping. Gradients that several ranks hold count
+// once.
+double clip_model_grad_norm(
     const std::vector<at::Tensor>& params, double max_norm, const Axes& axes);
 
-// Gives the ranks of a tensor parallel group the first one's values of what is
-// not cut.
-void share_in_layers(const std::vector<at::Tensor>& params, const Axes& axes);
+// Copies the parameters that the tensor parallel ranks replicate from the
+// group's first rank to the others.
+void broadcast_replicated_params(
+    const std::vector<at::Tensor>& params, const Axes& axes);
 
 } // namespace argosy::fleet

@@ -14,15 +14,14 @@ namespace argosy::fleet::utils {
 
 namespace {
 
-const HybridCommunicateGroup& topology(
-    const HybridGroupPtr& given, const char* what) {
-  const HybridGroupPtr current = given ? given : get_hybrid_communicate_group();
+const HybridMesh& topology(const HybridMeshPtr& given, const char* what) {
+  const HybridMeshPtr current = given ? given : current_hybrid_mesh();
   ARGOSY_CHECK(
       current, "[fleet.utils.", what, "] no topology, expected fleet::init()");
-  return *current; // the world has it
+  return *current; // kept alive by the world
 }
 
-// Gradients by type, since one call takes one type.
+// Grouped by dtype: a coalesced call takes tensors of one dtype.
 std::map<c10::ScalarType, Tensors> gradients_of(const Tensors& params) {
   std::map<c10::ScalarType, Tensors> grads;
   for (const at::Tensor& param : params) {
@@ -38,7 +37,8 @@ std::map<c10::ScalarType, Tensors> gradients_of(const Tensors& params) {
   return grads;
 }
 
-// Lists of at most so many bytes, or of one tensor.
+// Splits tensors into lists of at most `bytes`; a larger tensor gets a list of
+// its own.
 std::vector<Tensors> buckets_of(const Tensors& tensors, std::size_t bytes) {
   std::vector<Tensors> buckets;
   std::size_t filled = 0;
@@ -74,10 +74,10 @@ void share_parameters(
 } // namespace
 
 void fused_allreduce_gradients(
-    const Tensors& params, const HybridGroupPtr& hcg) {
+    const Tensors& params, const HybridMeshPtr& hcg) {
   fused_allreduce_gradients_with_group(
       params,
-      topology(hcg, "fused_allreduce_gradients").get_dp_sep_parallel_group());
+      topology(hcg, "fused_allreduce_gradients").group_over({"data", "sep"}));
 }
 
 void fused_allreduce_gradients_with_group(
@@ -97,43 +97,42 @@ void fused_allreduce_gradients_with_group(
 }
 
 void broadcast_mp_parameters(
-    torch::nn::Module& model, const HybridGroupPtr& hcg) {
+    torch::nn::Module& model, const HybridMeshPtr& hcg) {
   share_parameters(
       model,
-      topology(hcg, "broadcast_mp_parameters").get_model_parallel_group(),
+      topology(hcg, "broadcast_mp_parameters").group_over({"model"}),
       true);
 }
 
 void broadcast_dp_parameters(
-    torch::nn::Module& model, const HybridGroupPtr& hcg) {
+    torch::nn::Module& model, const HybridMeshPtr& hcg) {
   share_parameters(
       model,
-      topology(hcg, "broadcast_dp_parameters").get_data_parallel_group(),
+      topology(hcg, "broadcast_dp_parameters").group_over({"data"}),
       false);
 }
 
 void broadcast_sharding_parameters(
-    torch::nn::Module& model, const HybridGroupPtr& hcg) {
+    torch::nn::Module& model, const HybridMeshPtr& hcg) {
   share_parameters(
       model,
-      topology(hcg, "broadcast_sharding_parameters")
-          .get_sharding_parallel_group(),
+      topology(hcg, "broadcast_sharding_parameters").group_over({"sharding"}),
       false);
 }
 
 void broadcast_sep_parameters(
-    torch::nn::Module& model, const HybridGroupPtr& hcg) {
+    torch::nn::Module& model, const HybridMeshPtr& hcg) {
   share_parameters(
       model,
-      topology(hcg, "broadcast_sep_parameters").get_sep_parallel_group(),
+      topology(hcg, "broadcast_sep_parameters").group_over({"sep"}),
       false);
 }
 
-// Into tensors of its own: the given ones may lie in a data set.
+// Broadcasts into clones: the caller's tensors may be views of a data set.
 void detail::share_inputs(
-    const std::vector<at::Tensor*>& inputs, const HybridGroupPtr& hcg) {
+    const std::vector<at::Tensor*>& inputs, const HybridMeshPtr& hcg) {
   const GroupPtr group =
-      topology(hcg, "broadcast_input_data").get_model_parallel_group();
+      topology(hcg, "broadcast_input_data").group_over({"model"});
   if (group->nranks() == 1) {
     return;
   }

@@ -7,8 +7,7 @@
 #include "argosy/data_parallel/sync_batch_norm.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_utils.h"
-#include "argosy/fleet/late_hook.h"
-#include "argosy/fleet/pairs.h"
+#include "argosy/fleet/registry.h"
 #include "argosy/fleet/strategy.h"
 
 namespace argosy::fleet {
@@ -30,7 +29,8 @@ void cast_all(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
   }
 }
 
-// Statistics of batches need more digits, and their modules take the rest.
+// Batch norms stay float32: batch statistics need the precision, and the module
+// accepts bfloat16 inputs.
 void cast_weights(torch::nn::Module& module) {
   for (const auto& each : module.modules()) {
     if (!is_batch_norm(*each)) {
@@ -109,7 +109,7 @@ ModelSetup prepare_model(
     torch::nn::Module& module,
     const DistributedStrategy& strategy,
     const Axes& axes,
-    std::shared_ptr<Pairs> pairs) {
+    std::shared_ptr<Registry> registry) {
   if (strategy.sync_batch_norm) {
     convert_sync_batchnorm(module, axes.data);
   }
@@ -127,10 +127,10 @@ ModelSetup prepare_model(
   setup.autocast = strategy.amp;
   setup.is_local = strategy.localsgd || strategy.adaptive_localsgd;
   if (strategy.dgc) {
-    setup.hook = std::make_shared<LateHook>();
+    setup.hook = std::make_shared<DeferredHook>();
     setup.options.hook = setup.hook;
   }
-  setup.pairs = std::move(pairs);
+  setup.registry = std::move(registry);
   return setup;
 }
 
@@ -148,7 +148,7 @@ void detail::register_model(
     const std::shared_ptr<training::ModelCore>& core,
     torch::nn::Module& module,
     const ModelSetup& setup) {
-  ModelSide side;
+  RegisteredModel side;
   side.core = core;
   side.is_local = setup.is_local;
   side.hook = setup.hook;
@@ -157,11 +157,12 @@ void detail::register_model(
       side.names.emplace(item.value().unsafeGetTensorImpl(), item.key());
     }
   }
-  setup.pairs->add(std::move(side));
+  setup.registry->add(std::move(side));
 }
 
-bool detail::is_merging(const Pairs& pairs, const training::ModelCore& core) {
-  return pairs.is_merging(&core);
+bool detail::is_merging(
+    const Registry& registry, const training::ModelCore& core) {
+  return registry.is_merging(&core);
 }
 
 void detail::widen(at::Tensor& tensor) {

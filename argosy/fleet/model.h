@@ -11,29 +11,32 @@
 
 namespace argosy::fleet {
 
-class LateHook;
-class Pairs;
+class DeferredHook;
+class Registry;
 struct Axes;
 struct DistributedStrategy;
 
-// What a strategy makes of a model. All ranks call it alike.
+// How distributed_model() wraps a model, derived from a strategy.
 struct ModelSetup {
   DataParallelOptions options;
-  std::optional<sharding::Level> level; // none: not sharded
+  std::optional<sharding::Level> level; // nullopt: plain data parallel
   sharding::ShardingOptions sharding;
   bool autocast = false;
-  bool is_local = false;
-  std::shared_ptr<LateHook> hook;
-  std::shared_ptr<Pairs> pairs;
+  bool is_local = false; // local SGD: gradients are never reduced
+  std::shared_ptr<DeferredHook>
+      hook; // null unless the optimizer provides it (dgc)
+  std::shared_ptr<Registry> registry;
 };
 
-// Converts batch norms, casts weights, gives ranks of a tensor parallel group
-// the same values, and chooses how gradients are sent.
+// Derives the setup, and changes the module as the strategy says: converts
+// batch norms (sync_batch_norm), casts weights to bfloat16 (use_pure_bf16), and
+// broadcasts replicated parameters within the tensor parallel group. All ranks
+// call it alike.
 ModelSetup prepare_model(
     torch::nn::Module& module,
     const DistributedStrategy& strategy,
     const Axes& axes,
-    std::shared_ptr<Pairs> pairs);
+    std::shared_ptr<Registry> registry);
 
 namespace detail {
 
@@ -45,16 +48,17 @@ void register_model(
     torch::nn::Module& module,
     const ModelSetup& setup);
 
-bool is_merging(const Pairs& pairs, const training::ModelCore& core);
+bool is_merging(const Registry& registry, const training::ModelCore& core);
 
-// A bfloat16 tensor becomes float32.
+// Converts a bfloat16 tensor to float32; leaves others alone.
 void widen(at::Tensor& tensor);
 
 } // namespace detail
 
-// A module that trains as a strategy says: data parallel or sharded. With `amp`
-// its forward computes in bfloat16, and what it returns is float32 again. Made
-// by distributed_model().
+// A module wrapped as a strategy says: data parallel or sharded. With `amp`,
+// forward computes in bfloat16 and returns float32. Made by
+// Fleet::distributed_model(); see training::ParallelModel for the rest of its
+// interface.
 template <typename Module>
 class DistributedModel : public training::ParallelModel<Module> {
  public:
@@ -67,7 +71,7 @@ class DistributedModel : public training::ParallelModel<Module> {
               return detail::make_core(inner, setup);
             }),
         autocast_(setup.autocast),
-        pairs_(setup.pairs) {
+        registry_(setup.registry) {
     detail::register_model(
         this->core(), training::as_module(this->module()), setup);
   }
@@ -90,16 +94,16 @@ class DistributedModel : public training::ParallelModel<Module> {
     return forward(std::forward<Args>(args)...);
   }
 
-  // Nothing while gradient_merge gathers gradients.
+  // Does nothing while gradient_merge accumulates gradients for a later step.
   void zero_grad() {
-    if (!detail::is_merging(*pairs_, *this->core())) {
+    if (!detail::is_merging(*registry_, *this->core())) {
       Base::zero_grad();
     }
   }
 
  private:
   bool autocast_;
-  std::shared_ptr<Pairs> pairs_;
+  std::shared_ptr<Registry> registry_;
 };
 
 } // namespace argosy::fleet

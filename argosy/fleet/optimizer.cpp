@@ -9,16 +9,16 @@
 #include "argosy/data_parallel/compression.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_step.h"
-#include "argosy/fleet/pairs.h"
-#include "argosy/fleet/replacement.h"
+#include "argosy/fleet/registry.h"
+#include "argosy/fleet/replace_optimizer.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/optim/ema.h"
 #include "argosy/optim/fused.h"
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/gradient_merge.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/optim/groups.h"
 #include "argosy/optim/local_sgd.h"
+#include "argosy/optim/parameter_groups.h"
 #include "argosy/sharding/sharded_optimizer.h"
 #include "argosy/training/loss_scale.h"
 
@@ -74,25 +74,25 @@ DgcOptions dgc_of(const DistributedStrategy& strategy, double momentum) {
   return options;
 }
 
-NameOf names_in(const Pairs& pairs) {
-  return [&pairs](const at::Tensor& parameter) {
-    return pairs.name_of(parameter.unsafeGetTensorImpl());
+NameOf names_in(const Registry& registry) {
+  return [&registry](const at::Tensor& parameter) {
+    return registry.name_of(parameter.unsafeGetTensorImpl());
   };
 }
 
 } // namespace
 
-struct DistributedOptimizer::Impl final : public OptimizerSide {
+struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   Impl(
       Optimizer& given,
       const DistributedStrategy& its_strategy,
       const Axes& its_axes,
-      std::shared_ptr<Pairs> its_pairs)
+      std::shared_ptr<Registry> its_registry)
       : strategy(its_strategy),
         axes(its_axes),
-        pairs(std::move(its_pairs)),
+        registry(std::move(its_registry)),
         replacement(replace_optimizer(
-            given, strategy, names_in(*pairs), axes.data->nranks())),
+            given, strategy, names_in(*registry), axes.data->nranks())),
         optimizer(replacement.optimizer ? *replacement.optimizer : given),
         params(optim::params_of(optimizer)),
         ids(ids_of(params)),
@@ -102,7 +102,7 @@ struct DistributedOptimizer::Impl final : public OptimizerSide {
         !strategy.amp || !strategy.amp_configs.use_pure_bf16 ||
             dynamic_cast<optim::FusedOptimizer*>(&optimizer) != nullptr,
         "[fleet.distributed_optimizer] amp_configs.use_pure_bf16 needs master "
-        "weights: take the optimizer of argosy::optim");
+        "weights: use an optimizer of argosy::optim");
   }
 
   bool holds(ParameterId parameter) const override {
@@ -132,22 +132,25 @@ struct DistributedOptimizer::Impl final : public OptimizerSide {
 
   const DistributedStrategy strategy;
   const Axes axes;
-  const std::shared_ptr<Pairs> pairs;
-  const Replacement replacement;
-  Optimizer& optimizer;            // what steps
-  std::vector<at::Tensor> params;  // that it steps
-  const std::set<ParameterId> ids; // of the parameters that it was given
+  const std::shared_ptr<Registry> registry;
+  const OptimizerReplacement replacement;
+  Optimizer& optimizer; // the given one or its replacement
+  // What it steps; shards once a sharded model is linked.
+  std::vector<at::Tensor> params;
+  // Of the whole parameters, to find their model.
+  const std::set<ParameterId> ids;
   std::optional<sharding::ShardedOptimizer> sharded;
   optim::GradientMerge merge;
   const std::unique_ptr<optim::GradScaler> scaler;
 
-  // Made when parameters agree: models may come after their optimizers.
+  // Made at the first step, when parameters agree on all ranks: a model, which
+  // broadcasts them, may be made after its optimizer.
   std::unique_ptr<optim::LocalSgd> local;
   std::unique_ptr<optim::AdaptiveLocalSgd> adaptive;
   std::unique_ptr<optim::Ema> ema;
 
   bool backward_done = false;
-  double loss_sum = 0; // of the batches of this step
+  double loss_sum = 0; // since the last step, for adaptive_localsgd
   int num_losses = 0;
 };
 
@@ -164,11 +167,11 @@ void DistributedOptimizer::Impl::check_backward() const {
       backward_done || !(strategy.amp || strategy.adaptive_localsgd),
       "[fleet.step] ",
       strategy.amp ? "amp scales the loss"
-                   : "adaptive_localsgd goes by the loss",
+                   : "adaptive_localsgd depends on the loss",
       ": call backward(loss) of the distributed optimizer before step()");
 }
 
-// Before the first step: parameters of all ranks agree.
+// Called before the first step, while parameters still agree on all ranks.
 void DistributedOptimizer::Impl::make_averages() {
   if (strategy.localsgd && !local) {
     const auto& configs = strategy.localsgd_configs;
@@ -204,7 +207,7 @@ optim::Ema& DistributedOptimizer::Impl::moving_average() {
   return *ema;
 }
 
-// Models average; the sum is that of all ranks.
+// Models compute averages, so a sum is the average times the number of ranks.
 void DistributedOptimizer::Impl::sum_gradients() {
   const bool sums =
       strategy.gradient_scale_configs.scale_strategy.get() != "avg";
@@ -214,6 +217,7 @@ void DistributedOptimizer::Impl::sum_gradients() {
 }
 
 void DistributedOptimizer::Impl::clip_gradients() {
+  // dgc clips each rank's gradients itself, before compressing them.
   if (!strategy.grad_clip || replacement.dgc_momentum) {
     return;
   }
@@ -222,15 +226,15 @@ void DistributedOptimizer::Impl::clip_gradients() {
   }
   const auto& configs = strategy.grad_clip_configs;
   if (configs.by.get() == "norm") {
-    clip_norm(params, configs.limit, axes);
+    clip_model_grad_norm(params, configs.limit, axes);
   } else {
     optim::clip_grad_value_(params, configs.limit);
   }
 }
 
-// Returns whether it was not left out.
+// Returns false if the loss scaler skipped the step.
 bool DistributedOptimizer::Impl::step_once() {
-  sum_in_layers(params, axes);
+  sum_sequence_parallel_grads(params, axes);
   sum_gradients();
   clip_gradients();
   if (sharded) {
@@ -244,7 +248,7 @@ bool DistributedOptimizer::Impl::step_once() {
     optimizer.step();
   }
   if (strategy.hybrid_configs.sync_param) {
-    share_in_layers(params, axes);
+    broadcast_replicated_params(params, axes);
   }
   if (sharded) {
     sharded->core()->after_step();
@@ -270,10 +274,10 @@ DistributedOptimizer::DistributedOptimizer(
     Optimizer& optimizer,
     const DistributedStrategy& strategy,
     const Axes& axes,
-    std::shared_ptr<Pairs> pairs)
-    : impl_(
-          std::make_shared<Impl>(optimizer, strategy, axes, std::move(pairs))) {
-  impl_->pairs->add(impl_);
+    std::shared_ptr<Registry> registry)
+    : impl_(std::make_shared<Impl>(
+          optimizer, strategy, axes, std::move(registry))) {
+  impl_->registry->add(impl_);
 }
 
 DistributedOptimizer::~DistributedOptimizer() = default;
@@ -289,6 +293,7 @@ void DistributedOptimizer::zero_grad() {
 
 void DistributedOptimizer::backward(const at::Tensor& loss) {
   {
+    // Code inside backward, such as gradient compression, reads the scale here.
     const training::LossScale scale(scaled(at::ones({})).item<double>());
     scaled(loss).backward();
   }
@@ -317,7 +322,7 @@ bool DistributedOptimizer::step() {
     impl.loss_sum = 0;
     impl.num_losses = 0;
   }
-  impl.pairs->settle();
+  impl.registry->update_sync();
   return stepped;
 }
 

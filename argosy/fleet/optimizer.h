@@ -15,62 +15,66 @@ class GradScaler;
 
 namespace argosy::fleet {
 
-class Pairs;
+class Registry;
 struct Axes;
 struct DistributedStrategy;
 
-// An optimizer that steps as a strategy says:
+// An optimizer that steps as a strategy says (gradient merge, clipping, loss
+// scaling, averaging). Made by Fleet::distributed_optimizer():
 //
 //   optimizer.zero_grad();
 //   optimizer.backward(criterion(model(x), y));
 //   optimizer.step();
 //
-// All ranks call it alike. No torch::optim::Optimizer, whose zero_grad() is not
-// virtual: gradients that wait for others must stay. Made by
-// distributed_optimizer().
+// All ranks call its methods alike. It is not a torch::optim::Optimizer: that
+// class's zero_grad() is not virtual, and here zero_grad() must keep gradients
+// that are still being accumulated.
 class DistributedOptimizer {
  public:
-  // `optimizer` must outlive it.
+  // `optimizer` must outlive this object.
   DistributedOptimizer(
       torch::optim::Optimizer& optimizer,
       const DistributedStrategy& strategy,
       const Axes& axes,
-      std::shared_ptr<Pairs> pairs);
+      std::shared_ptr<Registry> registry);
   ~DistributedOptimizer();
   DistributedOptimizer(DistributedOptimizer&&) noexcept;
 
-  // Nothing while gradient_merge gathers gradients.
+  // Does nothing while gradient_merge accumulates gradients for a later step.
   void zero_grad();
 
-  // loss.backward(), of the scaled loss with amp. amp and adaptive_localsgd
-  // need it; without them the loss's own will do.
+  // Runs loss.backward(), on the scaled loss if amp is on. amp and
+  // adaptive_localsgd require it; otherwise calling loss.backward() is
+  // equivalent.
   void backward(const at::Tensor& loss);
 
-  // For those who run backward themselves: what it starts from, for a loss; and
-  // word that it is done, with the loss of the batch.
+  // For callers that run backward themselves: start it from scaled(loss), and
+  // call after_backward(), with the unscaled loss of the batch, when it is
+  // done.
   at::Tensor scaled(const at::Tensor& loss) const;
   void after_backward(const at::Tensor& loss);
 
-  // Returns whether parameters have changed: not while gradients are merged,
-  // nor when amp leaves out a step that is not finite. Throws InvalidArgument
-  // when a switch needed backward() above and it was not called.
+  // Returns whether parameters changed. They do not while gradient_merge
+  // accumulates, nor when amp skips a step with infinite or NaN gradients.
+  // Throws InvalidArgument when amp or adaptive_localsgd is on and backward()
+  // was not called.
   bool step();
 
-  // Both.
+  // backward() and step().
   bool minimize(const at::Tensor& loss) {
     backward(loss);
     return step();
   }
 
-  // Of the first group, and of all.
+  // get_lr() reads the first parameter group; set_lr() changes all.
   double get_lr() const;
   void set_lr(double lr);
 
-  // What steps: the optimizer, or what took its place. Has the groups, and is
-  // what schedulers take.
+  // The optimizer that steps: the wrapped one or its replacement. Pass it to
+  // learning rate schedulers.
   torch::optim::Optimizer& optimizer();
 
-  // Null without amp, without ema.
+  // Null if amp is off; null if ema is off.
   optim::GradScaler* scaler();
   optim::Ema* ema();
 

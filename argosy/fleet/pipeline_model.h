@@ -11,8 +11,8 @@ namespace argosy::fleet {
 
 class DistributedOptimizer;
 
-// A pipeline that trains as a strategy says, with its stages sharded and copied
-// over other axes. Made by distributed_model():
+// A pipeline that trains as a strategy says; its stages can also be sharded and
+// replicated over other axes. Made by Fleet::distributed_model():
 //
 //   auto model = fleet::distributed_model(layers); // a PipelineLayer
 //   auto optimizer = fleet::distributed_optimizer(adam);
@@ -21,7 +21,7 @@ class PipelineModel {
  public:
   struct TrainOptions {
     std::size_t loss_fn = 0;
-    std::function<void()> lr_scheduler_step; // after the optimizer's
+    std::function<void()> lr_scheduler_step; // called after each optimizer step
   };
 
   PipelineModel(
@@ -30,10 +30,11 @@ class PipelineModel {
       const DistributedStrategy& strategy,
       const ModelSetup& setup);
 
-  // One step: forward and backward of all microbatches, the optimizer's step,
-  // gradients cleared. All ranks call it alike; the first stage needs inputs,
-  // the one with the last part labels. Returns the loss of this rank's data, on
-  // all stages.
+  // Runs one step: forward and backward of all microbatches, optimizer step,
+  // zero_grad(). All ranks call it alike. Only the first stage reads `inputs`,
+  // only the stage with the last layers reads `labels`. Returns the loss of
+  // this rank's data, on all stages. Throws InvalidArgument when the batch size
+  // does not match pipeline_configs.
   at::Tensor train_batch(
       const Tensors& inputs,
       const Tensors& labels,
@@ -46,14 +47,15 @@ class PipelineModel {
     return train_batch(inputs, labels, optimizer, {});
   }
 
-  // Without the step.
+  // The same without step() and zero_grad(), for accumulation over batches.
   at::Tensor forward_backward(
       const Tensors& inputs,
       const Tensors& labels,
       DistributedOptimizer& optimizer,
       std::size_t loss_fn = 0);
 
-  // The loss on all stages, the outputs on the one with the last part.
+  // Returns the loss on all stages and the outputs on the stage with the last
+  // layers.
   pipeline::PipelineParallel::Evaluation eval_batch(
       const Tensors& inputs,
       const Tensors& labels,
@@ -64,7 +66,7 @@ class PipelineModel {
   pipeline::PipelineParallel& pipeline() { return *pipeline_; }
   torch::nn::Module& module() { return pipeline_->model().module(); }
 
-  // While the result lives, parameters are whole on all ranks.
+  // While the result is alive, sharded parameters are gathered on all ranks.
   [[nodiscard]] training::Whole whole() {
     return training::Whole(pipeline_->core());
   }

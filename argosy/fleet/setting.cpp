@@ -5,7 +5,6 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
-#include "argosy/fleet/setting_json.h"
 
 namespace argosy::fleet {
 
@@ -47,7 +46,7 @@ std::string limits(const Range& range) {
   return has_least ? str(range.least_is_out ? " > " : " >= ", range.least) : "";
 }
 
-// By the place of the type in Value.
+// In the order of Value's alternatives.
 constexpr const char* kKinds[] = {
     "true or false",
     "an integer",
@@ -126,7 +125,7 @@ std::vector<Entry*> entries_of(Section& section) {
 }
 
 std::vector<const Entry*> Section::entries() const& {
-  // Only the places are asked for; nothing is written.
+  // entries_of() only computes addresses; nothing is written.
   const auto found = entries_of(const_cast<Section&>(*this));
   return {found.begin(), found.end()};
 }

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-// Settings that describe themselves: each is one line of a struct, and can be
-// listed, printed, written as JSON and read back. Torch-free.
+// Settings that describe themselves. Each is declared on one line of a struct
+// and can be listed, printed, written to JSON and read back. No torch headers.
 //
 //   struct Oven : fleet::Section {
 //     fleet::Setting<int> degrees{
@@ -29,13 +29,17 @@ using Value = std::variant<
     std::vector<double>,
     std::vector<std::string>>;
 
-// Which numbers, or texts, a setting takes; of a list, its entries.
+// Returns a value as JSON on one line.
+std::string json_text(const Value& value);
+
+// The values that a setting accepts: numbers in an interval, or one of several
+// strings. For a list, it applies to each element.
 struct Range {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool least_is_out = false;
   bool most_is_out = false;
-  std::vector<std::string> choices = {}; // none: any text
+  std::vector<std::string> choices = {}; // empty: any string
 };
 
 inline Range anything() {
@@ -47,7 +51,7 @@ inline Range at_least(double least) {
 inline Range above(double least) {
   return {.least = least, .least_is_out = true};
 }
-// [least, most), and (least, most).
+// from_to: [least, most); between: (least, most).
 inline Range from_to(double least, double most) {
   return {.least = least, .most = most, .most_is_out = true};
 }
@@ -61,15 +65,14 @@ inline Range one_of(std::vector<std::string> choices) {
 
 class Section;
 
-// What settings and sections have in common. Assigning one never changes its
-// name or place.
+// Base of settings and sections. Assignment keeps the name and path.
 class Entry {
  public:
   virtual ~Entry() = default;
   Entry& operator=(const Entry&) { return *this; }
 
   const std::string& name() const { return name_; }
-  // The name with those of the sections around it: "lars_configs.epsilon".
+  // The name prefixed with the enclosing sections': "lars_configs.epsilon".
   const std::string& path() const { return path_; }
   const std::string& doc() const { return doc_; }
 
@@ -84,7 +87,7 @@ class Entry {
   std::string doc_;
 };
 
-// A setting without its type.
+// A setting independent of its type.
 class AnySetting : public Entry {
  public:
   const Value& value() const { return value_; }
@@ -92,12 +95,12 @@ class AnySetting : public Entry {
   const Range& range() const { return range_; }
   bool is_default() const { return value_ == default_; }
 
-  // Throws InvalidArgument that names the setting when the value has another
-  // type, or is out of range. check() does only that.
+  // Throw InvalidArgument, naming the setting, when the value has another type
+  // or is out of range. check() does not assign.
   void assign(Value value);
   void check(const Value& value) const;
 
-  // "an integer >= 1", for people.
+  // The accepted values in words: "an integer >= 1".
   std::string expected() const;
 
   AnySetting& operator=(const AnySetting& other);
@@ -117,8 +120,8 @@ class AnySetting : public Entry {
   Range range_;
 };
 
-// Whether a number of type U may be assigned to a setting of T: none becomes
-// another, and true is no number.
+// Whether a number of type U can be assigned to a setting of T without
+// surprise: bool only to bool, floating point only to double.
 template <typename T, typename U>
 constexpr bool kTakes = std::is_same_v<T, U> ||
     (!std::is_same_v<T, bool> && !std::is_same_v<U, bool> &&
@@ -146,28 +149,30 @@ class Setting final : public AnySetting {
   operator const T&() const { return get(); }
 };
 
-// Settings, and sections of settings, in the order in which they are declared.
-// Copies are independent. Moving copies.
+// A group of settings and nested sections, in the order of declaration. Copies
+// are independent; moving copies.
 class Section : public Entry {
  public:
   Section() = default;
   Section(Section* of, const char* name, const char* doc);
   Section(const Section&) = default;
-  Section& operator=(const Section&) { return *this; } // settings do it
+  // Members assign themselves.
+  Section& operator=(const Section&) { return *this; }
 
   std::vector<const Entry*> entries() const&;
   std::vector<const Entry*> entries() && = delete;
 
-  // All settings, also those of sections within.
+  // All settings, including those of nested sections.
   std::vector<const AnySetting*> settings() const&;
   std::vector<const AnySetting*> settings() && = delete;
 
   std::string to_json() const;
 
-  // Sets what the text has and leaves the rest. Throws InvalidArgument when it
-  // is not JSON, names what is no setting (the message has the nearest name),
-  // or has a value of another type or out of range; nothing is set then.
-  // `where` names the text for what is not JSON.
+  // Assigns the values in the JSON `text` and leaves other settings as they
+  // are. Throws InvalidArgument, and assigns nothing, when `text` is not JSON,
+  // names an unknown setting (the message suggests the nearest name), or has a
+  // value of a wrong type or out of range. `where` names the source in
+  // messages.
   void merge_json(std::string_view text, const std::string& where = "JSON");
 
  private:
@@ -176,15 +181,15 @@ class Section : public Entry {
 
   void add(const Entry* entry);
 
-  // Where entries are from the begin of this section, so that a copy, which has
-  // its own, need not be told.
+  // Offsets of the entries from this object: they stay valid in a copy, whose
+  // entries are its own members.
   std::vector<std::ptrdiff_t> offsets_;
 };
 
-// Whether two sections of one type have equal values.
+// Whether two sections of the same type have equal values.
 bool operator==(const Section& a, const Section& b);
 
-// A table of all settings; a star marks those that differ from the default.
+// Prints a table of all settings; a star marks values that are not the default.
 std::ostream& operator<<(std::ostream& out, const Section& section);
 
 } // namespace argosy::fleet

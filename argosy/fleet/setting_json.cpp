@@ -1,4 +1,4 @@
-#include "argosy/fleet/setting_json.h"
+#include "argosy/fleet/setting.h"
 
 #include <nlohmann/json.hpp>
 
@@ -42,7 +42,7 @@ bool is_a(const json& text) {
   }
 }
 
-// Whether the JSON is of the type of `value`, which it then becomes.
+// If the JSON value has the type of `value`, assigns it and returns true.
 template <typename T>
 bool read(const json& text, T& value) {
   const bool fits = is_a<T>(text);
@@ -130,6 +130,8 @@ std::string Section::to_json() const {
 }
 
 void Section::merge_json(std::string_view text, const std::string& where) {
+  // All changes are checked before the first assignment, so that an error
+  // leaves the section unchanged.
   std::vector<Change> changes;
   collect(*this, parse_json(text, "[fleet.strategy] " + where), changes);
   for (Change& change : changes) {

@@ -5,7 +5,7 @@
 
 namespace argosy::fleet {
 
-// Here, so that users do not compile them.
+// Out of line, to keep their code out of every file that uses a strategy.
 DistributedStrategy::DistributedStrategy() = default;
 DistributedStrategy::DistributedStrategy(const DistributedStrategy&) = default;
 DistributedStrategy& DistributedStrategy::operator=(

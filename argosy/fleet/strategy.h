@@ -13,53 +13,58 @@ struct AmpConfigs : Section {
   using Section::Section;
 
   Setting<double> init_loss_scaling{
-      this,
-      "init_loss_scaling",
-      32768,
-      above(0),
-      "what the loss is multiplied by at first"};
+      this, "init_loss_scaling", 32768, above(0), "initial loss scale"};
   Setting<int> incr_every_n_steps{
       this,
       "incr_every_n_steps",
       1000,
       at_least(1),
-      "finite steps in a row before the scale grows"};
+      "consecutive finite steps before the scale grows"};
   Setting<int> decr_every_n_nan_or_inf{
       this,
       "decr_every_n_nan_or_inf",
       2,
       at_least(1),
-      "steps in a row that were not finite before it shrinks"};
+      "consecutive non-finite steps before the scale shrinks"};
   Setting<double> incr_ratio{
-      this, "incr_ratio", 2, above(1), "what it grows by"};
+      this, "incr_ratio", 2, above(1), "factor by which the scale grows"};
   Setting<double> decr_ratio{
-      this, "decr_ratio", 0.8, between(0, 1), "what it shrinks by"};
+      this,
+      "decr_ratio",
+      0.8,
+      between(0, 1),
+      "factor by which the scale shrinks"};
   Setting<bool> use_dynamic_loss_scaling{
       this,
       "use_dynamic_loss_scaling",
       true,
       anything(),
-      "grow and shrink it at all"};
+      "adapt the scale; if false, it stays at init_loss_scaling"};
   Setting<bool> use_pure_bf16{
       this,
       "use_pure_bf16",
       false,
       anything(),
-      "keep the weights in bfloat16 too, with masters in the optimizer"};
+      "keep the weights in bfloat16, with float32 master weights in the "
+      "optimizer"};
   Setting<bool> use_main_grad{
       this,
       "use_main_grad",
       false,
       anything(),
-      "add up and reduce their gradients in float32"};
+      "accumulate and reduce gradients of bfloat16 weights in float32"};
 };
 
 struct GradientMergeConfigs : Section {
   using Section::Section;
 
-  Setting<int> k_steps{this, "k_steps", 1, at_least(1), "batches for one step"};
+  Setting<int> k_steps{this, "k_steps", 1, at_least(1), "batches per step"};
   Setting<bool> avg{
-      this, "avg", true, anything(), "divide their sum by k_steps"};
+      this,
+      "avg",
+      true,
+      anything(),
+      "divide the accumulated gradients by k_steps"};
 };
 
 struct LocalSgdConfigs : Section {
@@ -72,7 +77,7 @@ struct LocalSgdConfigs : Section {
       "begin_step",
       1,
       at_least(1),
-      "up to this step, every one averages"};
+      "average after every step up to this one"};
 };
 
 struct AdaptiveLocalSgdConfigs : Section {
@@ -83,64 +88,71 @@ struct AdaptiveLocalSgdConfigs : Section {
       "init_k_steps",
       1,
       at_least(1),
-      "steps between two averages at first"};
+      "initial number of steps between two averages"};
   Setting<int> begin_step{
       this,
       "begin_step",
       1,
       at_least(1),
-      "up to this step, every one averages"};
+      "average after every step up to this one"};
 };
 
 struct DgcConfigs : Section {
   using Section::Section;
 
   Setting<int> rampup_begin_step{
-      this, "rampup_begin_step", 0, at_least(0), "plain momentum before"};
+      this,
+      "rampup_begin_step",
+      0,
+      at_least(0),
+      "step at which compression begins"};
   Setting<int> rampup_step{
       this,
       "rampup_step",
       1,
       at_least(1),
-      "steps over which the sparsities are walked"};
+      "steps over which sparsity goes through its list"};
   Setting<std::vector<double>> sparsity{
       this,
       "sparsity",
       {0.999},
       from_to(0, 1),
-      "parts of the gradients that wait"};
+      "fraction of the gradients that is not sent"};
 };
 
 struct PowerSgdConfigs : Section {
   using Section::Section;
 
-  Setting<int> rank{
-      this, "rank", 2, at_least(1), "of the matrices that are sent"};
+  Setting<int> rank{this, "rank", 2, at_least(1), "rank of the approximations"};
   Setting<int> start_step{
-      this, "start_step", 10, at_least(0), "plain averages before"};
+      this, "start_step", 10, at_least(0), "step at which compression begins"};
   Setting<double> min_compression{
       this,
       "min_compression",
       2,
       at_least(1),
-      "what shrinks less is sent as it is"};
+      "send gradients as they are that would shrink by less than this factor"};
 };
 
 struct LarsConfigs : Section {
   using Section::Section;
 
   Setting<double> lars_coeff{
-      this, "lars_coeff", 0.001, above(0), "trust in a layer"};
+      this, "lars_coeff", 0.001, above(0), "LARS trust coefficient"};
   Setting<double> lars_weight_decay{
       this, "lars_weight_decay", 0.0005, at_least(0), "weight decay"};
   Setting<double> epsilon{
-      this, "epsilon", 0, at_least(0), "added to the divisor"};
+      this,
+      "epsilon",
+      0,
+      at_least(0),
+      "added to the divisor of the local learning rate"};
   Setting<std::vector<std::string>> exclude_from_weight_decay{
       this,
       "exclude_from_weight_decay",
       {},
       anything(),
-      "parameters whose names contain one of these have none"};
+      "no weight decay for parameters whose names contain one of these"};
 };
 
 struct LambConfigs : Section {
@@ -153,7 +165,7 @@ struct LambConfigs : Section {
       "exclude_from_weight_decay",
       {},
       anything(),
-      "parameters whose names contain one of these have none"};
+      "no weight decay for parameters whose names contain one of these"};
 };
 
 struct GradClipConfigs : Section {
@@ -164,21 +176,22 @@ struct GradClipConfigs : Section {
       "by",
       "norm",
       one_of({"norm", "value"}),
-      "the norm of all gradients, or each number"};
-  Setting<double> limit{this, "limit", 1, above(0), "what it is cut to"};
+      "clip by the norm of all gradients, or each element by its value"};
+  Setting<double> limit{
+      this, "limit", 1, above(0), "largest norm, or largest absolute value"};
 };
 
 struct EmaConfigs : Section {
   using Section::Section;
 
   Setting<double> decay{
-      this, "decay", 0.999, from_to(0, 1), "share of the past"};
+      this, "decay", 0.999, from_to(0, 1), "decay of the average"};
   Setting<bool> bias_correction{
       this,
       "bias_correction",
       false,
       anything(),
-      "begin at 0, and correct for it"};
+      "start the average at 0 and correct its bias"};
 };
 
 struct GradientScaleConfigs : Section {
@@ -189,8 +202,8 @@ struct GradientScaleConfigs : Section {
       "scale_strategy",
       "avg",
       one_of({"avg", "sum", "customized"}),
-      "what becomes of the ranks' gradients; customized: the sum, of losses "
-      "that you scale"};
+      "how gradients of the ranks combine; customized: the sum, of losses that "
+      "you scale"};
 };
 
 // Numbers of ranks multiply to the size of the world.
@@ -202,81 +215,88 @@ struct HybridConfigs : Section {
       "dp_degree",
       -1,
       at_least(-1),
-      "copies of the model with their own data; -1: what the others leave"};
-  Setting<int> pp_degree{
-      this, "pp_degree", 1, at_least(1), "stages of a pipeline"};
+      "copies of the model, each with its own data; -1: as many as the other "
+      "degrees leave"};
+  Setting<int> pp_degree{this, "pp_degree", 1, at_least(1), "pipeline stages"};
   Setting<int> sharding_degree{
       this,
       "sharding_degree",
       1,
       at_least(1),
-      "ranks with their own data that share what training keeps"};
+      "ranks, each with its own data, that shard the training state"};
   Setting<int> sep_degree{
-      this, "sep_degree", 1, at_least(1), "parts of a sequence"};
+      this, "sep_degree", 1, at_least(1), "parts of each sequence"};
   Setting<int> mp_degree{
-      this, "mp_degree", 1, at_least(1), "parts of a layer (tensor parallel)"};
+      this,
+      "mp_degree",
+      1,
+      at_least(1),
+      "parts of each layer (tensor parallelism)"};
   Setting<int> ep_degree{
       this,
       "ep_degree",
       1,
       at_least(1),
-      "ranks with their own data that share experts"};
+      "ranks, each with its own data, that divide the experts"};
   Setting<std::vector<std::string>> order{
       this,
       "order",
       {"dp", "pp", "sharding", "sep", "mp"},
       one_of({"dp", "pp", "sharding", "sep", "mp", "ep"}),
-      "of the axes, the last one the ranks that are nearest"};
+      "axes from slowest to fastest: the last axis varies fastest, so its "
+      "ranks are neighbours"};
   Setting<bool> sync_param{
       this,
       "sync_param",
       false,
       anything(),
-      "after a step, ranks of a tensor parallel group take over what should be "
-      "the same from the first"};
+      "after each step, broadcast whole parameters from the first rank of a "
+      "tensor parallel group"};
 };
 
 struct PipelineConfigs : Section {
   using Section::Section;
 
   Setting<int> accumulate_steps{
-      this, "accumulate_steps", 1, at_least(1), "microbatches of a batch"};
+      this, "accumulate_steps", 1, at_least(1), "microbatches per batch"};
   Setting<int> micro_batch_size{
       this,
       "micro_batch_size",
       0,
       at_least(0),
-      "rows of a microbatch, to be checked; 0: any"};
+      "rows that a microbatch must have; 0: any number"};
   Setting<std::string> schedule_mode{
       this,
       "schedule_mode",
       "1F1B",
       anything(),
-      "what a stage does when: FThenB, 1F1B, Eager, VPP, ZBH1, ZBV"};
+      "pipeline schedule: FThenB, 1F1B, Eager, VPP, ZBH1, ZBV"};
   Setting<std::string> schedule_file{
       this,
       "schedule_file",
       "",
       anything(),
-      "a schedule that argosy plan pipeline has saved, instead"};
+      "file with a schedule that argosy plan pipeline saved; replaces "
+      "schedule_mode"};
   Setting<std::string> loss_reduction{
       this,
       "loss_reduction",
       "mean",
       one_of({"mean", "sum"}),
-      "of the losses of a batch's microbatches"};
+      "how the losses of microbatches combine"};
   Setting<bool> delay_scale_loss{
       this,
       "delay_scale_loss",
       false,
       anything(),
-      "for the mean, divide gradients at the end instead of each loss"};
+      "for mean: divide the gradients once at the end instead of each loss"};
   Setting<bool> p2p_cache_shape{
       this,
       "p2p_cache_shape",
       true,
       anything(),
-      "microbatches of the same shape have the same shapes between stages"};
+      "assume that microbatches of equal shape have equal shapes between "
+      "stages"};
 };
 
 struct ShardingConfigs : Section {
@@ -287,53 +307,57 @@ struct ShardingConfigs : Section {
       "stage",
       1,
       Range{.least = 1, .most = 3},
-      "1: states of the optimizer; 2: and gradients; 3: and parameters"};
+      "1: optimizer state; 2: gradients as well; 3: parameters as well"};
   Setting<double> comm_buffer_size_MB{
       this,
       "comm_buffer_size_MB",
       8,
       at_least(0),
-      "communicated together in stages 1 and 2"};
+      "size of communication buffers in stages 1 and 2"};
   Setting<std::vector<std::string>> units{
       this,
       "units",
       {},
       anything(),
-      "in stage 3, modules that are gathered as one; none: entries of lists"};
+      "stage 3: modules to gather as one; empty: the entries of module lists"};
   Setting<double> segment_size_KB{
       this,
       "segment_size_KB",
       256,
       at_least(0),
-      "in stage 3, smaller modules go with their neighbours"};
+      "stage 3: smaller modules join their neighbours"};
   Setting<std::vector<std::string>> exclude_layer{
       this,
       "exclude_layer",
       {},
       anything(),
-      "in stage 3, modules that stay whole"};
+      "stage 3: modules that stay whole on every rank"};
   Setting<bool> offload{
       this,
       "offload",
       false,
       anything(),
-      "keep states of the optimizer in a file between steps"};
+      "keep optimizer state in a file between steps"};
   Setting<bool> offload_grads{
       this,
       "offload_grads",
       false,
       anything(),
-      "and, in stages 2 and 3, gradients"};
+      "stages 2 and 3: keep gradients in the file as well"};
   Setting<bool> offload_params{
-      this, "offload_params", false, anything(), "and, in stage 3, parameters"};
+      this,
+      "offload_params",
+      false,
+      anything(),
+      "stage 3: keep parameters in the file as well"};
   Setting<std::string> offload_path{
-      this, "offload_path", "./offload", anything(), "the folder of the file"};
+      this, "offload_path", "./offload", anything(), "folder of the file"};
   Setting<double> offload_cpu_size_MB{
       this,
       "offload_cpu_size_MB",
       0,
       at_least(0),
-      "states that may stay in memory"};
+      "host-memory budget for optimizer state"};
 };
 
 // How a model is trained on many ranks: switches, and what each needs to know.
@@ -350,7 +374,7 @@ struct DistributedStrategy : Section {
       "amp",
       false,
       anything(),
-      "compute forward in bfloat16, scale the loss"};
+      "compute forward in bfloat16 and scale the loss"};
   AmpConfigs amp_configs{this, "amp_configs", "for amp"};
 
   Setting<bool> gradient_merge{
@@ -358,7 +382,7 @@ struct DistributedStrategy : Section {
       "gradient_merge",
       false,
       anything(),
-      "add up the gradients of several batches for one step"};
+      "accumulate the gradients of several batches before a step"};
   GradientMergeConfigs gradient_merge_configs{
       this, "gradient_merge_configs", "for gradient_merge"};
 
@@ -367,7 +391,8 @@ struct DistributedStrategy : Section {
       "localsgd",
       false,
       anything(),
-      "ranks step alone, and average their parameters now and then"};
+      "ranks step on their own and average their parameters every k_steps "
+      "steps"};
   LocalSgdConfigs localsgd_configs{this, "localsgd_configs", "for localsgd"};
 
   Setting<bool> adaptive_localsgd{
@@ -375,7 +400,7 @@ struct DistributedStrategy : Section {
       "adaptive_localsgd",
       false,
       anything(),
-      "localsgd that chooses its own steps by the loss"};
+      "localsgd that adapts k_steps to the loss"};
   AdaptiveLocalSgdConfigs adaptive_localsgd_configs{
       this, "adaptive_localsgd_configs", "for adaptive_localsgd"};
 
@@ -384,7 +409,8 @@ struct DistributedStrategy : Section {
       "dgc",
       false,
       anything(),
-      "send only the largest gradients; SGD with momentum"};
+      "deep gradient compression: send only the largest gradients; needs SGD "
+      "with momentum"};
   DgcConfigs dgc_configs{this, "dgc_configs", "for dgc"};
 
   Setting<bool> fp16_allreduce{
@@ -401,15 +427,11 @@ struct DistributedStrategy : Section {
   PowerSgdConfigs power_sgd_configs{this, "power_sgd_configs", "for power_sgd"};
 
   Setting<bool> lars{
-      this,
-      "lars",
-      false,
-      anything(),
-      "LARS in the place of SGD with momentum"};
+      this, "lars", false, anything(), "replace SGD with momentum by LARS"};
   LarsConfigs lars_configs{this, "lars_configs", "for lars"};
 
   Setting<bool> lamb{
-      this, "lamb", false, anything(), "LAMB in the place of Adam or AdamW"};
+      this, "lamb", false, anything(), "replace Adam or AdamW by LAMB"};
   LambConfigs lamb_configs{this, "lamb_configs", "for lamb"};
 
   Setting<bool> grad_clip{
@@ -435,8 +457,8 @@ struct DistributedStrategy : Section {
       "sharding",
       false,
       anything(),
-      "spread what training keeps (ZeRO); over all ranks with data of their "
-      "own, unless hybrid_configs.sharding_degree says how many"};
+      "shard the training state (ZeRO) over all ranks with their own data, "
+      "unless hybrid_configs.sharding_degree gives a number"};
   ShardingConfigs sharding_configs{
       this,
       "sharding_configs",
@@ -450,27 +472,27 @@ struct DistributedStrategy : Section {
       "sync_batch_norm",
       false,
       anything(),
-      "batch statistics over all ranks"};
+      "compute batch statistics over all ranks"};
   Setting<bool> find_unused_parameters{
       this,
       "find_unused_parameters",
       false,
       anything(),
-      "a step may leave parameters without gradient"};
+      "allow steps that leave parameters without a gradient"};
   Setting<bool> fuse_all_reduce_ops{
       this,
       "fuse_all_reduce_ops",
       true,
       anything(),
-      "reduce several gradients together"};
+      "reduce gradients in buckets"};
   Setting<double> fuse_grad_size_in_MB{
-      this, "fuse_grad_size_in_MB", 32, above(0), "so many MB of them"};
+      this, "fuse_grad_size_in_MB", 32, above(0), "size of a bucket"};
   Setting<double> last_comm_group_size_MB{
       this,
       "last_comm_group_size_MB",
       1,
       above(0),
-      "and of the last, which nothing hides"};
+      "size of the last bucket, which nothing overlaps"};
 
   // From and to a file of JSON. Throw InvalidArgument as merge_json() does, and
   // SystemError.

@@ -17,17 +17,17 @@ namespace argosy::fleet {
 template <typename T>
 concept Number = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 
-// What the workers of a job tell each other beside the gradients. All workers
-// call the same, in the same order. `comm_world` is who takes part: "worker" or
-// "all", which is the same where there are no servers; for "server"
+// Collectives on small host values, beside the training itself. All workers
+// call the same methods in the same order; each blocks. `comm_world` must be
+// "worker" or "all", which are the same in a job without servers; otherwise
 // InvalidArgument is thrown.
 class UtilBase {
  public:
   UtilBase(int worker_index, int worker_num, GroupPtr group);
 
-  // The sum, the least or the greatest ("sum", "min", "max") of everybody's
-  // number, or of each place of everybody's list. Integers stay exact; throws
-  // InvalidArgument when a result does not fit its type.
+  // Reduces a number, or a list elementwise, over all workers; `mode` is "sum",
+  // "min" or "max". Integers are exact; throws InvalidArgument when a result
+  // does not fit T.
   template <Number T>
   T all_reduce(
       T input,
@@ -55,13 +55,13 @@ class UtilBase {
     return result;
   }
 
-  // A new tensor; `input` stays as it is.
+  // Returns a new tensor; `input` is not changed.
   at::Tensor all_reduce(
       const at::Tensor& input,
       const std::string& mode = "sum",
       const std::string& comm_world = "worker") const;
 
-  // Everybody's object, of any type with a Codec, in the order of workers.
+  // Returns every worker's object in worker order. T needs a Codec.
   template <typename T>
   std::vector<T> all_gather(
       const T& input, const std::string& comm_world = "worker") const {
@@ -73,12 +73,12 @@ class UtilBase {
 
   void barrier(const std::string& comm_world = "worker") const;
 
-  // This worker's part of a list of files: see file_shard().
+  // This worker's share of a list of files; see file_shard().
   std::vector<std::string> get_file_shard(
       const std::vector<std::string>& files) const;
 
-  // Prints a line at one worker. Throws InvalidArgument when there is no such
-  // worker. The other form prints to `out`.
+  // Prints a line on worker `rank_id` only, to stdout or `out`. Throws
+  // InvalidArgument when there is no such worker.
   void print_on_rank(const std::string& message, int rank_id) const;
   void print_on_rank(
       const std::string& message, int rank_id, std::ostream& out) const;
@@ -91,7 +91,7 @@ class UtilBase {
           std::in_range<To>(number),
           "[fleet.util.all_reduce] ",
           number,
-          " does not fit the type of the numbers");
+          " does not fit the type of the argument");
     }
     return static_cast<To>(number);
   }

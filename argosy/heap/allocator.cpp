@@ -3,13 +3,13 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Device.h>
-#include <malloc.h>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 
 #include "argosy/heap/heap.h"
+#include "argosy/torch_hooks/allocator.h"
 
 namespace argosy {
 
@@ -18,16 +18,16 @@ namespace {
 using heap::Heap;
 using heap::Sharing;
 
-// Smaller ones go through windows when they are sent, malloc keeps their memory
-// anyway, and they should not each take whole pages.
+// Smaller tensors are copied when they are sent, malloc reuses their memory
+// well, and each would take whole pages here.
 constexpr std::size_t kLeastBytes = std::size_t{32} << 10;
 
-// The heaps that tensors may lie in; the one that new tensors come from.
+// The heaps that tensors may be in, and the one that new tensors come from.
 class TensorHeaps {
  public:
   void use(Heap* heap, Sharing sharing) {
     heaps_[static_cast<std::size_t>(sharing)] = heap;
-    // Never back to private memory.
+    // Once shared, stays shared.
     if (sharing == Sharing::Shared || current_ == nullptr) {
       current_ = heap;
     }
@@ -53,7 +53,7 @@ TensorHeaps& tensor_heaps() {
   return heaps;
 }
 
-// Of tensors of all sizes, so that memory can be freed without knowing more.
+// Frees tensors of any origin: the raw interface passes only the address.
 void free_tensor(void* data) {
   Heap* const heap = tensor_heaps().heap_of(data);
   if (heap == nullptr) {
@@ -79,34 +79,18 @@ class HeapAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &free_tensor; }
 };
 
-// For what libraries that torch calls (oneDNN) ask of malloc themselves.
-void make_malloc_keep() {
-  constexpr int kMegabyte = 1 << 20;
-  ::mallopt(M_MMAP_THRESHOLD, 32 * kMegabyte); // the most that it takes
-  ::mallopt(M_TRIM_THRESHOLD, 256 * kMegabyte);
-}
-
-// Whether tensors come from our heaps.
-bool install_allocator() {
-  static HeapAllocator allocator;
-  static const bool installed = [] {
-    if (c10::GetCPUAllocator() != c10::GetDefaultCPUAllocator()) {
-      return false;
-    }
-    make_malloc_keep();
-    c10::SetCPUAllocator(&allocator);
-    return c10::GetCPUAllocator() == &allocator;
-  }();
-  return installed;
-}
-
 bool use_heap(Sharing sharing) {
   Heap* const heap = heap::make_process_heap(sharing);
   if (heap == nullptr) {
     return false;
   }
   tensor_heaps().use(heap, sharing);
-  return install_allocator();
+  static HeapAllocator allocator;
+  if (!torch_hooks::install_allocator(allocator)) {
+    return false;
+  }
+  torch_hooks::install_malloc_limits();
+  return true;
 }
 
 } // namespace

@@ -68,7 +68,7 @@ void FreeSpace::give_back(std::size_t begin) {
 }
 
 std::vector<Range> FreeSpace::drop_pages(std::size_t keep) {
-  std::vector<std::pair<std::size_t, std::size_t>> parts; // idle, begin
+  std::vector<std::pair<std::size_t, std::size_t>> parts; // (idle, begin)
   for (const auto& [begin, part] : free_) {
     if (part.idle > 0) {
       parts.emplace_back(part.idle, begin);

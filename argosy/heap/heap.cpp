@@ -16,9 +16,9 @@ namespace argosy::heap {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-// Of addresses: all ranks of a host map each other's.
+// Limits the address range, because all ranks of a host map each other's heaps.
 constexpr std::size_t kMostBytes = std::size_t{1} << 39;
-// Pages are dropped in larger lots.
+// Pages are released in batches of at least this size.
 constexpr std::size_t kSlack = std::size_t{64} << 20;
 
 std::size_t machine_bytes() {
@@ -26,9 +26,9 @@ std::size_t machine_bytes() {
   return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// Where memory must be promised before it is used, a page of ours that is not
-// to be had would end the process; malloc would have said so.
-bool promises_are_strict() {
+// With strict overcommit, touching a page that cannot be allocated would kill
+// the process, where malloc would have failed.
+bool overcommit_is_strict() {
   const auto mode = read_file("/proc/sys/vm/overcommit_memory");
   return mode && trim(*mode) == "2";
 }
@@ -45,13 +45,13 @@ void leave_heap_to_parent() {
 }
 
 Heap* make_heap(Sharing sharing) {
-  if (promises_are_strict()) {
+  if (overcommit_is_strict()) {
     return nullptr;
   }
   try {
     return new Heap(sharing, std::min(machine_bytes(), kMostBytes));
   } catch (const SystemError& error) {
-    log::info("[heap] tensors stay with malloc: ", error.what());
+    log::info("[heap] tensors are allocated by malloc: ", error.what());
     return nullptr;
   }
 }

@@ -13,20 +13,20 @@
 
 namespace argosy::heap {
 
-// Whether other processes can map a heap, and read and write in place what lies
-// in it. One that they cannot has huge pages where the system gives them.
+// Whether other processes can map the heap and access its contents in place. A
+// private heap uses huge pages where available.
 enum class Sharing { Private, Shared };
 
-// A stretch of addresses, as long as the machine's memory. Pages come when they
-// are touched, and stay for the next who asks for memory: the heap never holds
-// more of them than were in use at once. Thread-safe.
+// An address range as large as the machine's memory. Pages are allocated on
+// first touch and kept for later allocations; the heap never holds more pages
+// than were in use at once. Thread-safe.
 class Heap {
  public:
-  // Throws SystemError when there can be none.
+  // Throws SystemError when the range cannot be mapped.
   Heap(Sharing sharing, std::size_t bytes);
 
-  // Whole pages; null when it is full, and in a child process that shares it
-  // with its parent after fork().
+  // Allocates whole pages. Returns null when the heap is full, and in a forked
+  // child that shares the heap with its parent.
   void* allocate(std::size_t bytes);
   void free(void* data);
 
@@ -35,10 +35,11 @@ class Heap {
     return place >= base_.get() && place < base_.get() + bytes_;
   }
 
-  // Of a shared one, for HeapView::open() of another process.
+  // Identifies a shared heap for HeapView::open() in another process.
   std::string description() const;
 
-  // A child has the parent's pages, and the parent goes on using them.
+  // Called in a forked child: the parent keeps using the pages, so the child
+  // must not allocate here.
   void leave_to_parent() { left_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -52,12 +53,12 @@ class Heap {
   FreeSpace space_; // guarded by mutex_
 };
 
-// The heap of this process that others can map; null before it is made.
+// Returns this process's shared heap; null if there is none.
 Heap* shared_heap();
 
-// The heap of this process of either kind, made by the first call. Lives until
-// the process ends, as tensors do that are static. Null when this system has no
-// place for one.
+// Returns this process's heap of the given kind, created on first use. It is
+// never destroyed, because static tensors may be in it. Null if the system
+// cannot provide one.
 Heap* make_process_heap(Sharing sharing);
 
 } // namespace argosy::heap

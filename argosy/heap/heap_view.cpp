@@ -13,7 +13,8 @@ namespace argosy::heap {
 
 namespace {
 
-// Views of this process, by description: page tables are filled once.
+// The views of this process by description; sharing them fills page tables
+// once.
 class OpenViews {
  public:
   template <typename Open>
@@ -52,7 +53,7 @@ std::shared_ptr<const HeapView> HeapView::open(const std::string& description) {
     const auto bytes = static_cast<std::size_t>(*parse_int(words[4]));
     auto memory =
         SharedMemory::open(str(words[0], " ", words[1], " ", words[2]), bytes);
-    if (!memory.same_process()) { // the owner's dump has it
+    if (!memory.same_process()) { // a core dump of the owner contains it
       ::madvise(memory.get(), bytes, MADV_DONTDUMP);
     }
     return std::shared_ptr<const HeapView>(

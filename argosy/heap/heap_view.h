@@ -9,14 +9,14 @@
 
 namespace argosy::heap {
 
-// A process's heap, as another process (or the same) sees it.
+// Another process's heap (or this one's), mapped into this process.
 class HeapView {
  public:
-  // From Heap::description(). The groups of a process share one view. Throws
-  // SystemError when this process cannot map it.
+  // Maps the heap with this Heap::description(). Views are shared within the
+  // process. Throws SystemError when it cannot be mapped.
   static std::shared_ptr<const HeapView> open(const std::string& description);
 
-  // Where an address of the owner, which must lie in its heap, lies here.
+  // Translates an address in the owner's heap to an address here.
   std::byte* at(std::uint64_t address) const {
     return memory_.get() + (address - base_);
   }
@@ -25,7 +25,7 @@ class HeapView {
   HeapView(SharedMemory memory, std::uint64_t base);
 
   const SharedMemory memory_;
-  const std::uint64_t base_; // of the owner's mapping
+  const std::uint64_t base_; // start of the owner's mapping
 };
 
 } // namespace argosy::heap

@@ -24,15 +24,16 @@ std::shared_ptr<std::byte> map_memory(int fd, std::size_t bytes) {
   if (memory == MAP_FAILED) {
     throw SystemError(with_errno("[heap] mmap"));
   }
-  // Where the administrator lets shared memory have huge pages.
+  // Takes effect only if the administrator enabled huge pages for shared
+  // memory.
   ::madvise(memory, bytes, MADV_HUGEPAGE);
   return {static_cast<std::byte*>(memory), [bytes](std::byte* mapped) {
             ::munmap(mapped, bytes);
           }};
 }
 
-// The mappings of this process whose way in is open, by description: how its
-// threads find each other's.
+// Open mappings of this process by description, so that its threads find each
+// other's.
 class OwnMappings {
  public:
   void add(const std::string& name, const std::shared_ptr<std::byte>& memory) {
@@ -65,8 +66,9 @@ std::string random_text() {
   return str(std::hex, device(), device());
 }
 
-// What /proc shows of a region, by which no other is taken for it: in another
-// PID namespace the owner's number may be another process's.
+// A name that /proc shows for the region. It prevents mistaking another region
+// for it: in another PID namespace, the owner's pid may belong to another
+// process.
 std::string region_name(const std::string& process) {
   return str("argosy-region-", split(process, '/')[1]);
 }
@@ -74,7 +76,7 @@ std::string region_name(const std::string& process) {
 } // namespace
 
 const std::string& own_process() {
-  // The boot id tells hosts apart, the random text processes.
+  // The boot id distinguishes hosts, the random text processes.
   static const std::string identity =
       str(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("?")),
           "/",

@@ -8,26 +8,26 @@
 
 namespace argosy::heap {
 
-// Memory without a name (memfd): nothing of it is left when the
-// last process that maps it is gone, however it went.
+// Anonymous shared memory (memfd): the kernel frees it when the last process
+// that maps it ends, however it ends.
 class SharedMemory {
  public:
-  // Of this rank, all zero. Throws SystemError.
+  // Creates zeroed memory owned by this rank. Throws SystemError.
   static SharedMemory create(std::size_t bytes);
 
-  // Maps the memory that `description` tells of, from the text that its owner's
-  // description() gave. Throws SystemError when this process cannot see it: the
-  // owner is on another host, in another container, or another user's.
+  // Maps memory by its owner's description(). Throws SystemError when this
+  // process cannot access it because the owner is on another host, in another
+  // container, or has another user.
   static SharedMemory open(const std::string& description, std::size_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
 
-  // For open(), while the owner keeps it open.
+  // For open(); valid until close_way_in().
   std::string description() const;
 
-  // All have mapped it: the way in is closed.
+  // Call when all peers have mapped the memory: later open() calls fail.
   void close_way_in();
 
   std::byte* get() const { return memory_.get(); }
@@ -39,14 +39,14 @@ class SharedMemory {
  private:
   SharedMemory() = default;
 
-  // Threads of one process share one mapping, which the last of them undoes.
+  // Threads of one process share a mapping; the last reference unmaps it.
   std::shared_ptr<std::byte> memory_;
   int fd_ = -1;
   pid_t owner_ = -1;
   std::string process_; // see own_process()
 };
 
-// Tells processes apart, also those of other hosts and namespaces.
+// A unique name of this process, also across hosts and namespaces.
 const std::string& own_process();
 
 } // namespace argosy::heap

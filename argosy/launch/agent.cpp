@@ -7,8 +7,8 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/launch/logs.h"
 #include "argosy/launch/plan.h"
-#include "argosy/launch/run_dir.h"
 #include "argosy/launch/shell.h"
 #include "argosy/launch/summary.h"
 #include "argosy/launch/supervisor.h"
@@ -100,6 +100,7 @@ int Agent::run() {
       return 128 + outcome.signal;
     }
     const int count = attempt.plan.assignment.attempt;
+    // A signal ends the job even if a worker failed at the same time.
     if (outcome.signal != 0 || count >= options_.max_restarts) {
       return exit_code_of_failure(attempt, cause);
     }
@@ -181,7 +182,7 @@ void Agent::say_about_flight_records(int attempt) {
   const std::string dir = attempt_dir(run_dir_.path(), attempt);
   if (has_flight_records(dir)) {
     run_dir_.keep();
-    std::cerr << "argosy run: which rank the others waited for, says: "
+    std::cerr << "argosy run: to find the rank that the others waited for: "
                  "argosy trace hang "
               << shell_join({dir}) << std::endl;
   }
@@ -190,11 +191,12 @@ void Agent::say_about_flight_records(int attempt) {
 void Agent::say_about_logs() const {
   if (chooses_omp_threads(options_.num_workers, inherited_) &&
       options_.env.count("OMP_NUM_THREADS") == 0) {
-    std::cerr << "argosy run: OMP_NUM_THREADS is not set; each of the "
-              << options_.num_workers
-              << " workers gets 1, so that they do not crowd each other out. "
-                 "Set it to tune."
-              << std::endl;
+    std::cerr
+        << "argosy run: OMP_NUM_THREADS is not set; each of the "
+        << options_.num_workers
+        << " workers gets 1 thread, so that they do not compete for cores. "
+           "Set it to change this."
+        << std::endl;
   }
   if (options_.log_dir.empty() && writes_logs(options_)) {
     std::cerr << "argosy run: log files are in " << run_dir_.path()

@@ -10,8 +10,8 @@
 
 namespace argosy::launch {
 
-// Runs the job's attempts on this node until one succeeds, all restarts are
-// used up, or a signal ends it. Returns the exit code: 0, that of the root
+// Runs attempts of the job on this node until one succeeds, no restart is left,
+// or a signal ends the job. Blocks. Returns the exit code: 0, that of the root
 // cause, or 128 + signal. `argv` comes from program_argv().
 int run_agent(
     const RunOptions& options,

@@ -18,8 +18,8 @@ namespace argosy::launch {
 
 namespace {
 
-// Everything the child needs between fork() and exec(), where it may not
-// allocate.
+// Everything the child needs between fork() and exec(), where it must not
+// allocate memory.
 struct Prepared {
   std::vector<std::string> entries;
   std::vector<char*> argv;
@@ -57,8 +57,8 @@ Prepared prepare(const ChildSpec& spec) {
   return p;
 }
 
-// dup2() alone would leave a descriptor that is already in place closed on
-// exec, and could overwrite one that a later stream needs.
+// dup2() onto the same descriptor would leave it close-on-exec, and could
+// overwrite one that a later stream needs.
 bool place_stdio(std::array<int, 3> stdio) {
   for (int& fd : stdio) {
     fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -74,13 +74,13 @@ bool place_stdio(std::array<int, 3> stdio) {
   return true;
 }
 
-// Runs in the child: async-signal-safe calls only.
+// Runs in the child: only async-signal-safe calls.
 [[noreturn]] void become(const Prepared& p) {
   sigset_t none;
   ::sigemptyset(&none);
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const bool orphan = ::getppid() != p.parent; // died before prctl()
+  const bool orphan = ::getppid() != p.parent; // the parent died before prctl()
   if (!orphan && place_stdio(p.stdio) &&
       (!p.bound || ::sched_setaffinity(0, sizeof(p.cpus), &p.cpus) == 0)) {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -96,7 +96,7 @@ bool place_stdio(std::array<int, 3> stdio) {
 
 pid_t start_child(const ChildSpec& spec) {
   Prepared prepared = prepare(spec);
-  // Closes by itself when exec() succeeds; else it carries errno.
+  // Closed by a successful exec(); otherwise it carries errno.
   Pipe report = make_pipe();
   prepared.report_fd = report.write.get();
   const pid_t pid = ::fork(); // lint: allow fork: no torch in the launcher
@@ -106,7 +106,7 @@ pid_t start_child(const ChildSpec& spec) {
   if (pid < 0) {
     throw SystemError(with_errno("[launch.child] fork"));
   }
-  ::setpgid(pid, pid); // also here: the group must exist when we return
+  ::setpgid(pid, pid); // also here, so that the group exists when we return
   report.write.close();
   int error = 0;
   if (::read(report.read.get(), &error, sizeof(error)) == sizeof(error)) {

@@ -8,19 +8,19 @@
 
 namespace argosy::launch {
 
-// A process to start. File descriptors stay the caller's.
+// A process to start. The caller keeps ownership of the file descriptors.
 struct ChildSpec {
-  std::vector<std::string> argv; // argv[0] is a path: no search takes place
-  std::map<std::string, std::string> environment; // all of it
-  std::vector<int> cpus; // to run on; empty: where we may run
+  std::vector<std::string> argv; // argv[0] is a path; PATH is not searched
+  std::map<std::string, std::string> environment; // the complete environment
+  std::vector<int> cpus; // CPU affinity; empty: inherited
   int stdin_fd = 0;
   int stdout_fd = 1;
   int stderr_fd = 2;
 };
 
-// Starts the process as leader of a process group of its own, with no signal
-// blocked. It is killed when the calling thread ends. Returns once the program
-// runs; throws SystemError when it cannot be executed.
+// Starts the process as leader of its own process group, with no signals
+// blocked. It is killed when the calling thread ends. Returns once exec() has
+// succeeded; throws SystemError when it fails.
 pid_t start_child(const ChildSpec& spec);
 
 } // namespace argosy::launch

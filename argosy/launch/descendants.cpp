@@ -29,7 +29,7 @@ std::optional<Process> read_process(pid_t pid) {
   std::ifstream file(str("/proc/", pid, "/stat"));
   std::string line;
   std::getline(file, line);
-  // The name, in parentheses, may hold anything: read on after the last one.
+  // The program name is in parentheses and may contain any character.
   const std::size_t name_end = line.rfind(')');
   if (name_end == std::string::npos || name_end + 4 > line.size()) {
     return std::nullopt;
@@ -101,7 +101,7 @@ void kill_descendants() {
     if (alive.empty()) {
       return;
     }
-    ::poll(nullptr, 0, 2); // the killed need a moment to end
+    ::poll(nullptr, 0, 2); // killed processes need a moment to end
   }
 }
 

@@ -6,19 +6,18 @@
 
 namespace argosy::launch {
 
-// Running processes whose chain of parents leads to `ancestor`, nearest first.
-// Zombies do not count. A snapshot: processes may come and go meanwhile.
+// Returns the running descendants of a process, nearest first, without zombies.
+// A snapshot; processes may start and end meanwhile.
 std::vector<pid_t> descendants(pid_t ancestor);
 
 // Sends `signal` to each descendant of this process.
 void signal_descendants(int signal);
 
-// Makes this process inherit the orphans among its descendants, so that none
-// escapes descendants() by outliving its parent.
+// Makes this process adopt its orphaned descendants, so that none escapes
+// descendants() by outliving its parent.
 void become_subreaper();
 
-// SIGKILLs descendants of this process and reaps, until none is left. Returns
-// only then.
+// Kills and reaps descendants of this process; blocks until none is left.
 void kill_descendants();
 
 } // namespace argosy::launch

@@ -59,7 +59,8 @@ Fd open_null() {
 }
 
 void ensure_stdio() {
-  // open() takes the lowest free number, so ours is above 2 once all are taken.
+  // open() returns the lowest free number: above 2 means that all three are
+  // open.
   while (true) {
     const int fd = ::open("/dev/null", O_RDWR);
     if (fd > STDERR_FILENO || fd < 0) {
@@ -73,7 +74,7 @@ bool write_all(int fd, const char* data, std::size_t size) {
   while (size > 0) {
     const ssize_t written = ::write(fd, data, size);
     if (written < 0 && errno == EAGAIN) {
-      // A console that somebody made non-blocking.
+      // Another process made the console non-blocking.
       pollfd ready{fd, POLLOUT, 0};
       ::poll(&ready, 1, -1);
       continue;

@@ -27,21 +27,21 @@ struct Pipe {
   Fd write;
 };
 
-// Both ends are closed on exec. Throws SystemError.
+// Creates a pipe; both ends are close-on-exec. Throws SystemError.
 Pipe make_pipe();
 
-// Creates or empties the file for writing; closed on exec. Throws SystemError.
+// Creates or truncates a file for writing; close-on-exec. Throws SystemError.
 Fd create_file(const std::string& path);
 
-// /dev/null for reading and writing.
+// Opens /dev/null for reading and writing.
 Fd open_null();
 
-// Opens /dev/null wherever descriptors 0 to 2 are closed: else the next pipe
-// becomes somebody's standard input.
+// Opens /dev/null for descriptors 0 to 2 that are closed; otherwise a later
+// pipe would become standard input or output.
 void ensure_stdio();
 
-// Writes all of it unless the other end is gone or the disk full: then the rest
-// is dropped and the answer false.
+// Writes everything. Returns false, dropping the rest, if the other end is
+// closed or the disk is full.
 bool write_all(int fd, const char* data, std::size_t size);
 
 } // namespace argosy::launch

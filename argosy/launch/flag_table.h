@@ -4,12 +4,12 @@
 
 namespace argosy::launch {
 
-// One flag of `argosy run`. CLI11 parses by this table and prints it.
+// A flag of `argosy run`. CLI11 parses and prints by this table.
 struct Flag {
-  const char* name;   // long name, dash spelling
-  const char* others; // further names as CLI11 takes them: "-n,--np"
-  const char* value;  // name of its value; empty for a switch
-  const char* theme;  // the group under which --help shows it
+  const char* name;   // long name, with dashes
+  const char* others; // further names in CLI11's form: "-n,--np"
+  const char* value;  // placeholder of the value; empty for a switch
+  const char* theme;  // the section of --help
   const char* meaning;
 };
 

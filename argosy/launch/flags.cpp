@@ -13,9 +13,9 @@ namespace argosy::launch {
 namespace {
 
 constexpr const char* kFooter = R"(
-Names may be spelt with underscores too. A flag that is absent is taken from
-the variable PET_<NAME>, for instance PET_NPROC_PER_NODE. What follows PROGRAM
-belongs to it.
+Parentheses show defaults. Flags may be written with underscores instead of
+dashes. A flag that is absent is read from the variable PET_<NAME>, for example
+PET_NPROC_PER_NODE. All words after PROGRAM are its arguments.
 
 Examples:
   argosy run -n 4 ./train --lr 0.1
@@ -53,9 +53,9 @@ CLI::Option* add_flag(CLI::App& app, const Flag& flag, CommandLine& line) {
 // Options write into `line`, which must outlive the parser.
 std::unique_ptr<CLI::App> make_parser(CommandLine& line) {
   auto app = std::make_unique<CLI::App>(
-      "Starts a program on many ranks, and ends all of them together.",
+      "Starts a program on several ranks, and stops all of them if one fails.",
       "argosy run");
-  app->set_help_flag("-h,--help", "print this and end");
+  app->set_help_flag("-h,--help", "print this help and exit");
   app->footer(kFooter);
   app->get_formatter()->column_width(40);
   for (const Flag& flag : flag_table()) {

@@ -10,12 +10,12 @@
 
 namespace argosy::launch {
 
-// The command line of `argosy run`, cut into flags and program but not yet
-// understood.
+// The command line of `argosy run`, split into flags and program, not yet
+// interpreted.
 struct CommandLine {
   bool help = false;
-  // By long name without dashes, in the dash spelling: "nproc-per-node". What
-  // was given last wins; the environment counts as given first.
+  // By long name with dashes but without the leading ones: "nproc-per-node".
+  // The last occurrence wins; environment variables count as first.
   std::map<std::string, std::string> values;
   std::vector<std::string> env;     // each --env
   std::vector<std::string> program; // with its arguments
@@ -26,9 +26,9 @@ struct CommandLine {
   bool operator==(const CommandLine&) const = default;
 };
 
-// `words` follow `argosy run`. Flags end at the first word that is neither a
-// flag nor a flag's value, or at `--`; the rest belongs to the program. Flags
-// that are absent are taken from PET_<NAME>. Throws InvalidArgument.
+// Parses the words after `argosy run`. Flags end at `--` or at the first word
+// that is neither a flag nor its value; the rest is the program. Missing flags
+// are taken from PET_<NAME>. Throws InvalidArgument.
 CommandLine parse_command_line(
     const std::vector<std::string>& words, const Environment& environment);
 

@@ -17,7 +17,7 @@ namespace argosy::launch {
 
 namespace {
 
-// The body of the child. Its own process group keeps the terminal's Ctrl-C
+// The body of the child. A process group of its own keeps the terminal's Ctrl-C
 // from reaching it twice.
 int run_child(const std::function<int(int)>& launcher, int alive_fd) {
   ::setpgid(0, 0);
@@ -40,7 +40,7 @@ ProcessStatus forward_until_end(pid_t child, SignalSource& signals) {
       ::kill(child, signal);
       continue;
     }
-    // Orphans that we inherited end here too.
+    // Reaps adopted orphans as well.
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       if (pid == child) {
@@ -56,7 +56,7 @@ int run_guarded(
     const std::vector<int>& signals,
     const std::function<int(int alive_fd)>& launcher) {
   become_subreaper();
-  SignalSource source(signals); // before fork: no signal is lost
+  SignalSource source(signals); // before fork, so that no signal is lost
   Pipe alive = make_pipe();
   const pid_t child = ::fork(); // lint: allow fork: as in child.cpp
   if (child < 0) {

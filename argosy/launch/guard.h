@@ -5,15 +5,14 @@
 
 namespace argosy::launch {
 
-// Runs `launcher` in a child process in such a way that nothing it starts
-// outlives the pair, whichever of the two is killed:
-// - the child dies: this process inherits its orphans, and kills them;
-// - this process dies: `alive_fd`, which the child gets, becomes readable, and
-//   the child has to end (it is a subreaper too).
+// Runs `launcher` in a child process such that nothing it starts outlives the
+// pair, whichever of the two is killed:
+// - If the child dies, this process adopts its orphans and kills them.
+// - If this process dies, `alive_fd` becomes readable in the child, which must
+//   then end (it is a subreaper too).
 //
-// `signals` that reach this process are sent on to the child. Returns the
-// child's exit code, 128 + signal when one killed it. Call it before any thread
-// is started.
+// Forwards `signals` to the child. Blocks; returns the child's exit code, or
+// 128 + signal. Call it before starting any thread.
 int run_guarded(
     const std::vector<int>& signals,
     const std::function<int(int alive_fd)>& launcher);

@@ -41,14 +41,14 @@ int parse_slots(std::string_view text, std::string_view where) {
       where,
       ": ",
       text,
-      " is no number of processes");
+      " is not a number of processes");
   return static_cast<int>(*slots);
 }
 
 HostSlots parse_host(
     const std::vector<std::string>& words, std::string_view where) {
   HostSlots host{.host = words[0]};
-  // One colon: host:N. More: an IPv6 address.
+  // One colon means host:N, several an IPv6 address.
   const std::size_t colon = host.host.find(':');
   if (colon != std::string::npos && colon == host.host.rfind(':')) {
     host.slots = parse_slots(host.host.substr(colon + 1), where);
@@ -69,7 +69,7 @@ HostSlots parse_host(
   return host;
 }
 
-// Flags that this launcher decides for the others, or keeps.
+// Flags that this launcher replaces for the other hosts, or keeps to itself.
 bool stays_here(const std::string& flag) {
   static const std::set<std::string> kKept = {
       "hostfile",
@@ -88,7 +88,7 @@ bool stays_here(const std::string& flag) {
   return kKept.count(flag) > 0;
 }
 
-// Variables that make a program find its libraries, or steer training.
+// Variables that locate libraries or affect training.
 bool is_forwarded(const std::string& name) {
   constexpr std::string_view kNames[] = {
       "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHON_EXEC"};
@@ -110,7 +110,7 @@ bool is_forwarded(const std::string& name) {
              [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-// The command, and what it needs to find its place in the job.
+// The command, and the flags for its position in the job.
 std::vector<std::string> place_flags(
     const CommandLine& line, const RemoteNode& node) {
   const int slots = node.host.slots;
@@ -147,7 +147,7 @@ std::vector<HostSlots> parse_hostfile(
     }
   }
   ARGOSY_CHECK(
-      !hosts.empty(), "[launch.hosts] --hostfile ", path, ": no host in it");
+      !hosts.empty(), "[launch.hosts] --hostfile ", path, ": contains no host");
   return hosts;
 }
 
@@ -187,7 +187,7 @@ std::vector<std::string> ssh_words(
   std::vector<std::string> words = program_argv(ssh, environment);
   words.insert(words.end(), options.ssh_args.begin(), options.ssh_args.end());
   if (options.ssh_command == "ssh") {
-    // It could not ask for a password: the terminal is not its own.
+    // ssh could not ask for a password: the terminal is not its own.
     words.insert(words.end(), {"-o", "BatchMode=yes"});
   }
   return words;
@@ -226,7 +226,8 @@ JobPlan plan_hosts(
   return plan;
 }
 
-// Longer than the hosts' own limits: they are to end by themselves and say why.
+// Added to the hosts' own limits, so that they end by themselves and report
+// why.
 constexpr std::chrono::milliseconds kMargin{5'000};
 
 int exit_code(

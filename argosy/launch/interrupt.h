@@ -8,7 +8,7 @@
 
 namespace argosy::launch {
 
-// A signal ended a wait. Not a failure: the launcher leaves with 128 + signal.
+// A signal ended a wait. Not a failure: the launcher exits with 128 + signal.
 class Interrupted : public Error {
  public:
   explicit Interrupted(int signal);
@@ -19,14 +19,14 @@ class Interrupted : public Error {
   int signal_;
 };
 
-// Waits that a signal to end the job, or the end of the guard, cuts short: for
-// the time when no worker runs and so nobody supervises.
+// Waits that end early when a signal should end the job or the guard is gone.
+// Used while no worker is running, so that nobody supervises.
 class Interrupt {
  public:
   Interrupt(SignalSource& signals, std::vector<int> ending, int alive_fd)
       : signals_(signals), ending_(std::move(ending)), alive_fd_(alive_fd) {}
 
-  // Returns after `time`. Throws Interrupted.
+  // Waits for `time`. Throws Interrupted.
   void pause(std::chrono::milliseconds time);
 
  private:

@@ -125,7 +125,7 @@ std::filesystem::path run_dir_parent(const std::string& log_dir) {
 std::string make_run_dir(
     const std::string& log_dir, const std::string& run_id) {
   std::filesystem::path parent = run_dir_parent(log_dir);
-  // A run id may be a path or a URL; here it names one folder.
+  // A run id may be a path or URL; here it must name one folder.
   std::string name = run_id;
   for (char& letter : name) {
     letter = letter == '/' ? '_' : letter;
@@ -140,9 +140,19 @@ std::string make_run_dir(
             ": cannot create a folder in ",
             parent.string())));
   }
-  std::error_code ignored; // mkdtemp() makes it private, logs are not
+  std::error_code ignored; // mkdtemp() makes it private; logs need not be
   std::filesystem::permissions(pattern, std::filesystem::perms(0755), ignored);
   return pattern;
+}
+
+RunDir::RunDir(const std::string& log_dir, const std::string& run_id, bool keep)
+    : path_(make_run_dir(log_dir, run_id)), keep_(keep) {}
+
+RunDir::~RunDir() {
+  if (!keep_) {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
 }
 
 } // namespace argosy::launch

@@ -7,8 +7,8 @@
 
 namespace argosy::launch {
 
-// Which of a worker's streams are meant, as torchrun counts: 0 none, 1 stdout,
-// 2 stderr, 3 both.
+// Selects streams of workers, with torchrun's numbers: 0 none, 1 stdout, 2
+// stderr, 3 both.
 struct StreamChoice {
   int everyone = 0;
   std::map<int, int> by_local_rank; // exceptions from `everyone`
@@ -23,39 +23,56 @@ struct StreamChoice {
   int of(int local_rank) const;
 };
 
-// "3", or by local rank "0:1,1:2" (the others: none). Throws InvalidArgument
-// that names `flag`.
+// Parses "3", or by local rank "0:1,1:2" (others: none). Throws
+// InvalidArgument, naming `flag`.
 StreamChoice parse_streams(std::string_view text, std::string_view flag);
 
 // Where one stream of a worker goes.
 struct StreamPlan {
-  bool console = true; // alone: the worker writes to our own stream, unchanged
-  std::string file;    // with console: both, by way of the launcher
+  bool console = true; // alone: the worker inherits our stream
+  std::string file;    // with console: both, through the launcher
 
   bool operator==(const StreamPlan&) const = default;
 };
 
 std::ostream& operator<<(std::ostream& out, const StreamPlan& plan);
 
-// The folder of one attempt: <run>/attempt_<n>. Workers leave their flight
-// records there.
+// The folder of one attempt, <run>/attempt_<n>. Workers write flight records
+// there.
 std::string attempt_dir(std::string_view run_dir, int attempt);
 
-// Whether it holds any.
+// Whether the folder contains flight records.
 bool has_flight_records(const std::string& dir);
 
-// The folder of one worker: <run>/attempt_<n>/<name>.
+// The folder of one worker, <run>/attempt_<n>/<name>.
 std::string worker_log_dir(
     std::string_view run_dir, int attempt, std::string_view name);
 
-// What stands before each line of a worker that is shown on the console:
-// `form` with ${role_name}, ${local_rank} and ${rank} filled in, or, when it is
-// empty, "[<role><local rank>]:".
+// The prefix of a worker's lines on the console: `form` with ${role_name},
+// ${local_rank} and ${rank} replaced; if empty, "[<role><local rank>]:".
 std::string line_prefix(
     std::string_view form, std::string_view role, int local_rank, int rank);
 
-// Creates <log_dir>/<run_id>_<random>; without a log_dir, in the system's
+// Creates <log_dir>/<run_id>_<random>; without log_dir, in the system's
 // temporary folder. Throws SystemError.
 std::string make_run_dir(const std::string& log_dir, const std::string& run_id);
+
+// The folder of one run, made by make_run_dir(). The destructor removes it
+// unless it is to be kept: without logs it has only error files, which nobody
+// needs after a success.
+class RunDir {
+ public:
+  RunDir(const std::string& log_dir, const std::string& run_id, bool keep);
+  ~RunDir();
+  RunDir(const RunDir&) = delete;
+  RunDir& operator=(const RunDir&) = delete;
+
+  const std::string& path() const { return path_; }
+  void keep() { keep_ = true; }
+
+ private:
+  std::string path_;
+  bool keep_;
+};
 
 } // namespace argosy::launch

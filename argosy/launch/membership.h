@@ -10,35 +10,35 @@
 
 namespace argosy::launch {
 
-// This node's part in a job: who takes part, and how the others fare.
+// This node's membership in a job: which nodes take part, and how they fare.
 class Membership {
  public:
   virtual ~Membership() = default;
 
-  // Meets the other nodes for the next attempt; ports it reserves are held
+  // Meets the other nodes for the next attempt; blocks. Reserved ports are held
   // until the next call. Throws InvalidArgument, TimeoutError, StoreError.
   virtual NodeAssignment join() = 0;
 
-  // How the other nodes are watched during an attempt; null: not at all.
+  // Watches the other nodes during an attempt; null: not watched.
   virtual JobWatch* watch() = 0;
 
-  // Tells the other nodes of a failure here. The job's root cause is what was
-  // told first, here or there.
+  // Reports a failure on this node. The first reported failure of all nodes is
+  // the job's root cause.
   virtual void report(const Failure& failure) = 0;
 
-  // The root cause of the current attempt, if a node reported one.
+  // The root cause of the current attempt, if a node has reported one.
   virtual std::optional<Failure> root_cause() = 0;
 
-  // Leaves for good, the node that serves the store last. Does not throw.
+  // Leaves the job; the node that serves the store leaves last. Does not throw.
   virtual void leave() = 0;
 };
 
-// For jobs that need no exchange: one node, several with static addresses, or
-// parameter servers that are all listed.
+// For jobs that need no rendezvous: one node, several with static addresses, or
+// parameter server jobs whose processes are all listed.
 std::unique_ptr<Membership> make_static_membership(const RunOptions& options);
 
-// The nodes that --servers and --trainers list, in order of appearance. Pure.
-// Throws InvalidArgument when a host's endpoints do not stand together.
+// Returns the nodes in --servers and --trainers, in order of appearance. A pure
+// function. Throws InvalidArgument when a host's endpoints are not contiguous.
 std::vector<Node> listed_nodes(
     const std::vector<Endpoint>& servers,
     const std::vector<Endpoint>& trainers);

@@ -15,7 +15,7 @@ int sum(const std::vector<Node>& nodes, std::size_t end, int Node::*count) {
   return total;
 }
 
-// Ports [begin, end) of each node, as endpoints.
+// The endpoints of ports [begin, end) of each node.
 std::vector<std::string> endpoints(
     const std::vector<Node>& nodes,
     const std::function<int(const Node&)>& begin,

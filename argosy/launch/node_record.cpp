@@ -32,7 +32,7 @@ std::vector<int> order_nodes(const Arrivals& arrivals) {
 
 namespace {
 
-// Names alone do not tell nodes apart where all are called localhost.
+// With the address, because all hosts may be called localhost.
 std::string label(const Node& node) {
   return str(node.host, " (", node.address, ")");
 }
@@ -163,12 +163,12 @@ auto parse_with(const std::string& text, Reader read) {
   try {
     return read(json::parse(text));
   } catch (const json::exception& error) {
-    throw StoreError(str(
-        "[launch.rendezvous] a node speaks another version: ", error.what()));
+    throw StoreError(
+        str("[launch.rendezvous] a node has another version: ", error.what()));
   }
 }
 
-// Workers may print any bytes; JSON takes UTF-8 only.
+// Workers may print any bytes; JSON needs valid UTF-8.
 std::string dump(const json& document) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -74,7 +74,7 @@ int read_nproc(const Reader& flags, int num_cpus, int num_gpus) {
   if (text == "gpu") {
     ARGOSY_CHECK(
         num_gpus > 0,
-        "[launch.options] --nproc-per-node gpu: no CUDA device is here");
+        "[launch.options] --nproc-per-node gpu: this node has no CUDA device");
     return num_gpus;
   }
   if (!parse_int(text)) {
@@ -153,8 +153,8 @@ RdzvBackend read_backend(const Reader& flags, std::string& endpoint) {
   const std::string name = backend_name(flags, endpoint);
   ARGOSY_CHECK(
       name != "etcd-v2",
-      "[launch.options] --rdzv-backend etcd-v2: etcd's second API is not "
-      "spoken; use etcd, which speaks its third");
+      "[launch.options] --rdzv-backend etcd-v2: the v2 API of etcd is not "
+      "supported; use etcd, which uses the v3 API");
   if (name == "static") {
     return RdzvBackend::Static;
   }
@@ -211,8 +211,8 @@ void read_master(const Reader& flags, RunOptions& options) {
       options.node_rank && options.min_nodes == options.max_nodes,
       "[launch.options] --nnodes ",
       flags.text("nnodes", ""),
-      ": without a rendezvous (--rdzv-endpoint) it takes --node-rank, "
-      "--master-addr and a fixed number of nodes");
+      ": without a rendezvous (--rdzv-endpoint), several nodes need "
+      "--node-rank, --master-addr and a fixed number of nodes");
   options.master_port = options.master_port.value_or(29500);
 }
 
@@ -230,12 +230,12 @@ void read_servers(const Reader& flags, RunOptions& options) {
   options.trainers = read_endpoints(flags, "trainers");
   ARGOSY_CHECK(
       options.servers.empty() == options.trainers.empty(),
-      "[launch.options] --servers and --trainers are given together");
+      "[launch.options] --servers and --trainers must be given together");
   const bool counted = flags.has("server-num") || flags.has("trainer-num");
   ARGOSY_CHECK(
       !counted || options.servers.empty(),
-      "[launch.options] --server-num and --trainer-num exclude --servers and "
-      "--trainers");
+      "[launch.options] --server-num and --trainer-num cannot be combined with "
+      "--servers and --trainers");
   if (counted) {
     options.num_servers = flags.integer("server-num", 1, 0, kMostProcesses);
     options.num_workers = flags.integer("trainer-num", 1, 0, kMostProcesses);
@@ -262,7 +262,7 @@ void read_program(const Reader& flags, RunOptions& options) {
           options.program_kind == ProgramKind::Automatic,
           "[launch.options] --",
           name,
-          ": only one of --module, --run-path and --no-python applies");
+          ": use only one of --module, --run-path and --no-python");
       options.program_kind = kind;
     }
   }

@@ -10,7 +10,7 @@
 
 #include "argosy/common/environment.h"
 #include "argosy/common/net.h"
-#include "argosy/launch/binding.h"
+#include "argosy/launch/cpu_binding.h"
 #include "argosy/launch/flags.h"
 #include "argosy/launch/logs.h"
 
@@ -23,10 +23,10 @@ enum class ProgramKind { Automatic, Module, RunPath, NoPython };
 // How the nodes of a job find each other.
 struct RdzvOptions {
   RdzvBackend backend = RdzvBackend::Static;
-  std::string endpoint; // "host:port", for etcd "host:port/prefix"
+  std::string endpoint; // "host:port"; for etcd "host:port/prefix"
   std::string run_id = "none";
   std::chrono::milliseconds timeout{600'000};
-  // With fewer than the most nodes: how long to wait for one more.
+  // How long to wait for further nodes once the minimum is there.
   std::chrono::milliseconds last_call{30'000};
   // How long a node may be silent before it counts as lost.
   std::chrono::milliseconds keep_alive{5'000};
@@ -34,7 +34,8 @@ struct RdzvOptions {
   bool operator==(const RdzvOptions&) const = default;
 };
 
-// What `argosy run` is asked to do. docs/launch.md describes the flags.
+// The interpreted command line of `argosy run`; docs/launch.md describes the
+// flags.
 struct RunOptions {
   int min_nodes = 1;
   int max_nodes = 1;
@@ -47,7 +48,7 @@ struct RunOptions {
   std::string local_addr;
   RdzvOptions rdzv;
 
-  // Parameter-server jobs whose processes are all listed; else empty.
+  // For parameter server jobs whose processes are all listed; else empty.
   std::vector<Endpoint> servers;
   std::vector<Endpoint> trainers;
 
@@ -75,16 +76,16 @@ struct RunOptions {
   bool operator==(const RunOptions&) const = default;
 };
 
-// Understands the command line; throws InvalidArgument that names the flag and
-// its value. `num_cpus` and `num_gpus` stand for the machine.
+// Interprets the command line. Throws InvalidArgument, naming the flag and its
+// value. `num_cpus` and `num_gpus` describe this machine.
 RunOptions to_options(const CommandLine& line, int num_cpus, int num_gpus);
 
-// The signals that are passed on to the workers: those that end the job, and
-// SIGUSR1 and SIGUSR2, which by themselves do not.
+// The signals to forward to workers: those that end the job, and SIGUSR1 and
+// SIGUSR2, which do not.
 std::vector<int> forwarded_signals(const RunOptions& options);
 
-// CPUs that this process may use, and CUDA devices that `environment` lets it
-// see.
+// The number of CPUs that this process may use, and of CUDA devices that
+// `environment` makes visible.
 int count_cpus();
 int count_gpus(const Environment& environment);
 

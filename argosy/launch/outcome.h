@@ -13,7 +13,7 @@ struct WorkerResult {
   pid_t pid = 0;
   ProcessStatus status;
   std::chrono::system_clock::time_point ended;
-  bool stopped = false; // ended after it was told to: not a failure of its own
+  bool stopped = false; // it ended because it was told to: not a failure
 
   bool failed() const { return !stopped && !status.success(); }
 
@@ -21,18 +21,18 @@ struct WorkerResult {
 };
 
 enum class Ending {
-  Completed, // all workers succeeded, and the other nodes' too
-  Failed,    // a worker here failed
-  Signalled, // somebody sent a signal that ends the job
+  Completed, // all workers succeeded, also on other nodes
+  Failed,    // a worker on this node failed
+  Signalled, // a signal ended the job
   Recalled,  // another node failed
-  Abandoned, // the process that guards this one is gone
+  Abandoned, // the guard process is gone
 };
 
-// How one attempt ended on this node.
+// How an attempt ended on this node.
 struct Outcome {
   Ending ending = Ending::Completed;
-  int signal = 0; // the first that was to end the job, whatever the ending
-  std::vector<WorkerResult> results; // as in the plan
+  int signal = 0; // the first signal to end the job, whatever the ending
+  std::vector<WorkerResult> results; // in the order of the plan
 
   bool operator==(const Outcome&) const = default;
 };

@@ -15,10 +15,10 @@ namespace argosy::launch {
 
 namespace {
 
-// A line longer than this is shown in pieces: memory must stay bounded.
+// Longer lines are split, to bound memory.
 constexpr std::size_t kLongestLine = 1 << 20;
 
-// Bytes to take from one worker before the others have their turn.
+// Reads from one worker before the others get their turn.
 constexpr int kReadsPerTurn = 16;
 
 } // namespace

@@ -9,21 +9,21 @@ struct pollfd;
 
 namespace argosy::launch {
 
-// Copies what workers write into pipes to files, as it is, and to the console,
-// line by line behind a prefix. A line reaches the console in one write, so
-// lines of different workers never mix.
+// Copies workers' output from pipes to files, unchanged, and to the console,
+// line by line with a prefix. Each line is one write, so that lines of
+// different workers do not mix.
 class OutputPump {
  public:
-  // Takes over the read end. `console_fd` stays the caller's.
+  // Takes ownership of the pipe and file; `console_fd` stays the caller's.
   void add(Fd pipe, Fd file, int console_fd, std::string prefix);
 
-  // Appends what poll() must watch.
+  // Appends the descriptors that poll() must watch.
   void watch(std::vector<pollfd>& polled) const;
 
-  // Copies all that is readable now, and drops pipes that have ended.
+  // Copies what is readable now without blocking; removes pipes at end of file.
   void pump();
 
-  // As pump(), and drops all pipes, ended or not.
+  // Like pump(), then removes all pipes.
   void finish();
 
   bool empty() const { return streams_.empty(); }
@@ -34,10 +34,10 @@ class OutputPump {
     Fd file;
     int console_fd = -1;
     std::string prefix;
-    std::string partial; // the line that has no end yet
+    std::string partial; // the last, incomplete line
   };
 
-  // False at the end of the stream.
+  // Returns false at the end of the stream.
   static bool pump(Stream& stream);
   static void take(Stream& stream, const char* data, std::size_t size);
   static void end(Stream& stream);

@@ -51,7 +51,7 @@ Variables plan_variables(
     variables.merge(paddle_ps_variables(identity, assignment));
   }
   if (identity.server) {
-    // Only trainers form a world of collectives.
+    // Only trainers form a collective world.
     variables.erase("RANK");
     variables.erase("WORLD_SIZE");
   }

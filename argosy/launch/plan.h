@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "argosy/common/environment.h"
-#include "argosy/launch/binding.h"
+#include "argosy/launch/cpu_binding.h"
 #include "argosy/launch/logs.h"
 #include "argosy/launch/node_assignment.h"
 #include "argosy/launch/options.h"
@@ -17,15 +17,15 @@ namespace argosy::launch {
 struct WorkerSpec {
   WorkerIdentity identity;
   std::vector<std::string> argv{};
-  Variables variables{};   // on top of the inherited environment
+  Variables variables{};   // added to the inherited environment
   std::vector<int> cpus{}; // empty: not bound
   StreamPlan out{};
   StreamPlan err{};
-  std::string prefix{}; // before its lines on the console, when they are teed
+  std::string prefix{}; // of its lines on the console if they are teed
   std::string error_file{};
-  bool reads_stdin = false; // else /dev/null
-  // Its standard input is a pipe from us that says nothing; its end, ours or
-  // when we tell the worker to end, tells it to.
+  bool reads_stdin = false; // else it reads /dev/null
+  // Its standard input is a pipe that we never write to. Closing it, when we
+  // end or stop the worker, tells the worker to end.
   bool ends_with_stdin = false;
 
   bool operator==(const WorkerSpec&) const = default;
@@ -34,16 +34,16 @@ struct WorkerSpec {
 // What one attempt starts on this node.
 struct JobPlan {
   NodeAssignment assignment;
-  std::vector<WorkerSpec> workers; // in the order in which they start
+  std::vector<WorkerSpec> workers; // in start order
 
   bool operator==(const JobPlan&) const = default;
 };
 
-// What --dry-run prints.
+// Prints what --dry-run shows.
 std::ostream& operator<<(std::ostream& out, const JobPlan& plan);
 
-// Plans one attempt. `argv` comes from program_argv(); `inherited` is the
-// environment that workers inherit. Touches nothing.
+// Plans one attempt; a pure function. `argv` comes from program_argv();
+// `inherited` is the environment that workers inherit.
 JobPlan plan_job(
     const RunOptions& options,
     const NodeAssignment& assignment,

@@ -64,7 +64,7 @@ constexpr const char* kRunPath =
     "import runpy, sys; sys.argv = sys.argv[1:]; "
     "runpy.run_path(sys.argv[0], run_name='__main__')";
 
-// The words that stand before the program's own.
+// The words before the program's own.
 std::vector<std::string> interpreter(
     const RunOptions& options, const Environment& environment) {
   const std::string& program = options.program[0];

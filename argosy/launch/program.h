@@ -8,10 +8,10 @@
 
 namespace argosy::launch {
 
-// The words to execute for the program that the options name, the first of
-// them a path: programs are looked up in PATH, Python files and modules get
-// their interpreter (PYTHON_EXEC, else python3). `environment` is the worker's.
-// Throws InvalidArgument when it is missing or cannot be executed.
+// Returns the command for the program that the options name. Programs are
+// searched in PATH; Python files and modules get an interpreter (PYTHON_EXEC,
+// else python3). `environment` is the worker's. Throws InvalidArgument when the
+// program is missing or not executable.
 std::vector<std::string> program_argv(
     const RunOptions& options, const Environment& environment);
 

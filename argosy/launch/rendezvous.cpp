@@ -17,21 +17,21 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPoll{50};
 
-// Limit of a single call to the store.
+// The time limit of a single store operation.
 Deadline soon() {
   return Deadline::after(std::chrono::seconds(3));
 }
 
 // Keys of a job, all under argosy/<run id>/:
-//   attempt        "<epoch>.<restarts>": which attempt is on. A new job of the
-//                  same id, after one that is over, opens a new epoch.
-// and for each attempt, under <epoch>.<restarts>/:
-//   arrivals       counts nodes that came
-//   node/<arrival> a NodeRecord, leased: it lives as long as its launcher
+//   attempt        "<epoch>.<restarts>", the current attempt. A new job with
+//                  the id of a finished one opens a new epoch.
+// For each attempt, under <epoch>.<restarts>/:
+//   arrivals       counter of nodes that have come
+//   node/<arrival> a NodeRecord with a lease: it lives as long as its launcher
 //   closed         the Arrivals that form the attempt
 //   error          why the rendezvous is impossible
 //   failure        the root cause: the Failure that was reported first
-//   done/<arrival> that node's workers have succeeded
+//   done/<arrival> set when that node's workers have succeeded
 struct AttemptId {
   int epoch = 0;
   int restarts = 0;
@@ -52,10 +52,10 @@ struct AttemptId {
 class Rendezvous : public Membership, public JobWatch {
  public:
   Rendezvous(
-      const RunOptions& options, MeetingPlace place, Interrupt& interrupt)
+      const RunOptions& options, RendezvousStore store, Interrupt& interrupt)
       : options_(options),
-        place_(std::move(place)),
-        kv_(*place_.kv),
+        store_(std::move(store)),
+        kv_(*store_.kv),
         interrupt_(interrupt),
         base_(str("argosy/", options.rdzv.run_id, "/")),
         lease_(kv_.grant(options.rdzv.keep_alive, soon())) {}
@@ -90,7 +90,7 @@ class Rendezvous : public Membership, public JobWatch {
   void report_vanished(const std::map<std::string, std::string>& state);
 
   const RunOptions& options_;
-  const MeetingPlace place_;
+  const RendezvousStore store_;
   store::Kv& kv_;
   Interrupt& interrupt_;
   const std::string base_;
@@ -98,11 +98,11 @@ class Rendezvous : public Membership, public JobWatch {
   ReservedPorts ports_;
 
   AttemptId attempt_;
-  bool joined_ = false; // took part in an attempt before
+  bool joined_ = false; // took part in an earlier attempt
   int arrival_ = -1;
   Arrivals members_; // of the current attempt
   std::optional<Deadline> last_call_;
-  // When we are no part of the attempt: how long to wait for its end.
+  // Set while the attempt runs without us: how long to wait for its end.
   std::optional<Deadline> turned_away_;
   std::optional<Failure> lost_store_;
 };
@@ -113,8 +113,8 @@ NodeAssignment Rendezvous::join() {
   try {
     meet();
   } catch (const Error& error) {
-    if (place_.server != nullptr) {
-      // The store goes with us: do not let the others wait for nothing.
+    if (store_.server != nullptr) {
+      // The store ends with us, so do not let the others wait in vain.
       kv_.compare_set(key("error"), std::nullopt, error.what(), soon());
     }
     throw;
@@ -126,6 +126,7 @@ NodeAssignment Rendezvous::join() {
 void Rendezvous::meet() {
   const Deadline deadline = Deadline::after(options_.rdzv.timeout);
   while (!accept_closed()) {
+    // Polling works with any store, and lets signals through.
     const Arrivals here = present();
     check_conflict(here);
     if (!try_close(here) && deadline.expired()) {
@@ -133,7 +134,7 @@ void Rendezvous::meet() {
           "[launch.rendezvous] --rdzv-id ",
           options_.rdzv.run_id,
           " at ",
-          place_.url,
+          store_.url,
           ": ",
           missing_nodes_text(here, options_.min_nodes, deadline.limit_text())));
     }
@@ -141,8 +142,7 @@ void Rendezvous::meet() {
   }
 }
 
-// After a failure all nodes move on to the next attempt; whoever is first
-// writes it.
+// After a failure, all nodes move to the next attempt; the first one writes it.
 void Rendezvous::open_attempt() {
   if (lost_store_) {
     throw StoreError(str("[launch.rendezvous] ", lost_store_->message));
@@ -152,11 +152,12 @@ void Rendezvous::open_attempt() {
     AttemptId next = attempt_;
     ++next.restarts;
     kv_.compare_set(name, attempt_.text(), next.text(), soon());
+    // Fails if another node was first, which is fine.
   } else {
     kv_.compare_set(name, std::nullopt, AttemptId{}.text(), soon());
   }
   attempt_ = AttemptId::parse(kv_.get(name, soon()).value_or(""));
-  // The error of nodes that are gone is none of ours.
+  // An error left by nodes that are gone does not concern us.
   if (kv_.get(key("error"), soon()) && present().empty()) {
     open_epoch();
   }
@@ -182,7 +183,7 @@ NodeRecord Rendezvous::own_record() {
   return {
       .node =
           {.host = host_name(),
-           .address = place_.address,
+           .address = store_.address,
            .num_servers = options_.num_servers,
            .num_workers = options_.num_workers,
            .ports = ports_.reserve(num_processes)},
@@ -216,12 +217,13 @@ void Rendezvous::check_conflict(const Arrivals& here) {
       str("[launch.rendezvous] --rdzv-id ",
           options_.rdzv.run_id,
           " at ",
-          place_.url,
+          store_.url,
           ": ",
           *conflict));
 }
 
-// Whether enough nodes are here; then the list is closed, by us or another.
+// If enough nodes are present, closes the list; returns whether it is closed,
+// by this node or another.
 bool Rendezvous::try_close(const Arrivals& here) {
   const int count = static_cast<int>(here.size());
   if (count < options_.min_nodes) {
@@ -229,6 +231,7 @@ bool Rendezvous::try_close(const Arrivals& here) {
     return false;
   }
   if (count < options_.max_nodes) {
+    // Fewer than the maximum: wait a while for more nodes.
     if (!last_call_) {
       last_call_ = Deadline::after(options_.rdzv.last_call);
     }
@@ -243,8 +246,8 @@ bool Rendezvous::try_close(const Arrivals& here) {
   return true;
 }
 
-// Whether the attempt is closed with us in it. When it is closed without us,
-// looks for the next one.
+// Returns whether the attempt is closed and includes us. If it is closed
+// without us, looks for the next one.
 bool Rendezvous::accept_closed() {
   const auto closed = kv_.get(key("closed"), soon());
   if (!closed) {
@@ -258,6 +261,7 @@ bool Rendezvous::accept_closed() {
   const std::string own = key(str("node/", arrival_));
   const std::string before = attempt_.text();
   if (is_over(members)) {
+    // All members are gone: the job of that id is over, and a new one starts.
     open_epoch();
   } else {
     attempt_ =
@@ -272,8 +276,8 @@ bool Rendezvous::accept_closed() {
   return false;
 }
 
-// A job that has all its nodes may still lose one, and take us in its place;
-// without restarts it will not.
+// A complete job may still lose a node and take us instead, unless it has no
+// restarts left.
 void Rendezvous::check_turned_away() {
   if (!turned_away_) {
     turned_away_ = Deadline::after(
@@ -285,7 +289,7 @@ void Rendezvous::check_turned_away() {
         str("[launch.rendezvous] --rdzv-id ",
             options_.rdzv.run_id,
             " at ",
-            place_.url,
+            store_.url,
             ": this job has all its nodes already"));
   }
 }
@@ -319,16 +323,16 @@ bool Rendezvous::must_stop() {
     return true;
   }
   try {
-    // Short: signals wait meanwhile.
+    // Short, because signals are not handled meanwhile.
     const auto state =
         kv_.list(key(""), Deadline::after(std::chrono::seconds(1)));
     if (state.count(key("failure")) > 0) {
       return true;
     }
     report_vanished(state);
-    return false; // the next look finds what we reported
+    return false; // the next poll finds what we reported
   } catch (const TimeoutError& error) {
-    // As long as our lease lives, the others count on us.
+    // The others rely on us as long as our lease is alive.
     return !lease_->alive() && lose_store(error);
   } catch (const StoreError& error) {
     return lose_store(error);
@@ -341,12 +345,12 @@ bool Rendezvous::lose_store(const Error& error) {
       .role = "launcher",
       .status = {.exit_code = 1},
       .time = std::chrono::system_clock::now(),
-      .message = str("lost the store at ", place_.url, ": ", error.what())};
+      .message = str("lost the store at ", store_.url, ": ", error.what())};
   return true;
 }
 
-// Calls that find the store gone must not keep the workers from being ended:
-// the next look says it.
+// Runs a store operation. If the store is gone, the workers must still be
+// stopped, so the next poll reports it.
 void Rendezvous::unless_lost(const std::function<void()>& call) {
   if (lost_store_) {
     return;
@@ -361,6 +365,7 @@ void Rendezvous::unless_lost(const std::function<void()>& call) {
 }
 
 void Rendezvous::report_vanished(
+    // Only nodes that neither live nor have finished count as lost.
     const std::map<std::string, std::string>& state) {
   int node_rank = 0;
   for (const int arrival : order_nodes(members_)) {
@@ -416,24 +421,24 @@ void Rendezvous::leave() {
   }
   try {
     kv_.erase(key(str("node/", arrival_)), soon());
-    // Others may still have to read why the job ends.
+    // Other nodes may still have to read why the job ends.
     const Deadline deadline =
         Deadline::after(2 * options_.rdzv.keep_alive + options_.grace);
-    while (place_.server != nullptr && !present().empty() &&
+    while (store_.server != nullptr && !present().empty() &&
            !deadline.expired()) {
       interrupt_.pause(kPoll);
     }
     lease_->release();
   } catch (const Error&) {
-    // The store is gone, or somebody is in a hurry: our lease runs out.
+    // The store is gone or a signal came: our lease expires by itself.
   }
 }
 
 } // namespace
 
 std::unique_ptr<Membership> make_rendezvous(
-    const RunOptions& options, MeetingPlace place, Interrupt& interrupt) {
-  return std::make_unique<Rendezvous>(options, std::move(place), interrupt);
+    const RunOptions& options, RendezvousStore store, Interrupt& interrupt) {
+  return std::make_unique<Rendezvous>(options, std::move(store), interrupt);
 }
 
 } // namespace argosy::launch

@@ -14,29 +14,30 @@ class KvServer;
 
 namespace argosy::launch {
 
-// Where the nodes of a job meet.
-struct MeetingPlace {
-  std::string url;     // "tcp://node0:29400"
-  std::string address; // of this node, for the others
-  // Set when this process serves the store, and so has to leave last.
+// The key-value store where the nodes of a job meet.
+struct RendezvousStore {
+  std::string url;     // for example "tcp://node0:29400"
+  std::string address; // under which other nodes reach this one
+  // Set if this process serves the store; it must then leave last.
   std::shared_ptr<store::KvServer> server;
   std::shared_ptr<store::Kv> kv;
 };
 
-// Connects to the store that the options name; serves it when its address is
-// this machine's and nobody else does. Throws StoreError, TimeoutError.
-MeetingPlace open_meeting_place(
+// Connects to the store that the options name; serves it if its address is this
+// machine's and nobody else serves it. Blocks. Throws StoreError, TimeoutError,
+// Interrupted.
+RendezvousStore open_rendezvous_store(
     const RdzvOptions& options,
     const std::string& local_addr,
     Interrupt& interrupt);
 
-// A membership whose nodes find and watch each other through a key-value store.
+// A membership whose nodes find and watch each other through the store.
 // `options` and `interrupt` must outlive it.
 //
-// Each attempt closes its list of nodes by one atomic write, so all agree on
-// it. A node that falls silent for the keep-alive time, or reports a failure,
-// ends the attempt everywhere.
+// Each attempt fixes its list of nodes with one atomic write, so that all
+// agree. A node that is silent for longer than keep_alive, or that reports a
+// failure, ends the attempt everywhere.
 std::unique_ptr<Membership> make_rendezvous(
-    const RunOptions& options, MeetingPlace place, Interrupt& interrupt);
+    const RunOptions& options, RendezvousStore store, Interrupt& interrupt);
 
 } // namespace argosy::launch

@@ -8,14 +8,14 @@
 
 namespace argosy::launch {
 
-// The ports that a node holds free for its workers during an attempt.
+// The ports that a node reserves for its workers during an attempt.
 class ReservedPorts {
  public:
-  // Lets go of the worker ports held so far, and takes new ones.
+  // Releases the workers' ports and reserves new ones.
   std::vector<std::uint16_t> reserve(int count);
 
-  // Exactly `port`, or a free one for 0; the same again when asked again.
-  // Throws SystemError that names --master-port.
+  // Reserves exactly `port`, or any free one if it is 0; later calls return the
+  // same. Throws SystemError, naming --master-port.
   std::uint16_t reserve_master(std::uint16_t port);
 
  private:

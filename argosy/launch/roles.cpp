@@ -35,8 +35,8 @@ std::vector<WorkerIdentity> local_workers(
 
 namespace {
 
-// The first Paddle knew one port for all servers, so its variables exist only
-// when each server has its own address and the port is the same.
+// Fluid has one port for all servers, so its variables are set only if the
+// servers' addresses differ and their ports are equal.
 Variables fluid_server_list(const NodeAssignment& assignment) {
   std::vector<std::string> addresses;
   std::set<std::uint16_t> ports;
@@ -81,8 +81,8 @@ Variables paddle_ps_variables(
       {"PADDLE_WITH_GLOO", "1"},
       {"PADDLE_GLOO_RENDEZVOUS", "3"},
       {"PADDLE_GLOO_HTTP_ENDPOINT", assignment.master.text()},
-      // Our own library finds torchrun's variables too, and has to know which
-      // of the two tell the roles.
+      // Workers also have torchrun's variables; this one tells Argosy which
+      // ones describe the roles.
       {"ARGOSY_ADOPT", "paddle-ps"},
   });
   if (!worker.server) {

@@ -8,14 +8,14 @@
 
 namespace argosy::launch {
 
-// The processes that this node starts, in the order in which they start:
-// servers first, since trainers connect to them. `role` names the workers of a
-// job without servers; with servers they are called server and trainer.
+// Returns the processes of this node in start order: servers first, since
+// trainers connect to them. `role` names the workers of a job without servers;
+// otherwise the roles are server and trainer.
 std::vector<WorkerIdentity> local_workers(
     const NodeAssignment& assignment, const std::string& role);
 
-// What Paddle's launchers, today's and the first, give the processes of a
-// parameter-server job.
+// The variables that Paddle's launchers (current and Fluid) set for processes
+// of a parameter server job.
 Variables paddle_ps_variables(
     const WorkerIdentity& worker, const NodeAssignment& assignment);
 

@@ -26,8 +26,8 @@ struct Leaving {
   ~Leaving() { membership.leave(); }
 };
 
-// What workers find before their own variables are added: --env counts when
-// the program is looked up.
+// The environment that workers inherit; includes --env, which also affects the
+// search for the program.
 Environment worker_environment(
     const RunOptions& options, Environment environment) {
   for (const auto& [name, value] : options.env) {
@@ -56,7 +56,7 @@ std::unique_ptr<Membership> make_membership(
   }
   return make_rendezvous(
       options,
-      open_meeting_place(options.rdzv, options.local_addr, interrupt),
+      open_rendezvous_store(options.rdzv, options.local_addr, interrupt),
       interrupt);
 }
 

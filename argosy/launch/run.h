@@ -5,10 +5,10 @@
 
 namespace argosy::launch {
 
-// `argosy run`: understands the words after it, runs the job to its end and
-// returns the exit code. Call it from a process without other threads: it
-// forks. Throws InvalidArgument for a command line that makes no sense, before
-// anything is started.
+// Implements `argosy run`: interprets its arguments, runs the job and returns
+// the exit code. Blocks. Call it from a process without other threads, because
+// it forks. Throws InvalidArgument for an invalid command line, before starting
+// anything.
 int run(const std::vector<std::string>& words);
 
 } // namespace argosy::launch

@@ -24,7 +24,7 @@ std::string shell_quote(std::string_view word) {
   std::string quoted = "'";
   for (const char letter : word) {
     if (letter == '\'') {
-      quoted += "'\\''"; // leave the quotes, a quote by itself, enter again
+      quoted += "'\\''"; // close the quotes, escaped quote, open again
     } else {
       quoted += letter;
     }

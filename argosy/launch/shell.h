@@ -6,7 +6,7 @@
 
 namespace argosy::launch {
 
-// The word as a shell reads it back, in quotes only where it needs them.
+// Quotes a word for a POSIX shell, if necessary.
 std::string shell_quote(std::string_view word);
 
 std::string shell_join(const std::vector<std::string>& words);

@@ -8,20 +8,20 @@
 
 namespace argosy::launch {
 
-// Turns signals into readable events: blocks them for the calling thread, and
-// for what it forks, and hands them out one by one. SIGCHLD is always among
-// them; SIGPIPE is blocked and dropped. A signal that the process was started
-// with ignored (nohup) stays ignored.
+// Receives signals through a file descriptor. Blocks them for the calling
+// thread and for the processes it forks. SIGCHLD is always included; SIGPIPE is
+// blocked and dropped. Signals that the process inherited as ignored (nohup)
+// stay ignored.
 class SignalSource {
  public:
   explicit SignalSource(const std::vector<int>& signals);
 
   int fd() const { return fd_.get(); }
 
-  // The next pending signal, or nothing. Never waits.
+  // Returns the next pending signal; does not block.
   std::optional<int> next();
 
-  // Waits for the next signal.
+  // Blocks until a signal arrives.
   int wait();
 
  private:

@@ -12,8 +12,8 @@ namespace argosy::launch {
 
 namespace {
 
-// What the worker writes to. Owned until it has started; our own console is
-// duplicated, so that all cases close alike.
+// Opens what the worker writes to. Our own console is duplicated, so that the
+// caller closes all cases alike.
 Fd open_stream(
     const StreamPlan& plan,
     int console_fd,
@@ -49,8 +49,8 @@ Fd open_stdin(const WorkerSpec& worker, Fd& hold) {
     hold = std::move(pipe.write);
     return std::move(pipe.read);
   }
-  // A terminal stays ours: workers are not in its foreground group, and would
-  // be stopped when they read from it.
+  // Workers must not read from a terminal: they are not in its foreground
+  // process group and would be stopped.
   return worker.reads_stdin && ::isatty(STDIN_FILENO) == 0
       ? Fd(::dup(STDIN_FILENO))
       : open_null();

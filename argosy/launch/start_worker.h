@@ -10,11 +10,11 @@ namespace argosy::launch {
 
 struct StartedWorker {
   pid_t pid = 0;
-  Fd stdin_hold; // set for a worker that ends with its standard input
+  Fd stdin_hold; // set if the worker ends with its standard input
 };
 
-// Starts the process that `worker` describes, with its folder, files and pipes;
-// `pump` gets the ends that the launcher reads. Throws SystemError.
+// Starts a worker with its folder, files and pipes. `pump` gets the pipes' read
+// ends. Throws SystemError.
 StartedWorker start_worker(
     const WorkerSpec& worker, const Environment& inherited, OutputPump& pump);
 

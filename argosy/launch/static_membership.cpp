@@ -72,7 +72,7 @@ class StaticMembership : public Membership {
   void leave() override {}
 
  private:
-  // Every node starts as many processes as this one.
+  // Assumes that every node starts as many processes as this one.
   NodeAssignment counted() {
     NodeAssignment assignment;
     assignment.node_rank = options_.node_rank.value_or(0);
@@ -140,7 +140,8 @@ std::vector<Node> listed_nodes(
       join(texts(servers), ","),
       " --trainers ",
       join(texts(trainers), ","),
-      ": the endpoints of a host must stand together, hosts in one order");
+      ": the endpoints of a host must be adjacent, and hosts in the same "
+      "order");
   return assignment.nodes;
 }
 

@@ -28,7 +28,7 @@ std::string default_message(const WorkerResult& result) {
         ") received by process ",
         result.pid);
   }
-  return "it wrote no error file; its own output may say more";
+  return "no error file was written; the output of the process may say more";
 }
 
 std::optional<ErrorReport> report_of(const WorkerSpec& worker) {

@@ -12,16 +12,16 @@
 
 namespace argosy::launch {
 
-// One worker that failed, as people are told.
+// A worker that failed.
 struct Failure {
   std::string host;
   std::string role;
   int rank = 0;
   int local_rank = 0;
-  int pid = 0; // 0: no worker, but a launcher failed
+  int pid = 0; // 0: the launcher itself failed
   ProcessStatus status;
   std::chrono::system_clock::time_point time; // when it happened
-  std::string error_file{};                   // empty: it wrote none
+  std::string error_file{};                   // empty: none was written
   std::string message{};
   std::string
       output_tail{}; // last lines of its stderr, when they are in a file
@@ -29,16 +29,16 @@ struct Failure {
   bool operator==(const Failure&) const = default;
 };
 
-// The failures of an attempt, the root cause (what happened first) at the
-// front. Reads error files and the ends of log files.
+// Collects the failures of an attempt; the root cause, the earliest, comes
+// first. Reads error files and the ends of log files.
 std::vector<Failure> collect_failures(
     const JobPlan& plan, const Outcome& outcome);
 
-// torchrun's block: the root cause, then the other failures.
+// Formats failures like torchrun: the root cause, then the others.
 std::string summary_text(
     const std::string& program, const std::vector<Failure>& failures);
 
-// The last `lines` lines of a file, or less; empty when it cannot be read.
+// Returns up to `lines` last lines of a file; empty if it cannot be read.
 std::string tail_of(const std::string& path, int lines);
 
 } // namespace argosy::launch

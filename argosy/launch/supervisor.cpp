@@ -22,8 +22,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A batch system signals every process of a job, so the launcher gets its
-// signal twice: itself, and from its guard. Within this time it counts once.
+// A batch system signals every process of a job, so the launcher receives a
+// signal directly and again from its guard. Within this time it counts once.
 constexpr milliseconds kSameSignal{100};
 
 class Supervisor {
@@ -43,7 +43,7 @@ class Supervisor {
   Outcome run();
 
  private:
-  // Each phase is harsher than the one before.
+  // Each phase is harsher than the previous one.
   enum class Phase { Running, Lingering, Stopping, Killing };
 
   void start_all();
@@ -72,13 +72,13 @@ class Supervisor {
 
   OutputPump pump_;
   std::map<pid_t, std::size_t> running_; // by process id: index in the plan
-  std::vector<Fd> stdin_holds_;          // as in the plan
+  std::vector<Fd> stdin_holds_;          // in the order of the plan
   Outcome outcome_;
   Phase phase_ = Phase::Running;
   std::optional<Deadline> escalate_at_;
   std::optional<Deadline> same_signal_until_;
   Deadline next_look_;
-  bool job_done_ = false; // the other nodes' part too
+  bool job_done_ = false; // on the other nodes, too
 };
 
 Outcome Supervisor::run() {
@@ -110,6 +110,8 @@ bool Supervisor::finished() {
   if (!running_.empty()) {
     return false;
   }
+  // A node whose workers are done waits for the other nodes, which may fail and
+  // cause a restart.
   return phase_ != Phase::Running || options_.watch == nullptr || job_done_;
 }
 
@@ -135,7 +137,7 @@ milliseconds Supervisor::wait_time(milliseconds most) const {
 void Supervisor::wait_for_events(milliseconds most) {
   std::vector<pollfd> polled = {
       {signals_.fd(), POLLIN, 0},
-      {options_.alive_fd, POLLIN, 0}, // poll() passes over negative ones
+      {options_.alive_fd, POLLIN, 0}, // poll() ignores negative descriptors
       {stdin_fd_, POLLIN, 0}};
   pump_.watch(polled);
   const auto timeout = static_cast<int>(most.count());
@@ -152,6 +154,7 @@ void Supervisor::check_guard(const pollfd& alive) {
   }
 }
 
+// The content of stdin is ignored; its end means that our parent is gone.
 void Supervisor::check_stdin(const pollfd& input) {
   std::array<char, 4096> dropped;
   if (input.revents != 0 &&
@@ -165,7 +168,7 @@ void Supervisor::take_signals() {
   while (const auto signal = signals_.next()) {
     const auto& ending = options_.ending_signals;
     if (*signal == SIGCHLD) {
-      continue; // reap() follows anyway
+      continue; // reap() follows in any case
     }
     if (std::find(ending.begin(), ending.end(), *signal) != ending.end()) {
       on_ending_signal(*signal);
@@ -176,6 +179,7 @@ void Supervisor::take_signals() {
 }
 
 void Supervisor::on_ending_signal(int signal) {
+  // The same signal again means that the user insists: kill at once.
   if (signal == outcome_.signal) {
     if (same_signal_until_->expired()) {
       kill_all();
@@ -198,11 +202,12 @@ void Supervisor::reap() {
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto worker = running_.find(pid);
     if (worker == running_.end()) {
-      continue; // an orphan that we inherited
+      continue; // an adopted orphan
     }
     WorkerResult& result = outcome_.results[worker->second];
     result.status = ProcessStatus::from_wait(status);
     result.ended = std::chrono::system_clock::now();
+    // A worker that ends after we asked it to is not a failure.
     result.stopped = phase_ >= Phase::Stopping;
     if (result.failed()) {
       failed.push_back(worker->second);
@@ -272,6 +277,8 @@ void Supervisor::escalate() {
 
 void Supervisor::signal_groups(int signal) {
   for (const auto& [pid, index] : running_) {
+    // Such a worker ends when its stdin ends; a signal would cut its clean-up
+    // short.
     Fd& hold = stdin_holds_[index];
     if (hold && signal != SIGKILL) {
       hold.close();
@@ -285,7 +292,7 @@ void Supervisor::end_leftovers() {
   if (descendants(::getpid()).empty()) {
     return;
   }
-  // What workers left behind may still be finishing its work.
+  // Descendants that workers left behind may still be working.
   if (phase_ < Phase::Stopping) {
     phase_ = Phase::Stopping;
     escalate_at_ = Deadline::after(options_.grace);

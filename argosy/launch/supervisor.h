@@ -11,37 +11,37 @@
 
 namespace argosy::launch {
 
-// The rest of the job, on other nodes, as far as the supervisor cares.
+// The state of the job on other nodes.
 class JobWatch {
  public:
   virtual ~JobWatch() = default;
 
-  // Whether the workers here must end, since another node failed.
+  // Whether workers here must end because another node failed.
   virtual bool must_stop() = 0;
 
-  // Asked again and again once all workers here succeeded: whether those of
-  // the other nodes did too.
+  // Polled once all workers here have succeeded: whether those of the other
+  // nodes have, too.
   virtual bool all_done() = 0;
 };
 
 struct SuperviseOptions {
   std::chrono::milliseconds grace{30'000};
-  // After a failure, how long the others may end by themselves.
+  // After a failure, how long other workers may take to end by themselves.
   std::chrono::milliseconds linger{0};
   std::vector<int> ending_signals;
-  int alive_fd = -1; // ready: the guard is gone
-  int stdin_fd = -1; // its end ends the job; -1: not watched
-  // Null: the job is on this node alone.
+  int alive_fd = -1; // readable when the guard is gone
+  int stdin_fd = -1; // its end of file ends the job; -1: not watched
+  // Null: the job is on this node only.
   JobWatch* watch = nullptr;
   std::chrono::milliseconds watch_interval{100};
 };
 
-// Starts the workers of `plan`, watches them to their end, and leaves no
-// descendant of this process behind. When one fails, the others are told to
-// end (SIGTERM), and killed when they have not within the grace period.
-// Throws SystemError when a worker cannot be started.
+// Starts the workers of `plan`, supervises them until they end, and leaves no
+// descendant of this process behind. If one fails, the others get SIGTERM, and
+// SIGKILL after the grace period. Blocks. Throws SystemError when a worker
+// cannot be started.
 //
-// One thread, one poll loop; `signals` must have been made before.
+// Single-threaded, one poll loop; `signals` must exist before.
 Outcome supervise(
     const JobPlan& plan,
     const Environment& inherited,

@@ -11,7 +11,7 @@ namespace argosy::launch {
 
 using Variables = std::map<std::string, std::string>;
 
-// One process of a job, counted within its role.
+// One process of a job; rank and size count within its role.
 struct WorkerIdentity {
   std::string role = "default";
   bool server = false;
@@ -23,8 +23,8 @@ struct WorkerIdentity {
   bool operator==(const WorkerIdentity&) const = default;
 };
 
-// What torchrun gives a worker. `inherited` decides about variables that a
-// user's own value beats (OMP_NUM_THREADS, NCCL's).
+// The variables that torchrun sets for a worker. `inherited` is needed for
+// variables that a user's value overrides (OMP_NUM_THREADS, NCCL's).
 Variables torch_variables(
     const WorkerIdentity& worker,
     const NodeAssignment& assignment,
@@ -32,17 +32,17 @@ Variables torch_variables(
     const std::string& error_file,
     const Environment& inherited);
 
-// What Paddle's launcher gives a worker of a collective job. Endpoints that are
-// not known, or too long for an environment, are left out.
+// The variables that Paddle's launcher sets for a worker of a collective job.
+// Endpoints that are unknown or too long are omitted.
 Variables paddle_variables(
     const WorkerIdentity& worker,
     const NodeAssignment& assignment,
     const std::string& log_dir);
 
-// Whether torch_variables() would choose OMP_NUM_THREADS.
+// Whether torch_variables() sets OMP_NUM_THREADS.
 bool chooses_omp_threads(int local_size, const Environment& inherited);
 
-// Above this many characters PADDLE_TRAINER_ENDPOINTS is not passed.
+// PADDLE_TRAINER_ENDPOINTS is not set if it is longer than this.
 inline constexpr std::size_t kMostEndpointsText = 120 * 1024;
 
 } // namespace argosy::launch

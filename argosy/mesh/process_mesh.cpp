@@ -65,7 +65,7 @@ void check_shape(const Shape& shape, const std::vector<int>& ids) {
       list_text(shape),
       " has ",
       product(shape),
-      " places for ",
+      " elements for ",
       ids.size(),
       " ranks");
 }
@@ -74,7 +74,7 @@ void check_ids(const std::vector<int>& ids) {
   std::set<int> seen;
   for (const int id : ids) {
     ARGOSY_CHECK(id >= 0, "[mesh] rank ", id, " is negative");
-    ARGOSY_CHECK(seen.insert(id).second, "[mesh] rank ", id, " stands twice");
+    ARGOSY_CHECK(seen.insert(id).second, "[mesh] rank ", id, " occurs twice");
   }
 }
 
@@ -156,6 +156,7 @@ std::optional<Shape> ProcessMesh::coordinates_of(int rank) const {
 
 Shape ProcessMesh::coordinates_at(int index) const {
   Shape coordinates(shape().size());
+  // Row-major: the last axis varies fastest.
   std::int64_t rest = index;
   for (std::size_t axis = shape().size(); axis-- > 0;) {
     coordinates[axis] = rest % shape()[axis];
@@ -210,6 +211,7 @@ ProcessMesh ProcessMesh::permuted(const std::vector<Axis>& axes) const {
     new_names.push_back(dim_names()[axis]);
   }
   std::vector<int> ids;
+  // An index of the new mesh, its coordinates there and here, the rank.
   const ProcessMesh places(new_shape);
   for (int index = 0; index < size(); ++index) {
     const Shape there = places.coordinates_at(index);
@@ -243,6 +245,7 @@ ProcessMesh ProcessMesh::at(const Axis& axis, std::int64_t index) const {
       others.push_back(other);
     }
   }
+  // Any rank with that index identifies the sub-mesh.
   Shape origin(shape().size(), 0);
   origin[static_cast<std::size_t>(fixed)] = index;
   return slice_through(rank_at(origin), others);
@@ -273,6 +276,7 @@ ProcessMesh ProcessMesh::slice_through(
   return {new_shape, std::move(ids), std::move(new_names)};
 }
 
+// Copies share their representation, so most comparisons are one of pointers.
 bool ProcessMesh::operator==(const ProcessMesh& other) const {
   return rep_ == other.rep_ ||
       (shape() == other.shape() && process_ids() == other.process_ids());

@@ -11,9 +11,9 @@
 
 namespace argosy {
 
-// Ranks arranged as an n-dimensional array with named axes: rank r stands where
-// its number stands. Any order of ranks goes, and ranks of the world may be
-// missing. Torch-free, immutable, cheap to copy; makes no connections.
+// An n-dimensional array of ranks with named axes. Ranks may be in any order,
+// and need not include all ranks of the world. Immutable and cheap to copy;
+// does not communicate. No torch headers.
 //
 //   ProcessMesh mesh({2, 4}, {"dp", "mp"});    // ranks 0 to 7, row by row
 //   mesh.get_mesh_with_dim("mp", 0);           // ranks 0 and 4
@@ -22,10 +22,10 @@ class ProcessMesh {
   using Shape = std::vector<std::int64_t>;
   using Names = std::vector<std::string>;
 
-  // At most as many axes; a placement for each fits into one machine word.
+  // Limits the placements of a tensor to one machine word.
   static constexpr int kMostAxes = 8;
 
-  // An axis by number (negative: from the last) or by name.
+  // An axis by index (negative: from the end) or by name.
   class Axis {
    public:
     Axis(int index) : value_(index) {}                    // NOLINT
@@ -37,10 +37,10 @@ class ProcessMesh {
     std::variant<int, std::string> value_;
   };
 
-  // Ranks 0, 1, 2, ... row by row; names default to d0, d1, ...
+  // Ranks 0, 1, 2, ... in row-major order; names default to d0, d1, ...
   explicit ProcessMesh(Shape shape, Names names = {});
-  // `process_ids` in row-major order. Throws InvalidArgument for ranks that
-  // repeat or are negative, and names that repeat.
+  // `process_ids` are in row-major order. Throws InvalidArgument for duplicate
+  // or negative ranks and duplicate names.
   ProcessMesh(Shape shape, std::vector<int> process_ids, Names names);
 
   int ndim() const { return static_cast<int>(rep_->shape.size()); }
@@ -50,33 +50,33 @@ class ProcessMesh {
   const std::vector<int>& process_ids() const { return rep_->ids; }
   std::int64_t get_dim_size(const Axis& axis) const;
 
-  // The number of an axis. Throws InvalidArgument when there is none such.
+  // Returns the index of an axis. Throws InvalidArgument if it does not exist.
   int axis_index(const Axis& axis) const;
 
   bool contains(int rank) const { return index_of(rank) >= 0; }
-  // The place of a rank in process_ids(), or -1.
+  // Returns the index of a rank in process_ids(), or -1.
   int index_of(int rank) const;
-  // Where a rank stands on each axis; none when it is not in the mesh.
+  // Returns the coordinates of a rank; nullopt if it is not in the mesh.
   std::optional<Shape> coordinates_of(int rank) const;
   Shape coordinates_at(int index) const;
-  // Where a rank stands on one axis, or -1.
+  // Returns the coordinate of a rank on one axis, or -1.
   std::int64_t get_rank_by_dim_and_process_id(
       const Axis& axis, int process_id) const;
   int rank_at(const Shape& coordinates) const;
 
-  // The same ranks with that axis first; with an index, the sub-mesh there.
+  // Returns the mesh with that axis first; with an index, the sub-mesh there.
   ProcessMesh get_mesh_with_dim(
       const Axis& axis, std::optional<std::int64_t> index = {}) const;
-  // The sub-mesh where `axis` has that index. Of a mesh of one axis: the mesh
-  // of that rank alone.
+  // Returns the sub-mesh where `axis` has that index. For a mesh with one axis,
+  // the result has that single rank.
   ProcessMesh at(const Axis& axis, std::int64_t index) const;
   ProcessMesh operator[](std::int64_t index) const { return at(0, index); }
-  // The axes in another order; ranks go along.
+  // Transposes the mesh.
   ProcessMesh permuted(const std::vector<Axis>& axes) const;
-  // The mesh that `rank` sees along some axes, the others held where it is.
+  // Returns the sub-mesh over `axes` that contains `rank`.
   ProcessMesh slice_through(int rank, const std::vector<int>& axes) const;
 
-  // Shape and ranks; names do not matter.
+  // Compares shapes and ranks; ignores names.
   bool operator==(const ProcessMesh& other) const;
 
  private:

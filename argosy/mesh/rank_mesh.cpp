@@ -45,7 +45,7 @@ std::shared_ptr<Group> RankMesh::group_of(const std::vector<int>& ranks) {
 
 namespace {
 
-// What a rank keeps about meshes.
+// The meshes of a rank, attached to its world.
 class Meshes {
  public:
   std::shared_ptr<RankMesh> find(

@@ -75,6 +75,7 @@ std::vector<std::vector<int>> CommunicateTopology::get_fused_ranks(
   for (const std::string& axis : axes) {
     along.push_back(mesh_.axis_index(axis));
   }
+  // The mesh order, so that groups do not depend on the order of `axes`.
   std::sort(along.begin(), along.end());
   std::vector<std::vector<int>> groups;
   std::set<int> seen;
@@ -92,7 +93,7 @@ int CommunicateTopology::get_rank_from_stage(
     int rank, const Coordinates& changed) const {
   Coordinates place = get_coord(rank);
   for (const auto& [axis, index] : changed) {
-    mesh_.axis_index(axis); // throws when there is none
+    mesh_.axis_index(axis); // throws for an unknown axis
     place[axis] = index;
   }
   return get_rank(place);

@@ -9,17 +9,17 @@
 
 namespace argosy {
 
-// How the ranks of a job are arranged for several kinds of parallelism at once:
-// a mesh of all ranks, 0, 1, 2, ... row by row, the last axis the nearest.
-// Torch-free; makes no connections.
+// An arrangement of all ranks 0, 1, 2, ... for several kinds of parallelism at
+// once: a row-major mesh, whose last axis varies fastest. Does not communicate.
+// No torch headers.
 class CommunicateTopology {
  public:
   using Names = ProcessMesh::Names;
-  using Coordinates = std::map<std::string, std::int64_t>; // by axis
+  using Coordinates = std::map<std::string, std::int64_t>; // by axis name
 
   // Throws InvalidArgument as ProcessMesh does.
   CommunicateTopology(Names names, ProcessMesh::Shape dims);
-  // The axes data, pipe, sharding, sep, model.
+  // With the axes data, pipe, sharding, sep, model.
   explicit CommunicateTopology(ProcessMesh::Shape dims);
 
   const ProcessMesh& mesh() const { return mesh_; }
@@ -27,27 +27,28 @@ class CommunicateTopology {
   int world_size() const { return mesh_.size(); }
 
   bool has(const std::string& axis) const;
-  // 1 for an axis that is not there.
+  // Returns 1 for a missing axis.
   std::int64_t get_dim(const std::string& axis) const;
   std::int64_t get_dim_size(const std::string& axis) const {
     return get_dim(axis);
   }
 
-  // Of the rank that stands there; takes all axes, and no others.
+  // Returns the rank with these coordinates, which must name every axis.
   int get_rank(const Coordinates& coordinates) const;
   Coordinates get_coord(int rank) const;
 
-  // The ranks that stand at `index` of an axis, ascending.
+  // Returns the ranks at `index` on an axis, ascending.
   std::vector<int> get_axis_list(
       const std::string& axis, std::int64_t index) const;
 
-  // All groups of ranks that differ on one axis only, or on some.
+  // Return all groups of ranks that differ only on one axis, or on several.
   std::vector<std::vector<int>> get_comm_list(const std::string& axis) const {
     return get_fused_ranks({axis});
   }
   std::vector<std::vector<int>> get_fused_ranks(const Names& axes) const;
 
-  // The rank that differs from `rank` where `changed` says.
+  // Returns the rank whose coordinates are those of `rank`, except for
+  // `changed`.
   int get_rank_from_stage(int rank, const Coordinates& changed) const;
 
  private:

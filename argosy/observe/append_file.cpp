@@ -11,7 +11,7 @@
 namespace argosy::observe {
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
-  std::error_code ignored; // open() says what is wrong
+  std::error_code ignored; // open() reports the error
   if (path_.has_parent_path()) {
     std::filesystem::create_directories(path_.parent_path(), ignored);
   }

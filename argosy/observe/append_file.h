@@ -10,13 +10,12 @@ class Fd;
 
 namespace argosy::observe {
 
-// A file that grows by whole records: each goes to the system in one call, so
-// that what was written survives the process, and several processes may append
-// to one file.
+// A file to which whole records are appended, each with one system call: what
+// was written survives a crash of the process, and several processes may append
+// to the same file.
 class AppendFile {
  public:
-  // Makes the file and the folders above it where they are missing. Throws
-  // SystemError.
+  // Creates the file and missing parent folders. Throws SystemError.
   explicit AppendFile(std::filesystem::path path);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
@@ -25,8 +24,8 @@ class AppendFile {
   // Throws SystemError.
   void append(std::string_view record);
 
-  // Whether the file has content that does not end in a line break, as after a
-  // crash in the middle of a write.
+  // Whether the file's last line is incomplete, as after a crash during a
+  // write.
   bool ends_within_line() const;
 
   const std::filesystem::path& path() const { return path_; }

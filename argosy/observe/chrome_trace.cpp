@@ -25,18 +25,19 @@ int ChromeTrace::thread_number(std::uint64_t thread) {
   return threads_.emplace(thread, next).first->second;
 }
 
-void ChromeTrace::on_stretch(const Stretch& stretch) {
+void ChromeTrace::on_span(const SpanEvent& span) {
   if (has_room()) {
     trace_.spans.push_back(
-        {.name = std::string(stretch.name),
-         .activity = stretch.activity,
-         .thread = thread_number(stretch.thread),
-         .begin_ns = stretch.begin_ns,
-         .end_ns = stretch.end_ns});
+        {.name = std::string(span.name),
+         .activity = span.activity,
+         .thread = thread_number(span.thread),
+         .begin_ns = span.begin_ns,
+         .end_ns = span.end_ns});
   }
-  const std::chrono::nanoseconds passed(stretch.end_ns - asked_ns_);
+  // The source keeps only the latest operations, so it is asked regularly.
+  const std::chrono::nanoseconds passed(span.end_ns - asked_ns_);
   if (passed >= options_.source_period) {
-    asked_ns_ = stretch.end_ns;
+    asked_ns_ = span.end_ns;
     ask_source();
   }
 }

@@ -11,16 +11,16 @@
 
 namespace argosy::observe {
 
-// Keeps what one rank does, in memory, until write_trace() (trace_file.h) asks
-// for it.
+// Records the spans and operations of one rank in memory, for write_trace()
+// (trace_file.h).
 class ChromeTrace : public Sink {
  public:
-  // Gives the operations that ended since the last call. Asked now and then
-  // while spans come in, and at the end.
+  // Returns the operations that ended since the last call. Called from time to
+  // time while spans arrive, and at the end.
   using Source = std::function<std::vector<TraceOperation>()>;
 
   struct Options {
-    std::size_t max_events = 1'000'000; // some 80 bytes each
+    std::size_t max_events = 1'000'000; // about 80 bytes each
     Source source;
     std::chrono::milliseconds source_period{50};
   };
@@ -29,11 +29,11 @@ class ChromeTrace : public Sink {
   ChromeTrace(int rank, Options options);
 
   bool wants(Interest interest) const override {
-    return interest == Interest::Stretches;
+    return interest == Interest::Spans;
   }
-  void on_stretch(const Stretch& stretch) override;
+  void on_span(const SpanEvent& span) override;
 
-  // What was kept so far. Not while the observer may call.
+  // Returns what was recorded. The observer must no longer call this sink.
   RankTrace take();
 
  private:

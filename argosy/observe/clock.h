@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstdint>
 
-// Wall time, which all processes of a host share.
+// Wall-clock time, which all processes of a host share.
 namespace argosy::observe {
 
 inline std::int64_t unix_ns() {

@@ -5,7 +5,7 @@
 
 namespace argosy::observe {
 
-// CRC-32C (Castagnoli): "123456789" gives e3069283.
+// CRC-32C (Castagnoli); crc32c("123456789") == 0xe3069283.
 std::uint32_t crc32c(std::string_view bytes);
 
 } // namespace argosy::observe

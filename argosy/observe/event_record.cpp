@@ -62,7 +62,8 @@ void put_bytes(std::string& out, int field, std::string_view bytes) {
   out += bytes;
 }
 
-// So that data which holds checksums has others itself.
+// Masks the checksum, as the format requires: a CRC of data that contains CRCs
+// would be weak.
 std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xa282ead8u;
 }

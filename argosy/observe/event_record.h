@@ -4,17 +4,17 @@
 #include <string>
 #include <string_view>
 
-// TensorBoard's file format: records of protobuf messages of type
-// tensorflow.Event, of which the few fields that scalars need are written here.
+// TensorBoard's file format: framed protobuf messages of type tensorflow.Event.
+// Only the fields that scalars need are implemented.
 namespace argosy::observe {
 
-// A record: length, its checksum, data, its checksum; all little-endian.
+// Frames a record: length, its checksum, data, its checksum; little-endian.
 std::string framed(std::string_view data);
 
-// The event that begins a file.
+// Returns the event that a file begins with.
 std::string version_event(double time);
 
-// An event with one number.
+// Returns an event with one scalar.
 std::string scalar_event(
     double time, std::int64_t step, std::string_view tag, float value);
 

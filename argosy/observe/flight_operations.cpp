@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "argosy/comm/flight/operation.h"
+#include "argosy/comm/flight/record.h"
 
 namespace argosy::observe {
 
@@ -17,7 +17,7 @@ bool has_ended(const comm::flight::Operation& operation) {
 
 TraceOperation trace_operation(
     const comm::flight::Operation& operation, int rank) {
-  const comm::flight::Call& call = operation.call;
+  const comm::Call& call = operation.call;
   constexpr std::int64_t kNsPerUs = 1000;
   TraceOperation result{
       .op = to_string(call.kind),

@@ -13,21 +13,22 @@ struct Record;
 
 namespace argosy::observe {
 
-// An operation of `rank` that has ended, as the flight recorder knows it.
+// Converts a finished operation of `rank` from the flight recorder's form.
 TraceOperation trace_operation(
     const comm::flight::Operation& operation, int rank);
 
-// The recorder keeps only the last operations: this picks, from records that
-// are taken now and then, those that have ended since the one before.
+// Finds operations that are new since the previous record. The flight recorder
+// keeps only the most recent operations, so records are taken periodically.
 class NewOperations {
  public:
-  // What has ended in `first` is not new.
+  // Operations that ended in `first` do not count as new.
   explicit NewOperations(const comm::flight::Record& first);
 
   std::vector<TraceOperation> in(const comm::flight::Record& record);
 
  private:
-  std::set<std::uint64_t> taken_; // numbers, of those still in the record
+  // Sequence numbers of those still in the record.
+  std::set<std::uint64_t> taken_;
 };
 
 } // namespace argosy::observe

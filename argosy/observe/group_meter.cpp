@@ -8,7 +8,7 @@
 
 #include "argosy/comm/group.h"
 #include "argosy/comm/ops.h"
-#include "argosy/observe/current.h"
+#include "argosy/observe/world_observer.h"
 #include "argosy/world/world.h"
 
 namespace argosy::observe {
@@ -66,7 +66,7 @@ std::vector<RankStats> gather(const RankStats& own, const GroupPtr& group) {
 
 } // namespace
 
-Exchange exchange_in(const GroupPtr& group) {
+GatherStats gather_stats_in(const GroupPtr& group) {
   return [members = group ? group : get_group(0)](const RankStats& own) {
     return gather(own, members);
   };
@@ -78,7 +78,7 @@ std::unique_ptr<StepMeter> make_step_meter(
   return std::make_unique<StepMeter>(
       *observer_of(*world),
       std::move(options),
-      exchange ? exchange_in(group) : nullptr);
+      exchange ? gather_stats_in(group) : nullptr);
 }
 
 } // namespace argosy::observe

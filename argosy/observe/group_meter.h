@@ -11,7 +11,7 @@ class Group;
 namespace argosy::observe {
 
 // One small all_gather in the group.
-Exchange exchange_in(const std::shared_ptr<Group>& group = nullptr);
+GatherStats gather_stats_in(const std::shared_ptr<Group>& group = nullptr);
 
 // A meter of the calling thread's rank that reports all members of the group
 // together. All members must make it, and make the same calls. The exchanges

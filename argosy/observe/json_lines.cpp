@@ -21,7 +21,7 @@ Json number(double value) {
 }
 
 std::string dumped(const Json& line) {
-  // Names are the user's, and may be no UTF-8.
+  // Names come from the user and may not be valid UTF-8.
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -8,16 +8,16 @@
 
 namespace argosy::observe {
 
-// Points and reports as JSON, an object a line, appended to what is there. A
-// line is in the file when the call returns. Numbers that JSON does not have
-// are the texts "nan", "inf" and "-inf".
+// Appends points and reports to a file as JSON, one object per line. A line is
+// in the file when the call returns. NaN and infinities are written as the
+// strings "nan", "inf" and "-inf".
 class JsonLines : public Sink {
  public:
   // Every line carries `rank`. Throws SystemError.
   JsonLines(const std::filesystem::path& path, int rank);
 
   bool wants(Interest interest) const override {
-    return interest != Interest::Stretches;
+    return interest != Interest::Spans;
   }
   void on_point(const Point& point) override;
   void on_report(const Report& report) override;
@@ -27,7 +27,7 @@ class JsonLines : public Sink {
   const int rank_;
 };
 
-// One line without its end.
+// Return one line, without the line break.
 std::string json_line(const Point& point, int rank);
 std::string json_line(const Report& report, double time, int rank);
 

@@ -7,7 +7,8 @@
 
 namespace argosy::observe {
 
-// How many sinks want what. Asking is one relaxed load.
+// Counts the sinks interested in each kind of event. A query is one relaxed
+// load.
 class Listeners {
  public:
   bool any(Interest interest) const {
@@ -30,8 +31,8 @@ class Listeners {
   std::array<std::atomic<int>, kNumInterests> counts_{};
 };
 
-// Of all observers of the process. Belongs to no rank: it only spares those who
-// observe the way to their rank's observer while it can have no sink.
+// The sum over all observers of the process. It lets code skip the lookup of
+// its rank's observer while no observer has a sink.
 extern Listeners process_listeners;
 
 } // namespace argosy::observe

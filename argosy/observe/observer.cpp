@@ -26,7 +26,7 @@ void Observer::add(const std::shared_ptr<Sink>& sink) {
 }
 
 void Observer::remove(const Sink& sink) {
-  std::shared_ptr<Sink> removed; // may be destroyed only without the lock
+  std::shared_ptr<Sink> removed; // its destructor must run without the lock
   const std::lock_guard lock(mutex_);
   const auto found =
       std::find_if(sinks_.begin(), sinks_.end(), [&](const auto& each) {
@@ -62,13 +62,13 @@ void Observer::report(const Report& report) {
   send(Interest::Reports, [&](Sink& sink) { sink.on_report(report); });
 }
 
-void Observer::stretch(const Stretch& stretch) {
-  if (stretch.activity == Activity::Wait) {
+void Observer::span(const SpanEvent& span) {
+  if (span.activity == Activity::Wait) {
     waited_ns_.fetch_add(
-        stretch.end_ns - stretch.begin_ns, std::memory_order_relaxed);
+        span.end_ns - span.begin_ns, std::memory_order_relaxed);
   }
-  if (listens(Interest::Stretches)) {
-    send(Interest::Stretches, [&](Sink& sink) { sink.on_stretch(stretch); });
+  if (listens(Interest::Spans)) {
+    send(Interest::Spans, [&](Sink& sink) { sink.on_span(span); });
   }
 }
 
@@ -76,6 +76,8 @@ double Observer::take_waited() {
   return static_cast<double>(waited_ns_.exchange(0)) * 1e-9;
 }
 
+// A failed sink is removed after the loop, which iterates over sinks_ with the
+// lock held.
 void Observer::send(Interest interest, const std::function<void(Sink&)>& give) {
   std::vector<std::shared_ptr<Sink>> failed;
   {
@@ -86,7 +88,7 @@ void Observer::send(Interest interest, const std::function<void(Sink&)>& give) {
           give(*sink);
         }
       } catch (const std::exception& error) {
-        log::warn("[observe] this output ends: ", error.what());
+        log::warn("[observe] a sink failed and is removed: ", error.what());
         failed.push_back(sink);
       }
     }

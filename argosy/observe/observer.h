@@ -16,8 +16,8 @@
 
 namespace argosy::observe {
 
-// Where a rank's observations meet those who listen. Without sinks every call
-// is one load and a branch. Each rank has one of its own, see current.h.
+// Receives a rank's observations and passes them to sinks. Without sinks, each
+// call costs a load and a branch. Each rank has its own, see world_observer.h.
 // Thread-safe.
 class Observer {
  public:
@@ -28,23 +28,24 @@ class Observer {
 
   void add(const std::shared_ptr<Sink>& sink);
 
-  // Does nothing for a sink that is not there, as after it threw.
+  // Does nothing if the sink was already removed, for example after it threw.
   void remove(const Sink& sink);
 
   bool listens(Interest interest) const { return listeners_.any(interest); }
 
-  // The shortest that a sink for reports wishes, in seconds; 0 without any.
+  // The shortest report period that a sink asks for, in seconds; 0 if none
+  // does.
   double report_period() const;
 
-  // One more value of a series.
+  // Adds a value to a series.
   void emit(std::string_view name, double value, std::int64_t step) {
     if (listens(Interest::Points)) {
       send_point(name, value, step);
     }
   }
 
-  // Adds to a counter, or sets a gauge: reports carry their values. What
-  // happens before anybody listens is not counted.
+  // count() adds to a counter, gauge() sets a value; reports contain both.
+  // Nothing is counted before the first sink is added.
   void count(std::string_view name, double amount = 1) {
     if (keeps_values()) {
       keep(name, amount, true);
@@ -59,13 +60,13 @@ class Observer {
 
   void report(const Report& report);
 
-  // For Span. Stretches of Activity::Wait add up until they are taken.
+  // Used by Span. Time spent in Activity::Wait accumulates until take_waited().
   bool measures(Activity activity) const {
-    return listens(Interest::Stretches) ||
+    return listens(Interest::Spans) ||
         (activity == Activity::Wait && listens(Interest::Reports));
   }
-  void stretch(const Stretch& stretch);
-  double take_waited(); // seconds since the last call
+  void span(const SpanEvent& span);
+  double take_waited(); // seconds waited since the last call
 
  private:
   bool keeps_values() const {

@@ -24,7 +24,7 @@ std::size_t columns_of(int fd) {
 } // namespace
 
 std::string redrawn(const std::string& text, std::size_t columns) {
-  // The last column stays free: some terminals wrap when it is filled.
+  // Leaves the last column free: some terminals wrap when it is filled.
   return str("\r", text.substr(0, columns - 1), "\x1b[K");
 }
 
@@ -47,7 +47,7 @@ std::chrono::duration<double> ProgressLine::report_period() const {
 
 bool ProgressLine::is_due(const Report& report) {
   const auto now = std::chrono::steady_clock::now();
-  // Reports aim at the period, so some come a little early.
+  // Reports aim at the period, so some arrive slightly early.
   constexpr double kEarly = 0.8;
   if (written_ && !report.finished && now - last_ < kEarly * report_period()) {
     return false;
@@ -73,7 +73,7 @@ void ProgressLine::on_report(const Report& report) {
 void ProgressLine::write(const std::string& text) {
   if (!launch::write_all(options_.fd, text.data(), text.size())) {
     line_open_ = false;
-    throw SystemError("[observe.progress_line] nobody reads the output");
+    throw SystemError("[observe.progress_line] the output is closed");
   }
 }
 

@@ -8,9 +8,9 @@
 
 namespace argosy::observe {
 
-// Reports for a person. On a terminal one line that is redrawn, else plain
-// lines, each at most so often. The last report is always written. Meant for
-// one rank: reports are about all.
+// Shows reports to a person: on a terminal as one line that is redrawn,
+// otherwise as separate lines, both at limited rates. The last report is always
+// shown. Use it on one rank, since reports cover all ranks.
 class ProgressLine : public Sink {
  public:
   struct Options {
@@ -24,7 +24,7 @@ class ProgressLine : public Sink {
   ProgressLine() : ProgressLine(Options()) {}
   explicit ProgressLine(Options options);
 
-  // Ends the line that is drawn.
+  // Ends the current line.
   ~ProgressLine() override;
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -44,8 +44,8 @@ class ProgressLine : public Sink {
   std::chrono::steady_clock::time_point last_;
 };
 
-// What shows `text` in the place of the line before it: cut to `columns`, as a
-// line that wraps cannot be redrawn.
+// Returns the escape codes that show `text` instead of the previous line,
+// truncated to `columns`, because a wrapped line cannot be redrawn.
 std::string redrawn(const std::string& text, std::size_t columns);
 
 } // namespace argosy::observe

@@ -19,7 +19,7 @@ void name_slowest(Report& report) {
   report.slowest_ratio = middle > 0 ? *slowest / middle : 1;
 }
 
-// The numbers of steps that were made.
+// Sets the rates from the steps that were made.
 void measure(const std::vector<RankStats>& ranks, Report& report) {
   double loss_sum = 0;
   double loss_weight = 0;
@@ -35,7 +35,7 @@ void measure(const std::vector<RankStats>& ranks, Report& report) {
     steps += static_cast<double>(stats.steps);
     report.samples_per_second +=
         stats.seconds > 0 ? stats.samples / stats.seconds : 0;
-    if (stats.steps > 0) { // who has finished keeps its time
+    if (stats.steps > 0) { // a rank that has finished keeps its last time
       report.rank_step_seconds[rank] =
           per_step(std::max(0.0, stats.seconds - stats.waited), stats);
     }
@@ -66,7 +66,7 @@ double median(std::vector<double> values) {
 }
 
 double smoothed(double mean, double next, double seconds) {
-  constexpr double kMemory = 5; // seconds
+  constexpr double kMemory = 5; // time constant in seconds
   const double share = 1 - std::exp(-seconds / kMemory);
   return mean + share * (next - mean);
 }

@@ -13,7 +13,7 @@ namespace argosy::observe {
 
 namespace {
 
-// Below this the difference is noise, and not worth a place in the line.
+// Smaller differences are noise.
 constexpr double kNotableRatio = 1.1;
 
 template <typename... Args>
@@ -54,7 +54,7 @@ std::string short_number(double value) {
     double size;
     const char* letter;
   };
-  constexpr double kRoundsUp = 0.9995; // 999.95k reads 1M
+  constexpr double kRoundsUp = 0.9995; // so that 999.95k prints as 1M
   for (const Unit unit : {Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}}) {
     if (std::abs(value) >= unit.size * kRoundsUp) {
       return three_digits(value / unit.size) + unit.letter;
@@ -74,7 +74,7 @@ std::string duration_text(double seconds) {
 }
 
 std::string clock_text(double seconds) {
-  constexpr double kMost = 1e9; // 30 years; what is not finite too
+  constexpr double kMost = 1e9; // 30 years; infinities are clamped to it
   const auto whole = static_cast<std::int64_t>(
       seconds < kMost ? std::llround(std::max(0.0, seconds)) : kMost);
   const std::int64_t hours = whole / 3600;

@@ -2,16 +2,17 @@
 
 #include <utility>
 
-#include "argosy/comm/flight/world_flight.h"
+#include "argosy/comm/flight/black_box.h"
+#include "argosy/comm/flight_record.h"
 #include "argosy/comm/group.h"
 #include "argosy/observe/chrome_trace.h"
-#include "argosy/observe/current.h"
 #include "argosy/observe/flight_operations.h"
 #include "argosy/observe/json_lines.h"
 #include "argosy/observe/observer.h"
 #include "argosy/observe/progress_line.h"
 #include "argosy/observe/tensor_board.h"
 #include "argosy/observe/trace_file.h"
+#include "argosy/observe/world_observer.h"
 #include "argosy/world/world.h"
 
 namespace argosy::observe {
@@ -20,9 +21,9 @@ namespace {
 
 constexpr std::string_view kRank = "{rank}";
 
-// A trace whose communication is what the flight recorder saw.
+// A trace sink that takes communication from the flight recorder.
 std::shared_ptr<ChromeTrace> trace_of(World& world) {
-  const auto box = comm::flight::black_box_of(world);
+  const auto box = comm::black_box_of(world);
   ChromeTrace::Options options;
   options.source = [box, fresh = NewOperations(box->record())]() mutable {
     return fresh.in(box->record());

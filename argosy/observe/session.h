@@ -16,30 +16,31 @@ class Observer;
 class Sink;
 
 struct Outputs {
-  bool progress = true;           // rank 0 writes to standard error
+  bool progress = true;           // rank 0 writes to stderr
   std::vector<std::string> shown; // gauges and counters in the progress line
 
-  // Files; none when empty. Rank 0 writes them, but where the name of the JSON
-  // file has "{rank}" in it, every rank writes its own.
+  // Output files; empty: none. Rank 0 writes them. If the name of the JSON file
+  // contains "{rank}", every rank writes its own.
   std::string json_lines;
   std::string tensor_board; // a folder
-  std::string trace;        // of all ranks, by finish()
+  std::string trace;        // of all ranks, written by finish()
 };
 
-// Listens to the calling thread's rank while it lives. All members of the group
-// must make it alike, and before the meter whose reports it is to show.
+// Adds sinks to the calling thread's rank while it is alive. All members of the
+// group construct it alike, before the StepMeter whose reports it should show.
 class Session {
  public:
-  // Throws SystemError for files that cannot be made.
+  // Throws SystemError when a file cannot be created.
   explicit Session(
       Outputs outputs, const std::shared_ptr<Group>& group = nullptr);
 
-  // Without finish() there is no trace.
+  // Does not write a trace; only finish() does.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Writes the trace, a collective, and stops to listen.
+  // Writes the trace and removes the sinks. All members call it; blocks if
+  // there is a trace.
   void finish();
 
  private:
@@ -50,10 +51,10 @@ class Session {
   const std::string trace_path_;
   std::shared_ptr<Observer> observer_;
   std::vector<std::shared_ptr<Sink>> sinks_;
-  std::shared_ptr<ChromeTrace> trace_; // one of sinks_, if any
+  std::shared_ptr<ChromeTrace> trace_; // one of sinks_, or null
 };
 
-// "m.{rank}.jsonl" of rank 3 is "m.3.jsonl".
+// Returns "m.3.jsonl" for "m.{rank}.jsonl" and rank 3.
 std::string with_rank(const std::string& path, int rank);
 
 } // namespace argosy::observe

@@ -20,11 +20,12 @@ void Span::begin(
 }
 
 void Span::end() {
-  observer_->stretch(
+  observer_->span(
       {.name = name_,
        .activity = activity_,
        .begin_ns = begin_ns_,
-       .end_ns = std::max(begin_ns_, unix_ns()), // wall time may be set back
+       // The wall clock may be set back.
+       .end_ns = std::max(begin_ns_, unix_ns()),
        .thread = std::hash<std::thread::id>()(std::this_thread::get_id())});
 }
 

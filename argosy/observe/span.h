@@ -7,25 +7,26 @@
 
 namespace argosy::observe {
 
-// Measures the scope that it is in, when somebody listens; else it costs a load
-// and a branch. The spans of a thread nest. `name` must outlive it.
+// Measures the enclosing scope if a sink wants spans; otherwise it costs a load
+// and a branch. Spans of a thread nest. `name` must outlive the span.
 //
 //   const observe::Span span("forward");
 //
-// Activity::Wait marks time that a rank spends waiting for others. It is what
-// tells a slow rank from those that wait for it.
+// Activity::Wait marks time spent waiting for other ranks, which distinguishes
+// a slow rank from those that wait for it.
 class Span {
  public:
-  // For the observer of the calling thread's world; nothing without a world.
+  // Reports to the observer of the calling thread's world; no-op without a
+  // world.
   explicit Span(std::string_view name, Activity activity = Activity::Compute) {
-    if (process_listeners.any(Interest::Stretches) ||
+    if (process_listeners.any(Interest::Spans) ||
         (activity == Activity::Wait &&
          process_listeners.any(Interest::Reports))) {
       begin_in_world(name, activity);
     }
   }
 
-  // `observer` must outlive it.
+  // `observer` must outlive the span.
   Span(
       Observer& observer,
       std::string_view name,

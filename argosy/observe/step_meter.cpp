@@ -47,15 +47,16 @@ class Elsewhere : public Sink {
 } // namespace
 
 StepMeter::StepMeter(
-    Observer& observer, StepMeterOptions options, Exchange exchange)
+    Observer& observer, StepMeterOptions options, GatherStats gather_stats)
     : observer_(observer),
       options_(checked(std::move(options))),
-      exchange_(exchange ? std::move(exchange) : [](const RankStats& own) {
-        return std::vector<RankStats>{own};
-      }) {
+      gather_stats_(
+          gather_stats ? std::move(gather_stats) : [](const RankStats& own) {
+            return std::vector<RankStats>{own};
+          }) {
   stats_.step = options_.first_step;
   stats_.period = observer_.report_period();
-  const auto ranks = exchange_(stats_);
+  const auto ranks = gather_stats_(stats_);
   active_ = std::any_of(ranks.begin(), ranks.end(), [](const auto& stats) {
     return stats.period > 0;
   });
@@ -98,14 +99,14 @@ void StepMeter::note(const StepResult& result) {
     stats_.loss_weight += weight;
   }
   if (stats_.step >= next_report_) {
-    exchange_and_report();
+    gather_and_report();
     skip_time();
   }
 }
 
-void StepMeter::exchange_and_report() {
+void StepMeter::gather_and_report() {
   stats_.period = observer_.report_period();
-  const auto ranks = exchange_(stats_);
+  const auto ranks = gather_stats_(stats_);
   last_ = summarize(ranks, options_.total_steps, last_);
   last_.values = observer_.values();
   next_report_ =
@@ -120,7 +121,7 @@ void StepMeter::finish() {
   }
   stats_.finished = true;
   do {
-    exchange_and_report();
+    gather_and_report();
   } while (!last_.finished);
 }
 

@@ -13,8 +13,8 @@ namespace argosy::observe {
 class Observer;
 class Sink;
 
-// Every rank gives its numbers and gets those of all ranks, in rank order.
-using Exchange = std::function<std::vector<RankStats>(const RankStats& own)>;
+// Gathers the numbers of all ranks, in rank order. All ranks must call it.
+using GatherStats = std::function<std::vector<RankStats>(const RankStats& own)>;
 
 struct StepMeterOptions {
   std::int64_t total_steps = 0; // 0: not known, so no ETA
@@ -34,19 +34,19 @@ struct StepResult {
 
 // Measures training steps and reports them to the observer's sinks.
 //
-// Ranks exchange their numbers when a report is due, and at no other step. The
-// constructor asks whether any rank has a sink for reports (one exchange): if
-// none has, then neither step() nor finish() exchange anything. All ranks make
+// Ranks gather their numbers when a report is due, and at no other step. The
+// constructor asks whether any rank has a sink for reports (one gather): if
+// none has, then neither step() nor finish() gather anything. All ranks make
 // the same calls; who has fewer steps calls finish() earlier, and waits there.
 // Not thread-safe.
 class StepMeter {
  public:
-  // Without an exchange, the rank reports its own numbers as if it were alone.
-  // `observer` must outlive the meter.
+  // Without `gather_stats`, the rank reports its own numbers as if it were
+  // alone. `observer` must outlive the meter.
   StepMeter(
       Observer& observer,
       StepMeterOptions options,
-      Exchange exchange = nullptr);
+      GatherStats gather_stats = nullptr);
   ~StepMeter();
   StepMeter(const StepMeter&) = delete;
   StepMeter& operator=(const StepMeter&) = delete;
@@ -54,7 +54,7 @@ class StepMeter {
   // Whether any rank listens.
   bool active() const { return active_; }
 
-  // At the end of each step. Throws what the exchange throws.
+  // At the end of each step. Throws what gathering throws.
   void step(const StepResult& result = {}) {
     if (active_) {
       note(result);
@@ -64,18 +64,18 @@ class StepMeter {
   // What passed since the last step, say in validation, is not a step's time.
   void skip_time();
 
-  // After the last step: the last report. Throws what the exchange throws.
+  // After the last step: the last report. Throws what gathering throws.
   void finish();
 
   const Report& last_report() const { return last_; }
 
  private:
   void note(const StepResult& result);
-  void exchange_and_report();
+  void gather_and_report();
 
   Observer& observer_;
   const StepMeterOptions options_;
-  const Exchange exchange_;
+  const GatherStats gather_stats_;
   std::shared_ptr<Sink> interest_; // has this rank measure what others want
   bool active_ = false;
   double last_time_ = 0;

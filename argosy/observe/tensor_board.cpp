@@ -15,8 +15,8 @@ namespace argosy::observe {
 
 namespace {
 
-// Ten digits of seconds, so that names sort by age. The last number tells files
-// of one process and second apart.
+// Ten digits of seconds, so that names sort by age. The last number
+// distinguishes files created by one process within a second.
 std::filesystem::path new_file_in(const std::filesystem::path& folder) {
   const std::string seconds =
       std::to_string(static_cast<long long>(unix_seconds()));
@@ -55,7 +55,7 @@ void TensorBoard::on_point(const Point& point) {
 
 void TensorBoard::on_report(const Report& report) {
   if (report.step == last_step_) {
-    return; // the last report repeats what was said
+    return; // the final report repeats the previous numbers
   }
   last_step_ = report.step;
   const double time = unix_seconds();

@@ -7,9 +7,8 @@
 
 namespace argosy::observe {
 
-// Points and the numbers of reports as scalars of a TensorBoard event file, a
-// new one in the folder of the run. What was given is in the file when the call
-// returns.
+// Writes points and report numbers as scalars to a TensorBoard event file, a
+// new one in the run's folder. Data is in the file when the call returns.
 class TensorBoard : public Sink {
  public:
   // Throws SystemError.
@@ -18,14 +17,14 @@ class TensorBoard : public Sink {
   const std::filesystem::path& path() const { return file_.path(); }
 
   bool wants(Interest interest) const override {
-    return interest != Interest::Stretches;
+    return interest != Interest::Spans;
   }
   void on_point(const Point& point) override;
   void on_report(const Report& report) override;
 
  private:
   AppendFile file_;
-  std::int64_t last_step_ = -1; // that was reported
+  std::int64_t last_step_ = -1; // last reported step
 };
 
 } // namespace argosy::observe

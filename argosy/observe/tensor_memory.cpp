@@ -1,14 +1,13 @@
 #include "argosy/observe/tensor_memory.h"
 
 #include <c10/core/Allocator.h>
-#include <c10/core/CPUAllocator.h>
 
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
-#include "argosy/common/error.h"
+#include "argosy/torch_hooks/allocator.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -37,8 +36,8 @@ std::shared_ptr<Account> calling_account() {
       : of_no_world;
 }
 
-// Who made which block. A block's address alone says how to free it, as the
-// allocator's raw interface demands.
+// Which rank allocated which block. The address alone identifies the block, as
+// the allocator's raw interface requires.
 class Blocks {
  public:
   void add(void* data, std::int64_t bytes) {
@@ -67,7 +66,7 @@ class Blocks {
   std::unordered_map<void*, Block> blocks_; // guarded by mutex_
 };
 
-// Never destroyed: tensors of static lifetime are freed later than all else.
+// Never destroyed: static tensors are freed after all other static objects.
 Blocks& blocks() {
   static auto* all = new Blocks;
   return *all;
@@ -76,7 +75,7 @@ Blocks& blocks() {
 std::atomic<c10::Allocator*> inner_allocator{nullptr};
 
 void free_counted(void* data) {
-  // Before the memory can be somebody else's.
+  // Before freeing: another thread may get the same address at once.
   blocks().remove(data);
   inner_allocator.load()->raw_deallocate(data);
 }
@@ -85,6 +84,8 @@ class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) const override {
     c10::DataPtr block = inner_allocator.load()->allocate(bytes);
+    // Without a context equal to the data, the block cannot be freed by
+    // address.
     if (block.get() == nullptr || block.get() != block.get_context()) {
       return block;
     }
@@ -97,26 +98,15 @@ class CountingAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &free_counted; }
 };
 
-void install() {
+void install_meter() {
   static CountingAllocator allocator;
-  static const bool installed = [] {
-    c10::Allocator* const before = c10::GetCPUAllocator();
-    if (before->raw_deleter() == nullptr) {
-      return false;
-    }
-    inner_allocator = before;
-    c10::SetCPUAllocator(&allocator);
-    return c10::GetCPUAllocator() == &allocator;
-  }();
-  ARGOSY_CHECK(
-      installed,
-      "[observe.tensor_memory] the program's CPU allocator cannot be counted, "
-      "expected one with raw_deleter() and of priority 0");
+  torch_hooks::install_tensor_meter(
+      allocator, [](c10::Allocator* before) { inner_allocator = before; });
 }
 
 } // namespace
 
-TensorMemory::TensorMemory() : account_((install(), calling_account())) {}
+TensorMemory::TensorMemory() : account_((install_meter(), calling_account())) {}
 
 std::int64_t TensorMemory::current() const {
   return account_->current;

@@ -5,16 +5,16 @@
 
 namespace argosy {
 
-// Bytes of the CPU tensors of one rank: what is alive, and the most that ever
-// was at once. The rank is that of the calling thread's world; all threads
-// without a world count as one.
+// Bytes in CPU tensors of one rank: current and peak. The rank is that of the
+// calling thread's world; all threads without a world count together.
 //
-// The first meter of the process replaces LibTorch's CPU allocator by one that
-// counts and asks the one before it for the memory; it stays. Tensors that are
-// older are not counted. A tensor counts for the rank that made it, whoever
-// frees it. Make it after init_parallel_env(), which may set an allocator too.
+// The first TensorMemory of the process permanently replaces LibTorch's CPU
+// allocator by one that counts and forwards to the previous one. Tensors
+// created earlier are not counted. A tensor counts for the rank that created
+// it, whichever thread frees it. Construct it after init_parallel_env(), which
+// may also set an allocator.
 //
-// All meters of a rank show the same numbers. Thread-safe.
+// All TensorMemory objects of a rank show the same numbers. Thread-safe.
 class TensorMemory {
  public:
   TensorMemory();
@@ -22,7 +22,7 @@ class TensorMemory {
   std::int64_t current() const;
   std::int64_t peak() const;
 
-  // The peak is what is alive now.
+  // Sets the peak to the current value.
   void reset_peak();
 
   struct Account;

@@ -9,7 +9,7 @@ namespace argosy::observe {
 
 namespace {
 
-struct Part {
+struct Participant {
   std::size_t rank;
   std::size_t operation;
   std::int64_t begin_ns;
@@ -18,23 +18,26 @@ struct Part {
 
 using Key = std::tuple<int, int, int, std::uint64_t>;
 
-// The parts of each operation, in rank order.
-std::map<Key, std::vector<Part>> parts_of(const std::vector<RankTrace>& ranks) {
-  std::map<Key, std::vector<Part>> parts;
+// The participants of each operation, in rank order.
+std::map<Key, std::vector<Participant>> participants_of(
+    const std::vector<RankTrace>& ranks) {
+  std::map<Key, std::vector<Participant>> participants;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto& operations = ranks[rank].operations;
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const TraceOperation& each = operations[i];
-      parts[{each.group, each.from, each.to, each.sequence}].push_back(
+      participants[{each.group, each.from, each.to, each.sequence}].push_back(
           {rank, i, each.begin_ns, each.from == ranks[rank].rank});
     }
   }
-  return parts;
+  return participants;
 }
 
-const Part& giver(const std::vector<Part>& parts) {
+const Participant& giver(const std::vector<Participant>& participants) {
   return *std::max_element(
-      parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+      participants.begin(),
+      participants.end(),
+      [](const Participant& a, const Participant& b) {
         return std::tuple(a.gives, a.begin_ns) <
             std::tuple(b.gives, b.begin_ns);
       });
@@ -44,9 +47,9 @@ const Part& giver(const std::vector<Part>& parts) {
 
 std::vector<Arrow> arrows_between(const std::vector<RankTrace>& ranks) {
   std::vector<Arrow> arrows;
-  for (const auto& [key, parts] : parts_of(ranks)) {
-    const Part& from = giver(parts);
-    for (const Part& to : parts) {
+  for (const auto& [key, participants] : participants_of(ranks)) {
+    const Participant& from = giver(participants);
+    for (const Participant& to : participants) {
       if (to.rank != from.rank) {
         arrows.push_back({from.rank, from.operation, to.rank, to.operation});
       }

@@ -101,8 +101,8 @@ at::Tensor view_of(std::vector<std::int64_t>& values) {
       values.data(), {static_cast<std::int64_t>(values.size())}, at::kLong);
 }
 
-// Everybody's bytes on rank 0, in rank order; nothing elsewhere. Traces are
-// large: the others get none.
+// Returns everyone's bytes on rank 0, in rank order; nothing elsewhere, because
+// traces are large.
 std::vector<std::string> gather_bytes(std::string own, const GroupPtr& group) {
   const auto n = static_cast<std::size_t>(group->nranks());
   std::vector<std::int64_t> own_size = {static_cast<std::int64_t>(own.size())};
@@ -137,7 +137,7 @@ void write_trace(
       for (const std::string& bytes : encoded) {
         ranks.push_back(comm::decode<RankTrace>(bytes));
       }
-      std::error_code ignored; // write_file() says what is wrong
+      std::error_code ignored; // write_file() reports the error
       std::filesystem::create_directories(path.parent_path(), ignored);
       write_file(path, trace_json(ranks));
     } catch (const std::exception&) {

@@ -11,10 +11,9 @@ class Group;
 
 namespace argosy::observe {
 
-// Puts what all members of the group kept into one file, which rank 0 of the
-// group writes, whole or not at all, with the folders above it. All members
-// must call it; it returns when the file is there. Throws SystemError on that
-// rank alone.
+// Collects the traces of all members in one file, written atomically by rank 0
+// of the group, which also creates missing folders. All members call it; blocks
+// until the file exists. Throws SystemError on that rank only.
 void write_trace(
     const std::filesystem::path& path,
     const RankTrace& own,

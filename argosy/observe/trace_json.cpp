@@ -12,16 +12,16 @@ namespace argosy::observe {
 
 namespace {
 
-// Lanes of communication are numbered after those of threads.
+// Communication lanes are numbered after the lanes of threads.
 constexpr int kCommunication = 1000;
 
-// Escaped and in quotes. Names are the user's, and may be no UTF-8.
+// Escapes and quotes. Names come from the user and may not be valid UTF-8.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Microseconds, as the format wants, with all digits of the nanoseconds.
+// Microseconds, as the format requires, with nanosecond digits.
 std::string micros(std::int64_t ns) {
   std::array<char, 32> text{};
   std::snprintf(
@@ -51,7 +51,7 @@ std::string lane_name(const char* what, int number) {
   return number == 0 ? what : str(what, " ", number + 1);
 }
 
-// Writes the events one after the other. Times count from `origin`.
+// Writes events one after the other. Times are relative to `origin`.
 class Writer {
  public:
   explicit Writer(std::int64_t origin) : origin_(origin) {}
@@ -80,7 +80,7 @@ class Writer {
       const std::vector<RankTrace>& ranks, const Arrow& arrow, std::size_t id) {
     const auto& from = ranks[arrow.from_rank].operations[arrow.from_operation];
     const auto& to = ranks[arrow.to_rank].operations[arrow.to_operation];
-    // Viewers join the two ends by category, name and id.
+    // Viewers match the two ends by category, name and id.
     const std::string joint =
         str(R"("name": )", quoted(from.op), R"(, "cat": "arrow", "id": )", id);
     event(
@@ -90,7 +90,7 @@ class Writer {
             communication_place(ranks, arrow.from_rank, arrow.from_operation),
             R"(, "ts": )",
             micros(from.begin_ns - origin_)));
-    // Inside the other part, where viewers look for what it belongs to.
+    // Within the other event: viewers attach the arrow to the enclosing event.
     const std::int64_t last = std::max(to.begin_ns, to.end_ns - 1);
     event(
         str(R"("ph": "f", "bp": "e", )",
@@ -118,7 +118,7 @@ class Writer {
         micros(end_ns - begin_ns);
   }
 
-  // Names a process or a thread, and says where it is shown.
+  // Names a process or a thread and sets its sort order.
   void name(
       const std::string& what, int rank, int lane, const std::string& name) {
     const std::string place_text = place(rank, lane);
@@ -200,7 +200,7 @@ std::string header(const std::vector<RankTrace>& ranks, std::int64_t origin) {
   for (const RankTrace& rank : ranks) {
     dropped += rank.dropped;
   }
-  // HTA looks for "rank" with a space after the colon.
+  // HTA searches for "rank" with a space after the colon.
   return str(
       "{\n\"schemaVersion\": 1,\n\"displayTimeUnit\": \"ms\",\n",
       R"("distributedInfo": {"backend": "argosy", "rank": )",

@@ -9,37 +9,37 @@
 #include "argosy/common/deadline.h"
 #include "argosy/offload/options.h"
 
-// What an OffloadTier is made on. Not installed.
+// Where the buffers of an OffloadTier are. Not installed.
 namespace argosy::offload {
 
-// Buffers of bytes, each in memory or in a file. Those that were never released
-// are zeros at first. For one thread.
+// Buffers of bytes, each in memory or in a file. New buffers are zeros. Not
+// thread-safe.
 class Backing {
  public:
   virtual ~Backing() = default;
 
   virtual std::size_t add(std::int64_t bytes) = 0;
 
-  // Begins to bring a buffer to memory.
+  // Starts to bring a buffer into memory.
   virtual void prefetch(std::size_t slot) = 0;
 
-  // Its memory, which holds until it is released.
+  // Blocks until the buffer is in memory. The result is valid until release().
   virtual at::Tensor get(std::size_t slot, const Deadline& deadline) = 0;
 
-  // It has been changed, and stays.
+  // The buffer has changed and stays in memory.
   virtual void touch(std::size_t slot) = 0;
 
-  // It may leave memory; what has changed is written first. Waits for the write
-  // before, so that one buffer at most is on its way out.
+  // Lets the buffer leave memory; changes are written to the file first. Waits
+  // for the previous write, so that at most one buffer is being written.
   virtual void release(std::size_t slot, const Deadline& deadline) = 0;
 
   virtual OffloadStats stats() const = 0;
 };
 
-// Copies between memory and the file.
+// Copies buffers between memory and the file.
 std::unique_ptr<Backing> make_streamed(const OffloadOptions& options);
 
-// The file as memory.
+// Maps the file into memory.
 std::unique_ptr<Backing> make_mapped(const OffloadOptions& options);
 
 } // namespace argosy::offload

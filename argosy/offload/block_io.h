@@ -16,32 +16,33 @@ struct Transfer {
   std::int64_t bytes = 0;
 };
 
-// Reads and writes of a file that go on while the caller does something else.
-// Offsets, sizes and memory are aligned as ScratchFile says. For one thread.
-// The destructor waits for what is under way.
+// Asynchronous reads and writes of a file. Offsets, sizes and memory must be
+// aligned as for ScratchFile. Not thread-safe. The destructor waits for
+// transfers under way.
 class BlockIo {
  public:
   using Ticket = std::uint64_t;
 
   virtual ~BlockIo() = default;
 
-  // `memory` must stay until the transfer is done.
+  // `memory` must stay valid until the transfer is done.
   virtual Ticket start(const Transfer& transfer) = 0;
 
   // Whether wait() would return at once.
   virtual bool is_done(Ticket ticket) = 0;
 
-  // Until it is done. Throws TimeoutError, after which it goes on.
+  // Blocks until the transfer is done. Throws TimeoutError at the deadline; the
+  // transfer then continues.
   virtual void wait(Ticket ticket, const Deadline& deadline) = 0;
 
-  // Forgets a transfer that is done. Throws SystemError when it failed.
+  // Forgets a transfer that is done. Throws SystemError if it failed.
   virtual void close(Ticket ticket) = 0;
 };
 
-// By io_uring; null where the kernel has none or refuses it.
+// Uses io_uring. Returns null if the kernel does not have or allow it.
 std::unique_ptr<BlockIo> make_uring_io(const ScratchFile& file);
 
-// By threads that block.
+// Uses threads with blocking calls.
 std::unique_ptr<BlockIo> make_thread_io(const ScratchFile& file);
 
 } // namespace argosy::offload

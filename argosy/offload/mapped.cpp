@@ -42,7 +42,7 @@ class Mapping {
   void* const memory_;
 };
 
-// The kernel's page cache reads ahead and writes behind.
+// Maps the file; the kernel's page cache reads ahead and writes back.
 class Mapped final : public Backing {
  public:
   explicit Mapped(const OffloadOptions& options)
@@ -77,7 +77,8 @@ class Mapped final : public Backing {
 
   void touch(std::size_t index) override { slots_[index].is_changed = true; }
 
-  // Pages leave this process; the kernel writes them when it likes.
+  // Removes the pages from this process; the kernel writes them when it
+  // chooses.
   void release(std::size_t index, const Deadline&) override {
     Slot& slot = slots_[index];
     ::sync_file_range(

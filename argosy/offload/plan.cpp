@@ -44,7 +44,7 @@ std::vector<Uses> uses_by_buffer(const OffloadSchedule& schedule) {
   return all;
 }
 
-// Steps of a round between two uses.
+// The number of steps between two uses.
 std::size_t length(const OffloadGap& gap, std::size_t num_steps) {
   return (gap.to + num_steps - gap.from - 1) % num_steps;
 }
@@ -63,7 +63,7 @@ std::vector<OffloadGap> gaps_of(const std::vector<Uses>& all) {
   return gaps;
 }
 
-// How much stays in each step.
+// The bytes that stay in memory in each step.
 class Room {
  public:
   Room(std::size_t num_steps, std::int64_t budget)
@@ -116,8 +116,9 @@ std::int64_t choose(
   return room.most();
 }
 
-// Whether the buffer has changed since it last came, when this gap begins: goes
-// back over the gaps in which it stayed. `gaps` are those of one buffer.
+// Whether the buffer has changed since it was last read when this gap begins.
+// Goes back over the gaps in which it stayed in memory. `gaps` are those of one
+// buffer.
 bool has_changed(
     const OffloadGap* gaps, const std::vector<bool>& writes, std::size_t i) {
   for (std::size_t back = 0; back < writes.size(); ++back) {

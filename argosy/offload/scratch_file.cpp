@@ -29,7 +29,7 @@ std::string free_text(const std::filesystem::path& folder) {
 ScratchFile::ScratchFile(
     std::filesystem::path folder, bool is_direct, std::int64_t limit)
     : folder_(std::move(folder)), limit_(limit) {
-  std::error_code ignored; // opening says what is wrong
+  std::error_code ignored; // open() reports the error
   std::filesystem::create_directories(folder_, ignored);
   fd_ = open_nameless(folder_);
   if (fd_ < 0) {

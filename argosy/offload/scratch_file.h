@@ -6,16 +6,17 @@
 
 namespace argosy::offload {
 
-// A file without a name, for what does not fit into memory: it is gone when the
-// process is, however that ends.
+// A file without a name, for data that does not fit into memory. The system
+// removes it when the process ends, also after a crash.
 class ScratchFile {
  public:
-  // Of memory, offsets and sizes, for reads and writes that go past the
-  // kernel's page cache.
+  // The alignment of memory, offsets and sizes that reads and writes need to
+  // bypass the page cache.
   static constexpr std::int64_t kAlignment = 4096;
 
-  // In `folder`, which is made if need be. `is_direct`: past the page cache,
-  // where the file system can. `limit`: bytes at most. Throws SystemError.
+  // Creates the file in `folder`, which it creates if needed. `is_direct`:
+  // bypass the page cache if the file system allows it. `limit`: maximum size
+  // in bytes. Throws SystemError.
   ScratchFile(std::filesystem::path folder, bool is_direct, std::int64_t limit);
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;
@@ -25,8 +26,8 @@ class ScratchFile {
   bool is_direct() const { return is_direct_; }
   std::int64_t size() const { return size_; }
 
-  // The offset of `bytes` more, aligned, on which writes will not find the disk
-  // full. Throws SystemError with the path, and what is free there.
+  // Allocates `bytes` more on the disk and returns their aligned offset. Throws
+  // SystemError with the path and the free space.
   std::int64_t reserve(std::int64_t bytes);
 
   // "[offload.write] 8 MB in /path, 3 MB free: No space left on device"
@@ -41,7 +42,7 @@ class ScratchFile {
   std::int64_t size_ = 0;
 };
 
-// The next multiple of ScratchFile::kAlignment.
+// Rounds up to a multiple of ScratchFile::kAlignment.
 std::int64_t aligned(std::int64_t bytes);
 
 } // namespace argosy::offload

@@ -12,18 +12,18 @@
 namespace argosy::offload {
 
 OffloadedStates::OffloadedStates(
-    OffloadOptions options, std::int64_t bucket_bytes)
-    : options_(std::move(options)), bucket_bytes_(bucket_bytes) {
+    OffloadOptions options, std::int64_t buffer_bytes)
+    : options_(std::move(options)), buffer_bytes_(buffer_bytes) {
   ARGOSY_CHECK(
-      bucket_bytes > 0,
-      "[offload.states] bucket_bytes ",
-      bucket_bytes,
+      buffer_bytes > 0,
+      "[offload.states] buffer_bytes ",
+      buffer_bytes,
       ", expected above 0");
 }
 
 OffloadedStates::~OffloadedStates() = default;
 
-void OffloadedStates::make_buckets(const std::vector<std::int64_t>& bytes) {
+void OffloadedStates::make_buffers(const std::vector<std::int64_t>& bytes) {
   tier_ = std::make_unique<OffloadTier>(options_);
   slots_.clear();
   for (const std::int64_t each : bytes) {
@@ -31,12 +31,12 @@ void OffloadedStates::make_buckets(const std::vector<std::int64_t>& bytes) {
   }
 }
 
-at::Tensor OffloadedStates::fetch(std::size_t bucket) {
-  return tier_->fetch(slots_[bucket]);
+at::Tensor OffloadedStates::fetch(std::size_t buffer) {
+  return tier_->fetch(slots_[buffer]);
 }
 
-void OffloadedStates::put_back(std::size_t bucket, bool written) {
-  tier_->put_back(slots_[bucket], written);
+void OffloadedStates::put_back(std::size_t buffer, bool written) {
+  tier_->put_back(slots_[buffer], written);
 }
 
 OffloadStats OffloadedStates::stats() const {
@@ -46,9 +46,9 @@ OffloadStats OffloadedStates::stats() const {
 std::shared_ptr<OffloadedStates> offload_states(
     optim::FusedOptimizer& optimizer,
     OffloadOptions options,
-    std::int64_t bucket_bytes) {
+    std::int64_t buffer_bytes) {
   auto states =
-      std::make_shared<OffloadedStates>(std::move(options), bucket_bytes);
+      std::make_shared<OffloadedStates>(std::move(options), buffer_bytes);
   optimizer.set_state_store(states);
   return states;
 }

@@ -14,33 +14,33 @@ namespace argosy::offload {
 
 class OffloadTier;
 
-// States of an optimizer in an OffloadTier: while one bucket is updated, the
-// next is read and the one before is written.
+// Keeps the state of an optimizer in an OffloadTier. While one buffer is
+// updated, the next is read and the previous one is written.
 class OffloadedStates final : public optim::StateStore {
  public:
   explicit OffloadedStates(
-      OffloadOptions options, std::int64_t bucket_bytes = 32 << 20);
+      OffloadOptions options, std::int64_t buffer_bytes = 32 << 20);
   ~OffloadedStates() override;
 
-  std::int64_t bucket_bytes() const override { return bucket_bytes_; }
-  void make_buckets(const std::vector<std::int64_t>& bytes) override;
-  at::Tensor fetch(std::size_t bucket) override;
-  void put_back(std::size_t bucket, bool written) override;
+  std::int64_t buffer_bytes() const override { return buffer_bytes_; }
+  void make_buffers(const std::vector<std::int64_t>& bytes) override;
+  at::Tensor fetch(std::size_t buffer) override;
+  void put_back(std::size_t buffer, bool written) override;
 
   OffloadStats stats() const;
 
  private:
   const OffloadOptions options_;
-  const std::int64_t bucket_bytes_;
+  const std::int64_t buffer_bytes_;
   std::unique_ptr<OffloadTier> tier_;
-  std::vector<std::size_t> slots_; // of buckets; none for empty ones
+  std::vector<std::size_t> slots_; // of buffers
 };
 
-// Puts the states of an optimizer into a tier: averages, and masters of 16-bit
-// parameters. Its steps give the same bits as before.
+// Moves the state of an optimizer (averages, and master weights of 16-bit
+// parameters) into a tier. Steps give the same bits as without.
 //
-// A bucket is at least one parameter. So a flat shard, which is one tensor, is
-// handed to the optimizer in pieces, each with its part of the gradient:
+// A buffer holds the state of at least one parameter. So pass a large flat
+// tensor to the optimizer in pieces, each with its part of the gradient:
 //
 //   std::vector<at::Tensor> pieces = pieces_of(shard, shard_grad, 4 << 20);
 //   optim::AdamW adam(pieces);
@@ -48,15 +48,15 @@ class OffloadedStates final : public optim::StateStore {
 //   ...
 //   adam.step();   // reads and writes `shard` in place
 //
-// Optimizers that look at the norm of a parameter (Lamb, Lars) see pieces as
-// parameters.
+// Optimizers that use the norm of a parameter (Lamb, Lars) treat each piece as
+// a parameter.
 std::shared_ptr<OffloadedStates> offload_states(
     optim::FusedOptimizer& optimizer,
     OffloadOptions options,
-    std::int64_t bucket_bytes = 32 << 20);
+    std::int64_t buffer_bytes = 32 << 20);
 
-// Views of a flat tensor, of `numel` elements at most, with views of `grad` as
-// their gradients.
+// Splits a flat tensor into views of up to `numel` elements, with views of
+// `grad` as their gradients.
 std::vector<at::Tensor> pieces_of(
     const at::Tensor& flat, const at::Tensor& grad, std::int64_t numel);
 

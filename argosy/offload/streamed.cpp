@@ -16,8 +16,8 @@ namespace argosy::offload {
 
 namespace {
 
-// Memory that transfers can use, kept for the next: new pages cost as much as
-// reading them does.
+// Aligned memory for transfers, kept for reuse: new pages cost as much as
+// reading the data.
 class Pool {
  public:
   at::Tensor take(std::int64_t bytes) {
@@ -29,7 +29,7 @@ class Pool {
       free_.erase(fits);
       return found;
     }
-    if (!free_.empty()) { // else what is too small would be kept for ever
+    if (!free_.empty()) { // drop one that is too small, or it stays forever
       total_ -= free_.back().numel();
       free_.pop_back();
     }
@@ -53,7 +53,7 @@ class Pool {
   }
 
   std::vector<at::Tensor> free_;
-  std::int64_t total_ = 0; // that is free, and that is not
+  std::int64_t total_ = 0; // bytes, free and in use
   std::int64_t peak_ = 0;
 };
 
@@ -61,8 +61,8 @@ std::unique_ptr<BlockIo> make_io(OffloadIo wanted, const ScratchFile& file) {
   auto io = wanted == OffloadIo::Threads ? nullptr : make_uring_io(file);
   ARGOSY_CHECK(
       io != nullptr || wanted != OffloadIo::Uring,
-      "[offload] this kernel refuses io_uring; OffloadIo::Auto takes threads "
-      "then");
+      "[offload] this kernel does not allow io_uring; OffloadIo::Auto falls "
+      "back to threads");
   return io;
 }
 
@@ -142,11 +142,11 @@ class Streamed final : public Backing {
  private:
   struct Slot {
     std::int64_t bytes = 0;
-    std::int64_t offset = -1; // in the file, once it was written
-    at::Tensor memory;        // undefined while it is in the file only
+    std::int64_t offset = -1; // in the file; -1 before the first write
+    at::Tensor memory;        // undefined while only the file has it
     std::optional<BlockIo::Ticket> transfer; // under way
     bool is_changed = false;                 // differs from the file
-    bool is_wanted = false; // soon, while it leaves: its memory stays
+    bool is_wanted = false; // prefetched while it leaves: keep its memory
     std::uint32_t checksum = 0;
   };
 
@@ -182,11 +182,12 @@ class Streamed final : public Backing {
       throw SystemError(
           str("[offload.read] ",
               slot.bytes,
-              " bytes are not those that were written: checksums differ"));
+              " bytes differ from those that were written: checksums differ"));
     }
   }
 
-  // The write before. When it fails, its buffer stays, and is still changed.
+  // Waits for the previous write. If it fails, its buffer stays in memory,
+  // still marked as changed.
   void finish_leaving(const Deadline& deadline) {
     if (leaving_ == kNone) {
       return;

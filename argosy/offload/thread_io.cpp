@@ -75,7 +75,7 @@ class ThreadIo final : public BlockIo {
       const std::int64_t result = run(file_.fd(), block->rest);
       lock.lock();
       transfers_.finish(*block, result);
-      to_do_.notify_one(); // the rest of a short one
+      to_do_.notify_one(); // for the rest of a short transfer
       done_.notify_all();
     }
   }

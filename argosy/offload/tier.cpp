@@ -11,7 +11,8 @@ namespace argosy::offload {
 
 namespace {
 
-// One after the other, then a pause: training goes forward and backward.
+// Each buffer in turn, then a pause, in which training runs forward and
+// backward.
 std::vector<std::vector<OffloadUse>> in_order(std::size_t num_buffers) {
   std::vector<std::vector<OffloadUse>> steps;
   for (std::size_t i = 0; i < num_buffers; ++i) {
@@ -33,11 +34,11 @@ struct OffloadTier::Impl {
   const OffloadOptions options;
   std::unique_ptr<Backing> backing;
   OffloadSchedule schedule;
-  bool is_ordered = false; // by the user
+  bool is_ordered = false; // set_schedule() was called
   std::optional<OffloadPlan> plan;
   std::size_t now = 0;               // step
-  std::vector<std::size_t> used_now; // slots that it has used
-  // Of each slot the step that uses it now.
+  std::vector<std::size_t> used_now; // slots that the step has used
+  // For each slot the step that uses it now.
   std::vector<std::optional<std::size_t>> in_use;
 
   Deadline deadline() const { return Deadline::after(options.timeout); }
@@ -66,7 +67,7 @@ struct OffloadTier::Impl {
         is_used ? " was not fetched" : " is in use, expected put_back() first");
   }
 
-  // Goes on to the next step that uses a slot: it may be the present one.
+  // Advances to the next step that uses a slot, which may be the current one.
   void advance_to(std::size_t slot) {
     const std::size_t count = schedule.steps.size();
     const bool was_used =
@@ -94,7 +95,7 @@ struct OffloadTier::Impl {
     }
   }
 
-  // What the plan does not know leaves.
+  // Uses that are not in the plan do not stay.
   bool stays(std::size_t slot, std::size_t step) {
     const auto& gaps = planned().gaps;
     const auto found = std::find_if(gaps.begin(), gaps.end(), [&](auto& gap) {

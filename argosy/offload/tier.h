@@ -14,28 +14,29 @@ class Tensor;
 
 namespace argosy::offload {
 
-// Buffers that are in a file while nobody uses them, but for as many as the
-// budget lets stay. One tier belongs to one rank; its file has no name, and is
-// gone with the process.
+// Buffers that are in a file while they are not used, except for as many as the
+// memory budget allows. Each rank has its own tier. The file has no name and
+// disappears with the process.
 //
-//   OffloadTier tier({.offload_path = "/scratch", .offload_cpu_size = 1 <<
-//   30}); const std::size_t slot = tier.add(bytes); at::Tensor memory =
-//   tier.fetch(slot);     // kByte; use memory.view(dtype)
+//   OffloadTier tier(
+//       {.offload_path = "/scratch", .offload_cpu_size = 1 << 30});
+//   const std::size_t slot = tier.add(bytes);
+//   at::Tensor memory = tier.fetch(slot); // kByte; use memory.view(dtype)
 //   ...
-//   tier.put_back(slot);                      // `memory` is dead now
+//   tier.put_back(slot); // `memory` is invalid now
 //
-// Buffers are taken to be used one after the other in the order in which they
-// were added, again and again, with a pause between rounds; set_schedule() says
-// otherwise. While one is in use, the next is read and the last one written.
-// Whoever keeps to another order than the schedule gets the same bytes, later.
+// The tier expects that buffers are used in the order in which they were added,
+// in repeated rounds with a pause in between; set_schedule() sets another
+// order. While one buffer is in use, the next is read and the previous one is
+// written. Other orders of use work too, but wait for the disk.
 //
-// In memory are: the buffers in use, `offload_cpu_size` bytes of those that
-// stay, those of `ahead` steps that are being read, and one that is being
+// Memory holds the buffers in use, up to `offload_cpu_size` bytes of unused
+// buffers, the buffers of the next `ahead` steps, and one buffer that is being
 // written.
 //
-// Errors of the disk are SystemError: path, bytes wanted, bytes free. That of a
-// write shows at a later call; no buffer is lost by it. A wait that takes
-// longer than the option `timeout` is a TimeoutError. Not thread-safe.
+// Disk errors throw SystemError with the path, the size and the free space. A
+// failed write throws at a later call and loses no buffer. A wait longer than
+// the option `timeout` throws TimeoutError. Not thread-safe.
 class OffloadTier {
  public:
   explicit OffloadTier(OffloadOptions options = {});
@@ -43,24 +44,25 @@ class OffloadTier {
   OffloadTier(OffloadTier&&) noexcept;
   OffloadTier& operator=(OffloadTier&&) = delete;
 
-  // Zeros. Throws InvalidArgument for less than one byte.
+  // Adds a zeroed buffer and returns its slot. Throws InvalidArgument if
+  // `bytes` is below 1.
   std::size_t add(std::int64_t bytes);
 
-  // What each step of a round uses; steps that use nothing are pauses. Throws
-  // InvalidArgument, as plan_offload().
+  // Sets what each step of a round uses; a step that uses nothing is a pause.
+  // Throws InvalidArgument as plan_offload() does.
   void set_schedule(std::vector<std::vector<OffloadUse>> steps);
 
-  // Begins to read, for those who know better than the schedule.
+  // Starts to read a buffer before the schedule would.
   void prefetch(std::size_t slot);
 
-  // Blocks until the buffer is in memory. The tensor is of bytes and holds
-  // until put_back(). Throws InvalidArgument when it is in use already.
+  // Blocks until the buffer is in memory. The result, of type kByte, is valid
+  // until put_back(). Throws InvalidArgument if the buffer is in use.
   at::Tensor fetch(std::size_t slot);
 
-  // Ends the use. Without `written` the buffer must be as it was.
+  // Ends the use. If `written` is false, the buffer must be unchanged.
   void put_back(std::size_t slot, bool written = true);
 
-  // What is to happen in a round.
+  // The plan of a round.
   const OffloadPlan& plan();
   OffloadStats stats() const;
 

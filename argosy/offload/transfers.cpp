@@ -10,7 +10,8 @@ namespace argosy::offload {
 
 namespace {
 
-// Large enough for any disk, small enough that several are under way.
+// Large enough for disks to be efficient, small enough that several are under
+// way.
 constexpr std::int64_t kBlockBytes = 1 << 20;
 
 const char* name_of(const Transfer& transfer) {

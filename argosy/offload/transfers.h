@@ -9,34 +9,34 @@
 
 namespace argosy::offload {
 
-// Transfers in blocks: which are to be started, and which transfers are done.
-// Not thread-safe.
+// Splits transfers into blocks, and tracks which blocks are to be started and
+// which transfers are done. Not thread-safe.
 class Transfers {
  public:
   struct Block {
     BlockIo::Ticket ticket = 0;
-    Transfer rest; // what is not done of it
+    Transfer rest; // the part that is not done
   };
 
   explicit Transfers(const ScratchFile& file) : file_(file) {}
 
   BlockIo::Ticket add(const Transfer& transfer);
 
-  // The next block to start; none when all are.
+  // The next block to start; none if all are started.
   std::optional<Block> take();
 
-  // What the system said about a block: bytes, or a negative error. Of a short
-  // one the rest will be taken again.
+  // Reports the result of a block: the number of bytes, or a negative error. If
+  // it was short, take() returns the rest.
   void finish(Block block, std::int64_t result);
 
   bool is_done(BlockIo::Ticket ticket) const;
   bool is_idle() const { return num_started_ == 0 && waiting_.empty(); }
   int num_started() const { return num_started_; }
 
-  // Drops what has not been started.
+  // Drops blocks that have not been started.
   void forget_waiting();
 
-  // Forgets a transfer that is done. Throws SystemError when it failed.
+  // Forgets a transfer that is done. Throws SystemError if it failed.
   void close(BlockIo::Ticket ticket);
   [[noreturn]] void time_out(
       BlockIo::Ticket ticket, const Deadline& deadline) const;

@@ -37,7 +37,7 @@ class UringIo final : public BlockIo {
   UringIo(const ScratchFile& file, std::unique_ptr<Ring> ring)
       : file_(file), ring_(std::move(ring)), transfers_(file) {}
 
-  // The kernel writes to memory that is about to go.
+  // Waits: the kernel would go on writing to memory that is freed.
   ~UringIo() override {
     transfers_.forget_waiting();
     while (transfers_.num_started() > 0 && take_one(nullptr)) {
@@ -70,7 +70,7 @@ class UringIo final : public BlockIo {
   void close(Ticket ticket) override { transfers_.close(ticket); }
 
  private:
-  // Takes what is done, and starts what there is room for.
+  // Collects finished blocks, and starts new ones while there is room.
   void pump() {
     io_uring_cqe* done = nullptr;
     while (::io_uring_peek_cqe(ring_->get(), &done) == 0) {
@@ -101,7 +101,7 @@ class UringIo final : public BlockIo {
     started_.emplace(next_++, block);
   }
 
-  // Whether one was done in time.
+  // Waits for a block; returns whether one finished in time.
   bool take_one(__kernel_timespec* limit) {
     io_uring_cqe* done = nullptr;
     const int error = ::io_uring_wait_cqe_timeout(ring_->get(), &done, limit);

@@ -42,7 +42,7 @@ Adagrad::Adagrad(ParamGroups params, const AdagradOptions& defaults)
 
 FusedOptimizer::StateTensors Adagrad::tensors_of(
     State& state, const Options&) const {
-  // As torch, which looks at the defaults, not at the group.
+  // torch uses the defaults here, not the options of the group.
   const double initial =
       adagrad_options(defaults()).initial_accumulator_value();
   return {

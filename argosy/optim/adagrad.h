@@ -8,7 +8,7 @@ namespace argosy::optim {
 
 using AdagradOptions = torch::optim::AdagradOptions;
 
-// torch::optim::Adagrad in one pass; see FusedOptimizer. Takes sparse gradients
+// torch::optim::Adagrad, fused; see FusedOptimizer. Supports sparse gradients
 // in groups without weight decay.
 class Adagrad final
     : public FusedOf<AdagradOptions, torch::optim::AdagradParamState> {

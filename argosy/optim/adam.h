@@ -10,7 +10,7 @@ namespace argosy::optim {
 using AdamOptions = torch::optim::AdamOptions;
 using AdamWOptions = torch::optim::AdamWOptions;
 
-// torch::optim::Adam in one pass; see FusedOptimizer.
+// torch::optim::Adam, fused; see FusedOptimizer.
 class Adam final : public FusedOf<AdamOptions, torch::optim::AdamParamState> {
  public:
   explicit Adam(ParamGroups params, const AdamOptions& defaults = {});
@@ -20,7 +20,7 @@ class Adam final : public FusedOf<AdamOptions, torch::optim::AdamParamState> {
   void update(const Options& options, std::vector<Entry>& entries) override;
 };
 
-// torch::optim::AdamW in one pass.
+// torch::optim::AdamW, fused.
 class AdamW final
     : public FusedOf<AdamWOptions, torch::optim::AdamWParamState> {
  public:

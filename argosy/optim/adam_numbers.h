@@ -5,7 +5,7 @@
 
 #include "argosy/common/error.h"
 
-// What Adam, AdamW and LAMB have in common.
+// Shared by Adam, AdamW and LAMB.
 
 namespace argosy::optim {
 
@@ -34,7 +34,8 @@ void check_adam(const Options& options, const char* name) {
       ", expected in [0, 1)");
 }
 
-// How much of a moving average that began as 0 is there after `step` steps.
+// The factor by which a moving average that began at 0 is too small after
+// `step` steps.
 inline double bias_correction(double beta, std::int64_t step) {
   return 1 - std::pow(beta, static_cast<double>(step));
 }

@@ -1,9 +1,10 @@
 #include "argosy/optim/autocast.h"
 
-#include <ATen/autocast_mode.h>
+#include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/optim/amx.h"
+#include "argosy/torch_hooks/amx.h"
+#include "argosy/torch_hooks/autocast.h"
 
 namespace argosy::optim {
 
@@ -20,24 +21,25 @@ void check(bool enabled, c10::ScalarType dtype) {
 
 } // namespace
 
-AutoCast::AutoCast(bool enabled, c10::ScalarType dtype)
-    : enabled_before_(at::autocast::is_cpu_enabled()),
-      dtype_before_(at::autocast::get_autocast_cpu_dtype()) {
+AutoCast::AutoCast(bool enabled, c10::ScalarType dtype) {
   check(enabled, dtype);
+  torch_hooks::Autocast autocast;
+  enabled_before_ = std::exchange(autocast.cpu, enabled);
+  dtype_before_ = autocast.cpu_dtype;
   if (enabled) {
-    avoid_broken_amx();
-    at::autocast::set_autocast_cpu_dtype(dtype);
+    torch_hooks::avoid_broken_amx();
+    autocast.cpu_dtype = dtype;
   }
-  at::autocast::set_cpu_enabled(enabled);
-  at::autocast::increment_nesting();
+  autocast.set();
+  torch_hooks::begin_casts();
 }
 
 AutoCast::~AutoCast() {
-  if (at::autocast::decrement_nesting() == 0) {
-    at::autocast::clear_cache();
-  }
-  at::autocast::set_cpu_enabled(enabled_before_);
-  at::autocast::set_autocast_cpu_dtype(dtype_before_);
+  torch_hooks::end_casts();
+  torch_hooks::Autocast autocast;
+  autocast.cpu = enabled_before_;
+  autocast.cpu_dtype = dtype_before_;
+  autocast.set();
 }
 
 } // namespace argosy::optim

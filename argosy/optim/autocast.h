@@ -4,16 +4,15 @@
 
 namespace argosy::optim {
 
-// Within its scope, this thread's matrix products, convolutions and the like
-// compute in `dtype`, and what needs precision in float32: torch's autocast of
-// the CPU. Weights stay as they are, and are cast once per outermost scope. Put
-// forward and loss into it, not backward. Scopes nest; a disabled one within
-// switches it off.
+// Switches on torch's CPU autocast for this thread while it lives: matrix
+// products and convolutions compute in `dtype`, ops that need precision in
+// float32. Weights keep their type; they are cast once in each outermost scope.
+// Run forward and the loss inside, and backward outside. Scopes nest; a
+// disabled inner scope switches autocast off.
 //
-// LibTorch 1.13 multiplies bfloat16 on the CPU, but has no kernels of float16
-// there ("addmm_impl_cpu_" not implemented for 'Half'): float16 throws
-// InvalidArgument, as does any other type. Models whose weights are float16
-// need a device for forward and backward; the optimizers here take them.
+// Throws InvalidArgument unless `dtype` is bfloat16: LibTorch 1.13 has no
+// float16 matrix products on the CPU ("addmm_impl_cpu_" not implemented for
+// 'Half').
 class AutoCast {
  public:
   explicit AutoCast(
@@ -23,8 +22,8 @@ class AutoCast {
   AutoCast& operator=(const AutoCast&) = delete;
 
  private:
-  const bool enabled_before_;
-  const c10::ScalarType dtype_before_;
+  bool enabled_before_;
+  c10::ScalarType dtype_before_;
 };
 
 } // namespace argosy::optim

@@ -25,7 +25,7 @@ void check(const std::vector<at::Tensor>& params, const EmaOptions& options) {
             params[i].is_non_overlapping_and_dense(),
         "[optim.ema] parameter ",
         i,
-        ": expected a dense tensor of floats on the CPU; of a DTensor give "
+        ": expected a dense tensor of floats on the CPU; for a DTensor pass "
         "to_local()");
   }
 }
@@ -34,7 +34,7 @@ c10::ScalarType type_of_average(const at::Tensor& param) {
   return param.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
 }
 
-// Zeros like the parameters, those of one type in one buffer.
+// Zeros with the shapes of the parameters; those of one type share a buffer.
 std::vector<at::Tensor> zeros_like(const std::vector<at::Tensor>& params) {
   std::vector<at::Tensor> zeros(params.size());
   for (const auto type : {c10::kFloat, c10::kDouble}) {
@@ -69,7 +69,8 @@ Ema::Ema(std::vector<at::Tensor> params, EmaOptions options)
 }
 
 void Ema::update() {
-  ARGOSY_CHECK(!applied(), "[optim.ema] update() between apply and restore");
+  ARGOSY_CHECK(
+      !applied(), "[optim.ema] update() between apply() and restore()");
   std::vector<Span> spans;
   spans.reserve(params_.size());
   for (std::size_t i = 0; i < params_.size(); ++i) {

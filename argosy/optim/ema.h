@@ -9,30 +9,31 @@ namespace argosy::optim {
 
 struct EmaOptions {
   double decay = 0.999;
-  // Begin at 0 and divide by 1 - decay^t, instead of beginning at the values
-  // that the parameters have when the average is made.
+  // Start at 0 and divide by 1 - decay^t, instead of starting at the values of
+  // the parameters at construction.
   bool bias_correction = false;
 };
 
-// Exponential moving average of parameters, in float32 (float64 for float64
-// ones), in one flat buffer.
+// The exponential moving average of parameters, in float32 (float64 for float64
+// parameters), in one flat buffer. Not thread-safe.
 class Ema {
  public:
-  // Throws InvalidArgument when decay is not in [0, 1), or a parameter is not a
-  // dense tensor of floats on the CPU.
+  // Throws InvalidArgument if decay is not in [0, 1), or if a parameter is not
+  // a dense tensor of floats on the CPU.
   Ema(std::vector<at::Tensor> params, EmaOptions options = {});
 
-  // average = decay * average + (1 - decay) * parameter. After each step.
+  // average = decay * average + (1 - decay) * parameter. Call it after each
+  // step of the optimizer.
   void update();
 
-  // Gives the parameters the values of the average; restore() gives back their
-  // own. Throw InvalidArgument when that is the case already, and apply() with
-  // bias correction before the first update.
+  // apply() copies the averages into the parameters, restore() the parameters'
+  // own values. Both throw InvalidArgument if that is already the case; apply()
+  // with bias correction also throws before the first update().
   void apply();
   void restore();
   bool applied() const { return !saved_.empty(); }
 
-  // The average of one parameter, as apply() gives it.
+  // The average of one parameter, as apply() copies it.
   at::Tensor average(std::size_t index) const;
 
   // For checkpoints: the averages before correction, and the number of updates.

@@ -7,7 +7,7 @@
 
 namespace argosy::optim {
 
-// Where one tensor lies in a flat buffer, in elements.
+// The position of one tensor in a flat buffer, in elements.
 struct FlatSlot {
   std::int64_t begin = 0;
   std::int64_t numel = 0;
@@ -16,12 +16,11 @@ struct FlatSlot {
   bool operator==(const FlatSlot&) const = default;
 };
 
-// Where each of a list of tensors lies in one flat buffer. Slots are in the
-// order of the list, do not overlap, and each begins at a multiple of
-// `alignment` bytes.
+// The positions of a list of tensors in one flat buffer. Slots are in the order
+// of the list, do not overlap, and begin at multiples of `alignment` bytes.
 struct FlatLayout {
   std::vector<FlatSlot> slots;
-  std::int64_t numel = 0; // of the buffer, with the gaps between slots
+  std::int64_t numel = 0; // of the buffer, including gaps between slots
   std::size_t element_bytes = 0;
   std::size_t alignment = 0;
 
@@ -33,8 +32,9 @@ std::ostream& operator<<(std::ostream& out, const FlatLayout& layout);
 
 inline constexpr std::size_t kCacheLine = 64;
 
-// The end of the buffer is aligned as well. Throws InvalidArgument when
-// `alignment` is not a multiple of `element_bytes`, or a number is negative.
+// Lays out tensors of `numels` elements. The end of the buffer is aligned too.
+// Throws InvalidArgument if `alignment` is not a multiple of `element_bytes`,
+// or if a number is negative.
 FlatLayout plan_flat(
     const std::vector<std::int64_t>& numels,
     std::size_t element_bytes,

@@ -23,7 +23,7 @@ void check_param(
           param.layout() == c10::kStrided && format_of(param),
       "[optim.flat] parameter ",
       index,
-      ": expected a dense tensor of floats on the CPU; of a DTensor give "
+      ": expected a dense tensor of floats on the CPU; for a DTensor pass "
       "to_local()");
   ARGOSY_CHECK(
       param.scalar_type() == type,
@@ -36,7 +36,7 @@ void check_param(
 }
 
 void check_params(const std::vector<at::Tensor>& params) {
-  ARGOSY_CHECK(!params.empty(), "[optim.flat] no parameter");
+  ARGOSY_CHECK(!params.empty(), "[optim.flat] there are no parameters");
   std::unordered_set<const void*> seen;
   for (std::size_t i = 0; i < params.size(); ++i) {
     check_param(params[i], i, params[0].scalar_type());
@@ -44,7 +44,7 @@ void check_params(const std::vector<at::Tensor>& params) {
         seen.insert(params[i].unsafeGetTensorImpl()).second,
         "[optim.flat] parameter ",
         i,
-        " is there twice");
+        " is listed twice");
   }
 }
 
@@ -61,16 +61,15 @@ FlatLayout plan(
 
 constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
 
-// Zeros in huge pages where the system gives them for the asking: kernels read
-// several buffers at a time, and small pages of all of them are too many for
-// the processor to remember.
+// Allocates zeros in huge pages if the system grants them: kernels read several
+// buffers at a time, and small pages would exceed the processor's TLB.
 at::Tensor new_zeros(std::int64_t numel, c10::ScalarType type) {
   at::Tensor buffer = at::empty({numel}, at::TensorOptions(type));
   const auto begin = reinterpret_cast<std::uintptr_t>(buffer.data_ptr());
   const std::uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
   const std::uintptr_t end = (begin + buffer.nbytes()) / kHugePage * kHugePage;
   if (first < end) {
-    // Where it is refused, pages stay small.
+    // If madvise() fails, pages stay small.
     madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
   }
   return buffer.zero_();
@@ -87,7 +86,7 @@ at::Tensor allocate(
   ARGOSY_CHECK(
       buffer.numel() == layout.numel && buffer.scalar_type() == type &&
           buffer.is_contiguous() && buffer.device().is_cpu(),
-      "[optim.flat] the allocator gave ",
+      "[optim.flat] the allocator returned ",
       buffer.numel(),
       " elements of ",
       c10::toString(buffer.scalar_type()),
@@ -98,7 +97,7 @@ at::Tensor allocate(
   return buffer.zero_();
 }
 
-// A strided parameter with gaps or overlaps becomes contiguous.
+// A parameter with gaps or overlaps becomes contiguous.
 at::Tensor place(
     const at::Tensor& buffer, const FlatSlot& slot, const at::Tensor& param) {
   if (param.is_non_overlapping_and_dense()) {

@@ -10,7 +10,7 @@
 
 namespace argosy::optim {
 
-// Makes a contiguous tensor on the CPU, aligned as the layout asks.
+// Allocates a contiguous CPU tensor with the alignment of the layout.
 using Allocator =
     std::function<at::Tensor(at::IntArrayRef sizes, c10::ScalarType dtype)>;
 
@@ -20,28 +20,29 @@ struct FlatOptions {
   Allocator allocate_grad;            // null: torch's
 };
 
-// Parameters whose values lie in one buffer, and their gradients in another.
+// Moves the values of parameters into one buffer, and their gradients into
+// another.
 //
-// A parameter stays the same tensor: modules, optimizers and copies of the
-// handle go on with the new memory. What does not is memory shared in other
-// ways, as by p.data() or a view taken before. The buffers live as long as any
-// tensor in them.
+// Parameters stay the same tensors: modules, optimizers and copies of the
+// handles use the new memory. Tensors that shared the old memory in other ways,
+// such as p.data() or earlier views, keep the old memory. The buffers live as
+// long as any tensor in them.
 //
-// A dense gradient moves into the buffer by collect_grads(); from then on
-// backward adds to it there, and zero_grad() of torch leaves it there. Sparse
-// gradients stay what they are. Not thread-safe.
+// collect_grads() moves dense gradients into the buffer; afterwards backward
+// adds to them there, and torch's zero_grad() leaves them there. Sparse
+// gradients stay where they are. Not thread-safe.
 class FlatParameters {
  public:
-  // Moves the values. Gradients that exist move too. Throws InvalidArgument
-  // when there is no parameter, or one is not a dense tensor of floats on the
-  // CPU, has another type than the first, or is there twice.
+  // Moves the values and existing gradients. Throws InvalidArgument if `params`
+  // is empty, or if a parameter is not a dense tensor of floats on the CPU, has
+  // another type than the first, or is listed twice.
   explicit FlatParameters(
       std::vector<at::Tensor> params, FlatOptions options = {});
 
   const std::vector<at::Tensor>& params() const { return params_; }
   const FlatLayout& layout() const { return layout_; }
 
-  // All of it, gaps between tensors included. Gaps are zero.
+  // The whole buffers, including the gaps between tensors, which are zero.
   const at::Tensor& data() const { return data_; }
   const at::Tensor& grad() const { return grad_; }
 
@@ -49,22 +50,23 @@ class FlatParameters {
   at::Tensor data(std::int64_t begin, std::int64_t end) const;
   at::Tensor grad(std::int64_t begin, std::int64_t end) const;
 
-  // The place of one parameter's gradient in the buffer, whether it is there
-  // or not.
+  // A view of the buffer where the gradient of one parameter belongs, whether
+  // or not the parameter has a gradient.
   const at::Tensor& grad_view(std::size_t index) const {
     return grad_views_[index];
   }
 
-  // Gives every parameter a gradient in the buffer; new ones are zero.
+  // Gives every parameter a gradient in the buffer. New gradients are zero.
   void attach_grads();
 
-  // Moves back into the buffers what was replaced since: values by loading a
-  // model, gradients by backward or by hand. Parameters without gradient stay
-  // so, and their places in the buffer are zero. Cheap when all is in place.
+  // Moves values and gradients that were replaced meanwhile back into the
+  // buffers: values when a model was loaded, gradients by backward or by hand.
+  // Parameters without a gradient stay without, and their part of the buffer is
+  // zeroed. Cheap if everything is in place.
   void collect_params();
   void collect_grads();
 
-  // Sets the whole buffer of gradients to zero, and gradients outside too.
+  // Zeroes the whole buffer of gradients, and gradients outside of it.
   void zero_grad();
 
  private:
@@ -79,26 +81,29 @@ class FlatParameters {
   std::vector<at::Tensor> grad_views_;
 };
 
-// One for each type among the parameters, in the order in which types appear.
+// Returns a FlatParameters for each type of parameter, in the order in which
+// the types appear.
 std::vector<FlatParameters> flatten_by_type(
     const std::vector<at::Tensor>& params, const FlatOptions& options = {});
 
-// The parameters in lists of one type, in the order in which types appear.
+// Splits the parameters into lists of one type, in the order in which the types
+// appear.
 std::vector<std::vector<at::Tensor>> split_by_type(
     const std::vector<at::Tensor>& params);
 
-// Tensors in one buffer.
+// Tensors that are views of one buffer.
 struct FlatTensors {
   at::Tensor buffer;
   std::vector<at::Tensor> views;
 };
 
-// Zeros with the shape and the order in memory of each tensor of a list.
+// Zeros with the sizes and strides of each tensor of a list.
 FlatTensors flat_zeros(
     const std::vector<at::Tensor>& like, c10::ScalarType type);
 
-// A tensor in `buffer` from element `begin` on with the shape and the order in
-// memory of `like`. It is no view to autograd, so that it can be a gradient.
+// Returns a tensor in `buffer` from element `begin` on with the sizes and
+// strides of `like`. Autograd does not know it as a view, so that it can be a
+// gradient.
 at::Tensor alias(
     const at::Tensor& buffer, std::int64_t begin, const at::Tensor& like);
 

@@ -11,6 +11,7 @@
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/optim/fused_entry.h"
 #include "argosy/optim/fused_impl.h"
+#include "argosy/torch_hooks/backward.h"
 
 namespace argosy::optim {
 
@@ -23,7 +24,8 @@ bool is_sparse(const at::Tensor& grad) {
   return grad.layout() == c10::kSparse;
 }
 
-// A float32 gradient of a 16-bit parameter stays one.
+// Whether it is a float32 gradient of a 16-bit parameter, which kernels read
+// directly.
 bool is_main_grad(const at::Tensor& grad, const at::Tensor& param) {
   return grad.scalar_type() == c10::kFloat && has_master(*format_of(param));
 }
@@ -48,7 +50,7 @@ void zero(at::Tensor& grad) {
     return;
   }
   std::memset(grad.data_ptr(), 0, grad.nbytes());
-  grad.unsafeGetTensorImpl()->bump_version();
+  torch_hooks::bump_version(grad);
 }
 
 } // namespace
@@ -71,13 +73,13 @@ std::vector<Span> spans_of(const std::vector<Entry>& entries) {
 
 void FusedOptimizer::check_sparse(const OptimizerOptions&) const {
   throw InvalidArgument(
-      "[optim.step] this optimizer takes no sparse gradients; SGD without "
-      "momentum and decay, and Adagrad without decay do");
+      "[optim.step] this optimizer does not support sparse gradients; SGD "
+      "without momentum and decay, and Adagrad without decay do");
 }
 
 void FusedOptimizer::update_sparse(const OptimizerOptions&, Entry&) {}
 
-// Gives every tensor of the state a place, and puts its memory into the span.
+// Allocates the tensors of the state and puts their memory into the span.
 void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
   const OptimizerOptions& options = param_groups_[group].options();
   if (!has_state(options) && !has_master(entry.span.format)) {
@@ -106,7 +108,7 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
       if (tensor.defined()) {
         placed.copy_(tensor);
       } else if (is_stored) {
-        // It has its value.
+        // It has its value already.
       } else if (kind < StateTensors::kMost) {
         entry.fresh = true;
         placed.fill_(found.initial);
@@ -164,7 +166,8 @@ Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
   return entry;
 }
 
-// Entries of all groups, by group. Checks all; states come later.
+// Collects and checks the entries of all groups, before anything changes.
+// States are prepared later.
 std::vector<std::vector<Entry>> FusedOptimizer::collect() {
   std::vector<std::vector<Entry>> entries(param_groups_.size());
   for (std::size_t group = 0; group < entries.size(); ++group) {
@@ -186,7 +189,7 @@ void FusedOptimizer::update_group(
     if (is_sparse(*entry.grad)) {
       update_sparse(options, entry);
     } else {
-      entry.whole->unsafeGetTensorImpl()->bump_version();
+      torch_hooks::bump_version(*entry.whole);
     }
   }
   std::erase_if(
@@ -205,7 +208,7 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
   const at::NoGradGuard no_grad;
   auto entries = collect();
   if (impl_->stored) {
-    step_by_bucket(entries);
+    step_by_buffer(entries);
     return loss;
   }
   for (std::size_t group = 0; group < entries.size(); ++group) {

@@ -18,7 +18,8 @@ class StateStore;
 
 using StateDict = std::map<std::string, at::Tensor>;
 
-// What the constructors of torch::optim take: parameters, or groups of them.
+// The argument of optimizers' constructors, as in torch::optim: parameters, or
+// groups of parameters.
 struct ParamGroups {
   using Group = torch::optim::OptimizerParamGroup;
 
@@ -29,65 +30,68 @@ struct ParamGroups {
   std::vector<Group> groups;
 };
 
-// What the optimizers of this folder have in common: a step is one pass over
-// the memory of all parameters of a group, on torch's threads, instead of a
-// dozen operations on each.
+// The base class of the optimizers in this folder. A step is one pass over the
+// memory of all parameters of a group, on torch's threads, instead of a dozen
+// operations on each parameter.
 //
-// They are torch::optim's to whoever uses them: param_groups(), step(closure),
-// state(), schedulers. save() and load() use torch's format, so that
-// torch::optim::Adam's checkpoint is one of Adam here and the other way round;
-// as there, the options of the groups are not loaded. States are float32 (for
-// float64 parameters float64), in one flat buffer per group and kind.
+// They replace those of torch::optim: param_groups(), step(closure), state()
+// and schedulers work alike. save() and load() use torch's format, so that Adam
+// here reads a checkpoint of torch::optim::Adam, and the reverse; as there,
+// load() does not restore the options of the groups. State is float32 (float64
+// for float64 parameters), in one flat buffer for each group and kind.
 //
-// Parameters and gradients are taken where they are: in the buffers of
-// FlatParameters, of DataParallel, or of their own. Parameters without gradient
-// are skipped. A float16 or bfloat16 parameter has a master weight in float32,
-// to which the steps add up; when somebody else writes to the parameter, the
-// elements that changed are taken over by the master. Its gradient may be
-// float32 (main_grads.h), and is read as it is.
+// A step works on parameters and gradients where they are: in the buffers of
+// FlatParameters or DataParallel, or in memory of their own. It skips
+// parameters without a gradient. A float16 or bfloat16 parameter has a float32
+// master weight, which accumulates the steps. If other code writes to the
+// parameter, the master takes over the elements that changed. The gradient of
+// such a parameter may be float32 (main_grads.h).
 //
-// step() throws InvalidArgument when a parameter is not a dense tensor of
-// floats on the CPU, or its gradient is sparse and the optimizer does not take
-// those; nothing has changed then.
+// step() throws InvalidArgument, before it changes anything, if a parameter is
+// not a dense tensor of floats on the CPU, or if a gradient is sparse and the
+// optimizer does not support that. Not thread-safe.
 class FusedOptimizer : public torch::optim::Optimizer {
  public:
   ~FusedOptimizer() override;
 
   at::Tensor step(LossClosure closure = nullptr) override;
 
-  // As torch's, in a fraction of the time.
+  // Zeroes all gradients in one pass, faster than torch's zero_grad().
   void zero_grad();
 
-  // What gradients are multiplied by as they are read, 1 unless set: undoes
+  // Multiplies gradients by `scale` while reading them; 1 by default. Undoes
   // the scale of a loss without a pass over the gradients.
   void set_grad_scale(double scale) { grad_scale_ = scale; }
   double grad_scale() const { return grad_scale_; }
 
-  // Keeps the states in `store` from now on, those there are too; null: in
-  // memory again. state() then has none between steps, state_dict() and save()
-  // copy all of them. A step that throws because of the store has updated the
-  // parameters of some buckets.
+  // Keeps the state in `store` from now on, including existing state; null: in
+  // memory again. With a store, state() is empty between steps, and
+  // state_dict() and save() copy everything. If the store throws during a step,
+  // the parameters of some buffers are updated and others are not.
   void set_state_store(std::shared_ptr<StateStore> store);
 
-  // The states by name, "<parameter>.<kind>", for checkpoints. `names` are
-  // those of the parameters, in the order of the groups; without, their
-  // numbers. Tensors are the optimizer's own but for "<parameter>.step".
+  // The state by name, "<parameter>.<kind>", for checkpoints. `names` are the
+  // names of the parameters in the order of the groups; if empty, their
+  // numbers. The tensors alias the optimizer's state, except
+  // "<parameter>.step".
   StateDict state_dict(const std::vector<std::string>& names = {});
 
-  // Copies. Parameters of which nothing is there lose their state. Throws
-  // InvalidArgument when there is a name or shape that does not belong.
+  // Copies `states` into the optimizer. Parameters that `states` does not
+  // mention lose their state. Throws InvalidArgument for an unknown name or a
+  // wrong shape.
   void load_state_dict(
       const StateDict& states, const std::vector<std::string>& names = {});
 
  protected:
-  // The tensors of a state in the order of the kernel's states, the rest null.
+  // The tensors of one parameter's state, in the order in which the kernel
+  // takes them. Unused entries are null.
   struct StateTensors {
     static constexpr std::size_t kMost = 3;
     std::array<at::Tensor*, kMost> tensors{};
     std::array<const char*, kMost> names{};
     at::Tensor* master = nullptr;
-    std::int64_t* step = nullptr; // where there is a count
-    double initial = 0;           // what new ones are filled with
+    std::int64_t* step = nullptr; // null if the state has no step count
+    double initial = 0;           // value of new tensors
   };
 
   FusedOptimizer(
@@ -100,27 +104,27 @@ class FusedOptimizer : public torch::optim::Optimizer {
       torch::optim::OptimizerParamState& state,
       const torch::optim::OptimizerOptions& options) const = 0;
 
-  // Whether parameters without master have a state.
+  // Whether parameters without a master weight have state.
   virtual bool has_state(const torch::optim::OptimizerOptions&) const {
     return true;
   }
 
-  // One step of parameters of one group.
+  // Updates parameters of one group.
   virtual void update(
       const torch::optim::OptimizerOptions& options,
       std::vector<Entry>& entries) = 0;
 
-  // One step of a parameter with a sparse gradient. check_sparse() throws when
-  // there is no such thing, and is called before anything changes.
+  // Updates a parameter with a sparse gradient. check_sparse() is called before
+  // anything changes, and throws if the optimizer does not support that.
   virtual void check_sparse(
       const torch::optim::OptimizerOptions& options) const;
   virtual void update_sparse(
       const torch::optim::OptimizerOptions& options, Entry& entry);
 
-  // To be called when state() has been replaced.
+  // Call it after replacing state().
   void adopt_states();
 
-  // While it lives, state() has copies of what is in the store.
+  // While the result lives, state() has copies of what is in the store.
   std::shared_ptr<void> states_in_memory() const;
 
  private:
@@ -133,8 +137,8 @@ class FusedOptimizer : public torch::optim::Optimizer {
 
   std::vector<std::vector<StateSize>> state_sizes() const;
   std::vector<at::Tensor*> copy_states() const;
-  void step_by_bucket(std::vector<std::vector<Entry>>& entries);
-  void step_bucket(std::size_t group, std::vector<Entry> entries);
+  void step_by_buffer(std::vector<std::vector<Entry>>& entries);
+  void step_buffer(std::size_t group, std::vector<Entry> entries);
 
   // Calls f(name, key, options, parameter) for all parameters.
   template <typename F>
@@ -144,12 +148,12 @@ class FusedOptimizer : public torch::optim::Optimizer {
   double grad_scale_ = 1;
 };
 
-// A state of torch::optim, with a master weight.
+// A parameter state of torch::optim with a master weight.
 template <typename Base>
 class Mastered;
 
-// With the types of one optimizer. The definitions are in fused_of.h, for its
-// source file.
+// FusedOptimizer with the types of one optimizer. Its source file includes the
+// definitions from fused_of.h.
 template <typename OptionsType, typename BaseState>
 class FusedOf : public FusedOptimizer {
  public:

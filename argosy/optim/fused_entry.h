@@ -9,17 +9,17 @@
 
 namespace argosy::optim {
 
-// One parameter in one step. Points to what its group and autograd hold, which
-// counting references to would take longer than small updates.
+// One parameter in one step. Holds pointers, because counting references would
+// take longer than small updates.
 struct Entry {
-  const at::Tensor* param = nullptr; // what this rank has of it
-  const at::Tensor* whole = nullptr; // the same, or a DTensor
+  const at::Tensor* param = nullptr; // this rank's part of it
+  const at::Tensor* whole = nullptr; // the same tensor, or the DTensor
   const at::Tensor* grad = nullptr;
   at::Tensor reordered;  // the gradient in the parameter's order, if it was not
   std::size_t index = 0; // in the group
   torch::optim::OptimizerParamState* state = nullptr;
-  bool fresh = false; // the state was made for this step
-  Span span{};        // nothing for sparse gradients
+  bool fresh = false; // the state is new in this step
+  Span span{};        // empty for sparse gradients
 
   template <typename State>
   State& state_as() {
@@ -27,8 +27,8 @@ struct Entry {
   }
 };
 
-// Steps for entries, from one state and whether it is new. Parameters that are
-// as old as the one before have the same step.
+// Increments the step count of each entry and returns make(count) for each.
+// Calls `make` once for consecutive entries with equal counts.
 template <typename State, typename Make>
 auto steps_by_age(std::vector<Entry>& entries, const Make& make) {
   std::vector<decltype(make(std::int64_t{}))> steps;
@@ -49,8 +49,8 @@ auto steps_by_age(std::vector<Entry>& entries, const Make& make) {
 
 std::vector<Span> spans_of(const std::vector<Entry>& entries);
 
-// Sums of parameters of which ranks have different parts become those of the
-// whole.
+// Collective for DTensors: adds the sums of parameters that are sharded over
+// ranks, so that each rank has those of the whole parameter.
 void add_over_parts(const std::vector<Entry>& entries, std::vector<Sums>& sums);
 
 } // namespace argosy::optim

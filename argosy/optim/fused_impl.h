@@ -12,7 +12,7 @@
 #include "argosy/optim/local.h"
 #include "argosy/optim/stored_states.h"
 
-// What the source files of FusedOptimizer share.
+// Shared by the source files of FusedOptimizer.
 namespace argosy::optim {
 
 // A parameter as torch::optim's state() knows it.
@@ -22,14 +22,14 @@ struct Key {
 };
 
 struct FusedOptimizer::Impl {
-  // By group and by index in it.
+  // By group and index in the group.
   std::vector<std::vector<Key>> keys;
-  // By group, kind of state and type.
+  // Flat buffers of state, by group, kind of state and type.
   std::map<std::tuple<std::size_t, std::size_t, c10::ScalarType>, FlatTensors>
       arenas;
-  // Instead of the arenas; null for most.
+  // Used instead of the arenas if a StateStore is set; else null.
   std::unique_ptr<StoredStates> stored;
-  // States that are elsewhere move into the arenas, or the store.
+  // The next step moves states that lie elsewhere into the arenas or the store.
   bool adopting = false;
 
   const std::string& key(

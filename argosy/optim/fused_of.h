@@ -9,7 +9,7 @@
 #include "argosy/optim/fused.h"
 #include "argosy/optim/fused_entry.h"
 
-// The definitions of FusedOf, for the source files of the optimizers.
+// The definitions of FusedOf. The source files of the optimizers include it.
 
 namespace argosy::optim {
 

@@ -103,7 +103,7 @@ void FusedOptimizer::load_state_dict(
       states.size() - num_used,
       " of ",
       states.size(),
-      " names belong to no parameter of this optimizer");
+      " names do not belong to a parameter of this optimizer");
   state_.clear();
   for (auto& [key, state] : loaded) {
     state_[key] = std::move(state);

@@ -10,7 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/optim/fused.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/optim/groups.h"
+#include "argosy/optim/parameter_groups.h"
 
 namespace argosy::optim {
 
@@ -39,7 +39,8 @@ void check(const GradScalerOptions& options) {
       ", expected >= 1");
 }
 
-// Scales as gradients are read, on top of what the user has set.
+// Makes the optimizer undo the scale while it reads gradients, in addition to
+// the scale that the user has set.
 class ScaledStep {
  public:
   ScaledStep(FusedOptimizer& optimizer, double factor)
@@ -66,7 +67,7 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
   return options_.enable ? loss.mul(state_.scale) : loss;
 }
 
-// Whether a gradient of any rank is not finite.
+// Collective if there is a group: whether a gradient of any rank is not finite.
 bool GradScaler::find_inf(const std::vector<at::Tensor>& params) {
   bool found = !std::isfinite(squared_grad_norm(params));
   if (group_) {

@@ -18,46 +18,47 @@ class FusedOptimizer;
 
 // Names and defaults of Paddle's GradScaler.
 struct GradScalerOptions {
-  bool enable = true; // without, scale(), step() and update() pass through
+  bool enable = true; // if false, scale(), step() and update() pass through
   double init_loss_scaling = 65536;
   double incr_ratio = 2;
   double decr_ratio = 0.5;
-  int incr_every_n_steps = 2000;   // in a row that were finite
-  int decr_every_n_nan_or_inf = 1; // in a row that were not
+  int incr_every_n_steps = 2000;   // consecutive finite steps
+  int decr_every_n_nan_or_inf = 1; // consecutive steps that were not finite
   bool use_dynamic_loss_scaling = true;
 };
 
 // Multiplies the loss, so that small gradients do not vanish in 16 bits, and
-// leaves out steps whose gradients are not finite:
+// skips steps whose gradients are not finite:
 //
 //   scaler.scale(loss).backward();
 //   scaler.step(optimizer);  // or unscale_, clip, step
 //   scaler.update();
 //
-// With a group, all members leave out a step when one of them must, and so keep
-// the same scale: all call unscale_() or step() equally often. Several
-// optimizers may step before an update(). A FusedOptimizer undoes the scale as
-// it reads the gradients, in float32; other optimizers get gradients that were
-// divided in place.
+// With a group, all ranks skip a step if one of them must, and so keep the same
+// scale: unscale_() and step() are then collective and block. Several
+// optimizers may step before one update(). A FusedOptimizer undoes the scale
+// while reading the gradients, in float32; for other optimizers the gradients
+// are divided in place. Not thread-safe.
 class GradScaler {
  public:
-  // Throws InvalidArgument for a scale or ratio that makes no sense.
+  // Throws InvalidArgument for scales and ratios out of range.
   explicit GradScaler(
       GradScalerOptions options = {}, std::shared_ptr<Group> group = nullptr);
 
-  // Whose members leave steps out together; null: this rank alone.
+  // The ranks that skip steps together. Null: this rank alone.
   void set_group(std::shared_ptr<Group> group) { group_ = std::move(group); }
 
   at::Tensor scale(const at::Tensor& loss) const;
 
-  // Divides the gradients now, for those who look at them before step().
-  // Throws InvalidArgument when called twice before step().
+  // Divides the gradients now. Call it before step() to clip or inspect them.
+  // Throws InvalidArgument if called twice before step().
   void unscale_(torch::optim::Optimizer& optimizer);
 
-  // Steps unless a gradient of any rank is not finite; returns whether it did.
+  // Steps unless a gradient on any rank of the group is not finite. Returns
+  // whether it stepped.
   bool step(torch::optim::Optimizer& optimizer);
 
-  // Adapts the scale after a step.
+  // Adapts the scale. Call it after the steps of all optimizers.
   void update();
 
   double loss_scaling() const { return state_.scale; }
@@ -85,7 +86,7 @@ class GradScaler {
   std::map<const torch::optim::Optimizer*, bool> unscaled_;
 };
 
-// What becomes of the state after a step.
+// The state after a step in which non-finite gradients were found or not. Pure.
 GradScaler::State next_state(
     const GradScalerOptions& options, GradScaler::State state, bool found_inf);
 

@@ -11,18 +11,18 @@ struct GradientMergeOptions {
   bool avg = true; // divide the sum by k_steps
 };
 
-// Lets an optimizer step once for every k_steps batches. The loop stays as it
-// is, with the merge in the place of the optimizer:
+// Steps an optimizer once for every k_steps batches. Use it in place of the
+// optimizer:
 //
 //   merge.zero_grad(); loss(batch).backward(); merge.step();
 //
-// Gradients add up where they are, at no cost in memory: zero_grad() does
-// nothing until the optimizer has stepped. It is no torch::optim::Optimizer,
-// whose zero_grad() is not virtual: called through that type it would drop what
-// was merged. `optimizer` must outlive it.
+// Gradients accumulate in place, without extra memory: zero_grad() does nothing
+// until the optimizer has stepped. It does not derive from
+// torch::optim::Optimizer, because zero_grad() is not virtual there and would
+// drop the merged gradients. `optimizer` must outlive it.
 class GradientMerge {
  public:
-  // Throws InvalidArgument when k_steps is below 1.
+  // Throws InvalidArgument if k_steps is below 1.
   GradientMerge(
       torch::optim::Optimizer& optimizer, GradientMergeOptions options);
 
@@ -31,15 +31,15 @@ class GradientMerge {
   // Returns whether the optimizer has stepped.
   bool step();
 
-  // The same with `step_optimizer` in the place of the optimizer's step(), for
-  // what has to happen around it: a GradScaler, clipping.
+  // Calls `step_optimizer` instead of the optimizer's step(), for example to
+  // clip gradients or to use a GradScaler.
   bool step(const std::function<void()>& step_optimizer);
 
-  // Whether the next step() is one of the optimizer: the backward pass before
-  // it is the one whose gradients ranks must agree on.
+  // Whether the next step() steps the optimizer. If so, the backward before it
+  // must reduce the gradients over the ranks.
   bool will_step() const { return merged_ + 1 == options_.k_steps; }
 
-  // Whether gradients wait for others.
+  // Whether gradients have accumulated since the optimizer stepped.
   bool is_merging() const { return merged_ > 0; }
 
   torch::optim::Optimizer& optimizer() { return optimizer_; }

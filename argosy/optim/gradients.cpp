@@ -12,13 +12,14 @@
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/optim/local.h"
 #include "argosy/optim/spans.h"
+#include "argosy/torch_hooks/backward.h"
 
 namespace argosy::optim {
 
 namespace {
 
-// The memory of the gradients. A sparse gradient is coalesced: elements that
-// are there twice would count twice.
+// The memory of the gradients. Sparse gradients are coalesced, because
+// duplicate elements would count twice.
 std::vector<at::Tensor> dense_parts(const std::vector<at::Tensor>& params) {
   std::vector<at::Tensor> parts;
   parts.reserve(params.size());
@@ -28,7 +29,7 @@ std::vector<at::Tensor> dense_parts(const std::vector<at::Tensor>& params) {
       continue;
     }
     if (is_dtensor(grad) && is_dtensor(param)) {
-      grad = beside(grad, param); // a Partial is reduced once for all
+      grad = beside(grad, param); // so that a Partial is reduced only once
       parts.push_back(grad);
     } else if (grad.layout() == c10::kSparse) {
       grad = grad.coalesce();
@@ -45,7 +46,7 @@ bool has_kernel(const at::Tensor& tensor) {
       tensor.is_non_overlapping_and_dense();
 }
 
-// Runs the kernel on tensors that have one, and `otherwise` on the others.
+// Runs the kernel on tensors that have a format, and `otherwise` on the others.
 template <typename Step, typename Otherwise>
 std::vector<Sums> apply(
     const std::vector<at::Tensor>& tensors,
@@ -66,11 +67,11 @@ std::vector<Sums> apply(
 
 void bump(const std::vector<at::Tensor>& tensors) {
   for (const at::Tensor& tensor : tensors) {
-    tensor.unsafeGetTensorImpl()->bump_version();
+    torch_hooks::bump_version(tensor);
   }
 }
 
-// Norms other than the Euclidean one: the largest of them, or their norm.
+// Norms other than the Euclidean one: the maximum, or the norm of the norms.
 double other_norm(const std::vector<at::Tensor>& tensors, double type) {
   double total = 0;
   for (const at::Tensor& tensor : tensors) {
@@ -86,7 +87,7 @@ double norm_of(const std::vector<at::Tensor>& tensors, double type) {
     return std::sqrt(squared_norm(tensors));
   }
   if (type == 0) {
-    return static_cast<double>(tensors.size()); // as torch has it
+    return static_cast<double>(tensors.size()); // as in torch
   }
   return other_norm(tensors, type);
 }
@@ -98,7 +99,8 @@ void scale(const std::vector<at::Tensor>& tensors, double factor) {
   bump(tensors);
 }
 
-// Of DTensors. Sums that ranks have parts of are added before they are reduced.
+// For DTensors. Adds up the sums of parameters with the same placements before
+// item() reduces them over the ranks.
 double sum_of_squares(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> sums;
   for (const at::Tensor& tensor : tensors) {

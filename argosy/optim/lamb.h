@@ -8,7 +8,7 @@
 
 namespace argosy::optim {
 
-// Defaults are those of Paddle.
+// Defaults are those of Paddle's Lamb.
 struct LambOptions
     : public torch::optim::OptimizerCloneableOptions<LambOptions> {
   using Betas = std::tuple<double, double>;
@@ -17,9 +17,9 @@ struct LambOptions
 
   TORCH_ARG(double, lr);
   TORCH_ARG(Betas, betas) = std::make_tuple(0.9, 0.999);
-  TORCH_ARG(double, eps) = 1e-6; // above 0
+  TORCH_ARG(double, eps) = 1e-6; // must be above 0
   TORCH_ARG(double, weight_decay) = 0.01;
-  // Without, the trust ratio of a group is 1.
+  // If false, the trust ratio is 1.
   TORCH_ARG(bool, adapt) = true;
 
  public:
@@ -34,9 +34,9 @@ struct LambOptions
 //
 //   r = m / (sqrt(v) + eps) + decay * p,  p = p - lr * ratio * r
 //
-// where ratio = |p| / |r| of the parameter, and 1 when either is 0. See
-// FusedOptimizer. To leave parameters out of the decay or the adaptation, give
-// them a group; see groups.h.
+// where the trust ratio is |p| / |r| of the parameter, or 1 if either is 0. See
+// FusedOptimizer. To exclude parameters from decay or adaptation, put them in a
+// group of their own; see parameter_groups.h.
 class Lamb final : public FusedOf<LambOptions, torch::optim::AdamParamState> {
  public:
   explicit Lamb(ParamGroups params, const LambOptions& defaults = {});

@@ -63,7 +63,7 @@ Lars::Lars(ParamGroups params, const LarsOptions& defaults)
       defaults.lr() >= 0 && defaults.momentum() >= 0 &&
           defaults.lars_coeff() >= 0 && defaults.weight_decay() >= 0 &&
           defaults.epsilon() >= 0,
-      "[optim.lars] an option is below 0");
+      "[optim.lars] an option is negative, expected all >= 0");
 }
 
 FusedOptimizer::StateTensors Lars::tensors_of(

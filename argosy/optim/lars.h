@@ -6,17 +6,17 @@
 
 namespace argosy::optim {
 
-// Defaults are those of Paddle's strategy.
+// Defaults are those of lars_configs in Paddle's DistributedStrategy.
 struct LarsOptions
     : public torch::optim::OptimizerCloneableOptions<LarsOptions> {
   LarsOptions(double lr = 0.1);
 
   TORCH_ARG(double, lr);
   TORCH_ARG(double, momentum) = 0.9;
-  TORCH_ARG(double, lars_coeff) = 0.001;
+  TORCH_ARG(double, lars_coeff) = 0.001; // trust coefficient
   TORCH_ARG(double, weight_decay) = 0.0005;
   TORCH_ARG(double, epsilon) = 0;
-  // Without, a group has its learning rate as it is: momentum SGD.
+  // If false, the rate is lr, which makes it SGD with momentum.
   TORCH_ARG(bool, adapt) = true;
 
  public:
@@ -41,8 +41,9 @@ struct LarsParamState
 //   rate = lr * coeff * |p| / (|g| + decay * |p| + epsilon)
 //   v = momentum * v + rate * (g + decay * p),  p = p - v
 //
-// and rate = lr when |p| or |g| is 0. See FusedOptimizer. To leave parameters
-// out of the decay or the adaptation, give them a group; see groups.h.
+// and rate = lr if |p| or |g| is 0. See FusedOptimizer. To exclude parameters
+// from decay or adaptation, put them in a group of their own; see
+// parameter_groups.h.
 class Lars final : public FusedOf<LarsOptions, LarsParamState> {
  public:
   explicit Lars(ParamGroups params, const LarsOptions& defaults = {});

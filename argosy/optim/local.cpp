@@ -8,7 +8,7 @@
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/fused_entry.h"
 
@@ -32,7 +32,7 @@ at::Tensor beside(const at::Tensor& grad, const at::Tensor& param) {
   const Placements placements = placements_of(param);
   ARGOSY_CHECK(
       !has_partial(placements),
-      "[optim.step] a parameter that is ",
+      "[optim.step] a parameter is ",
       placements,
       ", expected Shard and Replicate");
   return reshard(grad, process_mesh_of(param), placements);
@@ -92,7 +92,7 @@ void add_over(
 
 void add_over_parts(
     const std::vector<Entry>& entries, std::vector<Sums>& sums) {
-  // In the order of the entries, which all ranks have.
+  // In the order of the entries, which is the same on all ranks.
   std::vector<std::pair<GroupPtr, std::vector<std::size_t>>> groups;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const GroupPtr group = group_of_parts(*entries[i].whole);

@@ -6,20 +6,21 @@ namespace at {
 class Tensor;
 }
 
-// DTensors among parameters: each rank steps on its own part.
+// Optimizers of parameters that are DTensors: each rank updates its local part.
 namespace argosy::optim {
 
-// What this rank has of a tensor: of a DTensor its part, else the tensor. Lives
+// The local part of a DTensor, or the tensor itself if it is a plain one. Valid
 // as long as the tensor.
 const at::Tensor& local_of(const at::Tensor& tensor);
 std::vector<at::Tensor> locals_of(const std::vector<at::Tensor>& tensors);
 
-// A gradient that is a DTensor, where its parameter is. All ranks of the mesh
-// must call it; blocks when it has to be moved or reduced.
+// Reshards a gradient that is a DTensor to the placement of its parameter. All
+// ranks of the mesh must call it; blocks if it has to communicate.
 at::Tensor beside(const at::Tensor& grad, const at::Tensor& param);
 
-// A part that belongs to a parameter as a tensor like it; the other way round,
-// from a tensor like it, plain or not.
+// global_like() makes a tensor with the placement of `param` from a local part;
+// local_like() returns the local part of a plain tensor or DTensor of the whole
+// shape.
 at::Tensor global_like(const at::Tensor& local, const at::Tensor& param);
 at::Tensor local_like(const at::Tensor& global, const at::Tensor& param);
 

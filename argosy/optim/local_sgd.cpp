@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kMostSteps = 16;
 
-// Parameters of one type, and what they were when they last agreed.
+// Parameters of one type, and their values at the last average.
 struct Snapshot {
   std::vector<at::Tensor> params;
   FlatTensors values;
@@ -30,7 +30,8 @@ struct Snapshot {
     }
   }
 
-  // The snapshot becomes itself less the mean of how far ranks have gone.
+  // Moves the snapshot by the mean of how far the ranks have moved, and copies
+  // it to the parameters.
   void average(const std::shared_ptr<Group>& group) {
     const FlatTensors moved = flat_zeros(params, params[0].scalar_type());
     for (std::size_t i = 0; i < params.size(); ++i) {
@@ -99,7 +100,7 @@ void LocalSgd::average() {
 int next_k_steps(
     int init_k_steps, double lr0, double loss0, double lr, double loss) {
   const double root = std::sqrt(lr0 * loss / (lr * loss0) * init_k_steps);
-  // What is no number, as with a loss of 0 at the start, counts as most.
+  // NaN, as from an initial loss of 0, counts as the maximum.
   if (!(root < kMostSteps)) {
     return static_cast<int>(kMostSteps);
   }

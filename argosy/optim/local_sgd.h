@@ -14,21 +14,21 @@ class Group;
 namespace argosy::optim {
 
 struct LocalSgdOptions {
-  int k_steps = 1;    // between two averages
-  int begin_step = 1; // up to this one, every step averages
+  int k_steps = 1;    // steps between two averages
+  int begin_step = 1; // every step up to this one averages
 };
 
-// Ranks step on their own, and average their parameters now and then (Stich
-// 2019): call step() after each step of the optimizer. What the optimizer keeps
-// is not averaged.
+// Local SGD (Stich 2019): ranks step independently and average their parameters
+// every k_steps steps. Call step() after each step of the optimizer. Does not
+// average the state of the optimizer.
 //
-// All members of the group make it with parameters of the same shapes and
-// values, and call step() equally often. One all_reduce for each type of
-// parameters.
+// All ranks of the group construct it with parameters of the same shapes and
+// values, and call step() equally often, which blocks when it averages. An
+// average is one all_reduce for each type of parameter.
 class LocalSgd {
  public:
-  // Group null is that of all ranks. Throws InvalidArgument when k_steps or
-  // begin_step is below 1.
+  // `group` null: all ranks. Throws InvalidArgument if k_steps or begin_step is
+  // below 1.
   LocalSgd(
       std::vector<at::Tensor> params,
       LocalSgdOptions options,
@@ -39,7 +39,7 @@ class LocalSgd {
   // Returns whether parameters were averaged.
   bool step();
 
-  // Averages now.
+  // Collective: averages now.
   void average();
 
   int k_steps() const { return options_.k_steps; }
@@ -61,13 +61,13 @@ struct AdaptiveLocalSgdOptions {
   int begin_step = 1;
 };
 
-// How many steps to go before the next average: fewer, the smaller loss and
-// learning rate have become (Wang and Joshi 2019, as Paddle has it): the root
-// of lr0 * loss / (lr * loss0) * init_k_steps, rounded up, in [1, 16].
+// The number of steps before the next average (Wang and Joshi 2019, in Paddle's
+// form): sqrt(lr0 * loss / (lr * loss0) * init_k_steps), rounded up and clamped
+// to [1, 16].
 int next_k_steps(
     int init_k_steps, double lr0, double loss0, double lr, double loss);
 
-// LocalSgd that chooses k_steps at every average.
+// LocalSgd that chooses k_steps anew at every average; see next_k_steps().
 class AdaptiveLocalSgd {
  public:
   AdaptiveLocalSgd(
@@ -75,7 +75,7 @@ class AdaptiveLocalSgd {
       AdaptiveLocalSgdOptions options,
       std::shared_ptr<Group> group = nullptr);
 
-  // With this rank's loss and learning rate; the mean of the losses counts.
+  // Takes this rank's loss and learning rate; uses the mean loss of all ranks.
   // Returns whether parameters were averaged.
   bool step(double loss, double lr);
 

@@ -28,7 +28,7 @@ SGD::SGD(ParamGroups params, const SGDOptions& defaults)
   ARGOSY_CHECK(
       !defaults.nesterov() ||
           (defaults.momentum() > 0 && defaults.dampening() == 0),
-      "[optim.sgd] nesterov takes a momentum above 0 and no dampening");
+      "[optim.sgd] nesterov needs a momentum above 0 and no dampening");
 }
 
 FusedOptimizer::StateTensors SGD::tensors_of(

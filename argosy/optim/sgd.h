@@ -8,7 +8,7 @@ namespace argosy::optim {
 
 using SGDOptions = torch::optim::SGDOptions;
 
-// torch::optim::SGD in one pass; see FusedOptimizer. Takes sparse gradients in
+// torch::optim::SGD, fused; see FusedOptimizer. Supports sparse gradients in
 // groups without momentum and weight decay.
 class SGD final : public FusedOf<SGDOptions, torch::optim::SGDParamState> {
  public:

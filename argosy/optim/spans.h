@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "argosy/optim/kernels/kernels.h"
-#include "argosy/optim/pieces.h"
+#include "argosy/optim/parallel_for.h"
 
 namespace at {
 class Tensor;
@@ -21,20 +21,21 @@ struct Span {
 
 using Sums = std::array<double, kNumSums>;
 
-// What float tensors are made of; nothing for other types, and for DTensors,
+// The format of a tensor of floats. None for other types, and for DTensors,
 // which have no memory of their own.
 std::optional<Format> format_of(const at::Tensor& tensor);
 
-// Whether elements of both lie in memory in the same order, without gaps.
+// Whether the elements of both tensors lie in memory in the same order, without
+// gaps.
 bool same_order(const at::Tensor& a, const at::Tensor& b);
 
 // A span whose `param` is the memory of a dense tensor.
 Span span_of(const at::Tensor& tensor);
 
-// The kernels of the instruction set of this process.
+// The kernels for the instruction set of this machine.
 const KernelTable& kernels();
 
-// Runs a kernel on all spans, each with its step, on torch's threads; gives
+// Runs a kernel on all spans on torch's threads, span i with steps[i]. Returns
 // the sums of each span.
 template <typename Step>
 std::vector<Sums> run(
@@ -46,26 +47,26 @@ std::vector<Sums> run(
   for (const Span& span : spans) {
     counts.push_back(span.tile.count);
   }
-  const std::vector<Piece> pieces = cut(counts);
-  std::vector<Sums> of_pieces(pieces.size(), Sums{});
-  for_each_piece(pieces, [&](std::size_t i) {
-    const auto& [index, begin, count] = pieces[i];
+  const std::vector<Chunk> chunks = chunks_of(counts);
+  std::vector<Sums> of_chunks(chunks.size(), Sums{});
+  parallel_for(chunks, [&](std::size_t i) {
+    const auto& [index, begin, count] = chunks[i];
     const Span& span = spans[index];
     row[span.format](
         part_of(span.tile, span.format, begin, count),
         steps[index],
-        of_pieces[i].data());
+        of_chunks[i].data());
   });
   std::vector<Sums> sums(spans.size(), Sums{});
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
     for (int k = 0; k < kNumSums; ++k) {
-      sums[pieces[i].span][k] += of_pieces[i][k];
+      sums[chunks[i].span][k] += of_chunks[i][k];
     }
   }
   return sums;
 }
 
-// The same step for all.
+// Runs a kernel with the same step on all spans.
 template <typename Step>
 std::vector<Sums> run(
     const KernelRow<Step>& row,

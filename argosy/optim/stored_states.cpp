@@ -21,7 +21,7 @@ std::int64_t to_cache_lines(std::int64_t bytes) {
 StateLayout lay_out_states(
     const std::vector<std::vector<StateSize>>& sizes, std::int64_t cap) {
   StateLayout layout;
-  auto& buckets = layout.bucket_bytes;
+  auto& buffers = layout.buffer_bytes;
   for (const auto& group : sizes) {
     auto& places = layout.places.emplace_back();
     bool is_first = true;
@@ -29,18 +29,19 @@ StateLayout lay_out_states(
       const std::int64_t stride =
           to_cache_lines(size.numel * size.element_bytes);
       const std::int64_t bytes = size.num_tensors * stride;
-      if (is_first || (buckets.back() > 0 && buckets.back() + bytes > cap)) {
-        buckets.push_back(0);
+      if (is_first || (buffers.back() > 0 && buffers.back() + bytes > cap)) {
+        buffers.push_back(0);
         is_first = false;
       }
-      places.push_back({buckets.size() - 1, buckets.back(), stride});
-      buckets.back() += bytes;
+      places.push_back({buffers.size() - 1, buffers.back(), stride});
+      buffers.back() += bytes;
     }
   }
   return layout;
 }
 
-// Nobody wants what is still out, as after an error in a step.
+// Puts back a buffer that is still out, as after an error in a step, without
+// writing it.
 StoredStates::~StoredStates() {
   try {
     close(false);
@@ -51,8 +52,8 @@ StoredStates::~StoredStates() {
 
 void StoredStates::lay_out(std::vector<std::vector<StateSize>> sizes) {
   close(false);
-  layout_ = lay_out_states(sizes, store_->bucket_bytes());
-  store_->make_buckets(layout_.bucket_bytes);
+  layout_ = lay_out_states(sizes, store_->buffer_bytes());
+  store_->make_buffers(layout_.buffer_bytes);
   sizes_ = std::move(sizes);
   forget_all();
 }
@@ -73,25 +74,25 @@ void StoredStates::forget_all() {
   }
 }
 
-void StoredStates::open(std::size_t bucket) {
-  if (open_ == bucket) {
+void StoredStates::open(std::size_t buffer) {
+  if (open_ == buffer) {
     return;
   }
   close(false);
-  if (layout_.bucket_bytes[bucket] > 0) {
-    memory_ = store_->fetch(bucket);
+  if (layout_.buffer_bytes[buffer] > 0) {
+    memory_ = store_->fetch(buffer);
   }
-  open_ = bucket;
+  open_ = buffer;
 }
 
 void StoredStates::close(bool written) {
   if (open_ == kNone) {
     return;
   }
-  const std::size_t bucket = std::exchange(open_, kNone);
+  const std::size_t buffer = std::exchange(open_, kNone);
   memory_ = at::Tensor();
-  if (layout_.bucket_bytes[bucket] > 0) {
-    store_->put_back(bucket, written);
+  if (layout_.buffer_bytes[buffer] > 0) {
+    store_->put_back(buffer, written);
   }
 }
 
@@ -104,7 +105,7 @@ at::Tensor StoredStates::view(
   const StatePlace& place = layout_.places[group][index];
   const StateSize& size = sizes_[group][index];
   ARGOSY_ASSERT(
-      open_ == place.bucket && number < size.num_tensors,
+      open_ == place.buffer && number < size.num_tensors,
       "state ",
       number,
       " of parameter ",

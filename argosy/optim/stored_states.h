@@ -8,10 +8,10 @@
 
 #include "argosy/optim/state_store.h"
 
-// The states of a FusedOptimizer in a StateStore. Not installed.
+// The state of a FusedOptimizer in a StateStore. Not installed.
 namespace argosy::optim {
 
-// What one parameter has: some tensors of its size.
+// The state of one parameter: `num_tensors` tensors of `numel` elements.
 struct StateSize {
   std::int64_t numel = 0;
   std::int64_t element_bytes = 0;
@@ -20,9 +20,9 @@ struct StateSize {
   bool operator==(const StateSize&) const = default;
 };
 
-// Where it lies.
+// Where the state of one parameter lies.
 struct StatePlace {
-  std::size_t bucket = 0;
+  std::size_t buffer = 0;
   std::int64_t begin = 0;  // byte of the first tensor
   std::int64_t stride = 0; // bytes from one tensor to the next
 
@@ -31,12 +31,13 @@ struct StatePlace {
 
 struct StateLayout {
   std::vector<std::vector<StatePlace>> places; // by group and index
-  std::vector<std::int64_t> bucket_bytes;
+  std::vector<std::int64_t> buffer_bytes;
 
   bool operator==(const StateLayout&) const = default;
 };
 
-// In order; a bucket belongs to one group. Pure.
+// Lays out states in buffers of up to `cap` bytes, in order. A buffer belongs
+// to one group. Pure.
 StateLayout lay_out_states(
     const std::vector<std::vector<StateSize>>& sizes, std::int64_t cap);
 
@@ -51,24 +52,24 @@ class StoredStates {
   bool fits(const std::vector<std::vector<StateSize>>& sizes) const {
     return sizes == sizes_;
   }
-  // What was stored is gone.
+  // Discards what was stored.
   void lay_out(std::vector<std::vector<StateSize>> sizes);
 
-  std::size_t bucket_of(std::size_t group, std::size_t index) const {
-    return layout_.places[group][index].bucket;
+  std::size_t buffer_of(std::size_t group, std::size_t index) const {
+    return layout_.places[group][index].buffer;
   }
 
-  // Whether there is anything of a parameter in the store.
+  // Whether the store has the state of a parameter.
   bool has(std::size_t group, std::size_t index) const;
   void set_has(std::size_t group, std::size_t index);
   void forget_all();
 
-  // Takes a bucket out, after the one that is has been put back.
-  void open(std::size_t bucket);
+  // Fetches a buffer, after putting back the open one.
+  void open(std::size_t buffer);
   void close(bool written);
 
-  // A tensor of the state, of the shape and order of `like`, in the open
-  // bucket.
+  // Tensor `number` of a parameter's state, as a view into the open buffer with
+  // the sizes and strides of `like`.
   at::Tensor view(
       std::size_t group,
       std::size_t index,
@@ -84,7 +85,7 @@ class StoredStates {
   StateLayout layout_;
   std::vector<std::vector<bool>> has_;
   std::size_t open_ = kNone;
-  at::Tensor memory_; // of the open bucket
+  at::Tensor memory_; // of the open buffer
 };
 
 } // namespace argosy::optim

@@ -4,13 +4,13 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
 #include "argosy/common/error.h"
 #include "argosy/observe/span.h"
 #include "argosy/optim/autocast.h"
+#include "argosy/torch_hooks/backward.h"
 #include "argosy/training/loss_scale.h"
 
 namespace argosy::pipeline {
@@ -41,17 +41,14 @@ Tensors with_grad(const Tensors& tensors) {
   return some;
 }
 
-// Where outputs that require grad came from, which is all that backward needs
-// of them: their values go when they are sent, unless an op has saved them.
-Tensors origins_of(const Tensors& outputs) {
-  Tensors origins;
+// Backward needs only the graph nodes of the outputs. Keeping no reference to
+// their data frees it once it is sent, unless an op has saved it.
+Tensors graph_roots(const Tensors& outputs) {
+  Tensors roots;
   for (const at::Tensor& each : with_grad(outputs)) {
-    at::Tensor origin = at::empty({0}, each.options());
-    torch::autograd::impl::set_gradient_edge(
-        origin, torch::autograd::impl::gradient_edge(each));
-    origins.push_back(std::move(origin));
+    roots.push_back(torch_hooks::without_values(each));
   }
-  return origins;
+  return roots;
 }
 
 Schedule forwards_of(const Schedule& schedule) {
@@ -63,13 +60,15 @@ Schedule forwards_of(const Schedule& schedule) {
   return forwards;
 }
 
-// The whole backward; returns the gradients of the inputs that require one.
+// Runs a whole backward; returns the gradients of the inputs that require one.
 Tensors whole_backward(
     const Tensors& outputs, const Tensors& gradients, const Tensors& inputs) {
   if (!outputs.empty()) {
     torch::autograd::backward(outputs, gradients);
   }
   Tensors results;
+  // The inputs are leaves of this part's graph; their gradients go to the
+  // previous part.
   for (const at::Tensor& each : inputs) {
     results.push_back(each.grad());
     each.mutable_grad() = at::Tensor();
@@ -95,7 +94,7 @@ Engine::Result Engine::evaluate(const Schedule& schedule, const Batch& batch) {
   return run(forwards_of(schedule), batch, false);
 }
 
-// Those of the first stage's inputs.
+// Only the first stage has the module's inputs; it tells the others.
 BatchShapes Engine::shapes() const {
   if (model_.stage() != 0) {
     return {};
@@ -110,6 +109,8 @@ BatchShapes Engine::shapes() const {
               [&](const Microbatch& each) {
                 return metas_of(each.inputs) == first;
               }),
+      // Evaluation has its own entry: without gradients, other tensors require
+      // grad.
       .fingerprint = fingerprint(first) + (trains_ ? 1 : 0)};
 }
 
@@ -121,11 +122,13 @@ Engine::Result Engine::run(
       batch.microbatches.size(),
       " microbatches for a schedule of ",
       schedule.microbatches);
+  // All state of a batch is reset here, so that a batch after one that threw
+  // starts clean.
   schedule_ = &schedule;
   batch_ = &batch;
   trains_ = trains;
   result_ = {};
-  passages_.clear();
+  pending_.clear();
   local_.clear();
   times_.clear();
   transport_.begin(schedule, shapes());
@@ -139,12 +142,13 @@ Engine::Result Engine::run(
 }
 
 void Engine::do_step(const Step& step) {
-  const Tensors needed = take(step);
+  const Tensors needed = receive(step);
   const auto now = [&] {
     const std::chrono::duration<double> since =
         std::chrono::steady_clock::now() - start_;
     return since.count();
   };
+  // Listeners and times exclude the wait for messages.
   if (listener_) {
     listener_(step, true);
   }
@@ -154,7 +158,7 @@ void Engine::do_step(const Step& step) {
   if (listener_) {
     listener_(step, false);
   }
-  give(step, made);
+  send(step, made);
 }
 
 Tensors Engine::compute(const Step& step, const Tensors& needed) {
@@ -164,7 +168,7 @@ Tensors Engine::compute(const Step& step, const Tensors& needed) {
                                      : backward(step, needed);
 }
 
-Tensors Engine::take(const Step& step) {
+Tensors Engine::receive(const Step& step) {
   const auto message = needed_by(*schedule_, model_.stage(), step);
   if (!message) {
     return {};
@@ -174,8 +178,8 @@ Tensors Engine::take(const Step& step) {
                               : std::move(local_.extract(here).mapped());
 }
 
-// To another stage, or to another part of this one.
-void Engine::give(const Step& step, const Tensors& tensors) {
+// Sends to another stage, or stores for another part of this one.
+void Engine::send(const Step& step, const Tensors& tensors) {
   const auto message = made_by(*schedule_, model_.stage(), step);
   if (!message) {
     return;
@@ -184,6 +188,7 @@ void Engine::give(const Step& step, const Tensors& tensors) {
     transport_.send(*message, tensors);
     return;
   }
+  // Detached, because backward of the two parts runs separately.
   Tensors& kept = local_[*message];
   for (const at::Tensor& each : tensors) {
     kept.push_back(each.detach());
@@ -200,6 +205,7 @@ Tensors Engine::run_part(int chunk, const Tensors& inputs) {
     const optim::AutoCast cast;
     outputs = model_.forward(chunk, inputs);
   }
+  // The loss is computed in float32.
   if (is_last(chunk)) {
     for (at::Tensor& each : outputs) {
       if (each.scalar_type() == at::kBFloat16) {
@@ -220,17 +226,18 @@ Tensors Engine::forward(const Step& step, const Tensors& needed) {
     outputs = loss_of(step, outputs);
   }
   if (trains_) {
-    Passage& passage = passages_[{step.chunk, step.microbatch}];
-    passage.inputs = is_first ? Tensors() : with_grad(inputs);
-    passage.outputs = origins_of(outputs);
+    PendingMicrobatch& state = pending_[{step.chunk, step.microbatch}];
+    state.inputs = is_first ? Tensors() : with_grad(inputs);
+    state.outputs = graph_roots(outputs);
     if (is_last(step.chunk)) {
-      passage.gradients = {at::ones_like(outputs.front())};
+      // The root of the last part is the loss itself.
+      state.gradients = {at::ones_like(outputs.front())};
     }
   }
   return outputs;
 }
 
-// What backward starts from, or without it the outputs themselves.
+// Returns the root of backward or, without backward, the outputs.
 Tensors Engine::loss_of(const Step& step, const Tensors& outputs) {
   const Microbatch& batch =
       batch_->microbatches[static_cast<std::size_t>(step.microbatch)];
@@ -251,28 +258,29 @@ Tensors Engine::loss_of(const Step& step, const Tensors& outputs) {
 }
 
 Tensors Engine::backward(const Step& step, const Tensors& needed) {
-  const auto found = passages_.find({step.chunk, step.microbatch});
-  Passage& passage = found->second;
+  const auto found = pending_.find({step.chunk, step.microbatch});
+  PendingMicrobatch& state = found->second;
   if (step.pass == Pass::kBackwardWeight) {
-    if (passage.split) {
-      passage.split->weight();
+    if (state.split) {
+      state.split->weight();
     }
-    passages_.erase(found);
+    pending_.erase(found);
     return {};
   }
-  const Tensors outputs = std::move(passage.outputs);
-  const Tensors inputs = std::move(passage.inputs);
+  // Moved out, so that they are released when this step ends.
+  const Tensors outputs = std::move(state.outputs);
+  const Tensors inputs = std::move(state.inputs);
   const Tensors gradients =
-      is_last(step.chunk) ? std::move(passage.gradients) : needed;
+      is_last(step.chunk) ? std::move(state.gradients) : needed;
   Tensors results(inputs.size());
   if (step.pass == Pass::kBackward) {
-    passages_.erase(found);
+    pending_.erase(found);
     results = whole_backward(outputs, gradients, inputs);
   } else if (!outputs.empty()) {
-    results = passage.split.emplace().input(outputs, gradients, inputs);
+    results = state.split.emplace().input(outputs, gradients, inputs);
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (!results[i].defined()) { // the loss does not depend on it
+    if (!results[i].defined()) { // the loss does not depend on this input
       results[i] = at::zeros_like(inputs[i]);
     }
   }

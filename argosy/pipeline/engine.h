@@ -10,63 +10,70 @@
 #include <vector>
 
 #include "argosy/pipeline/microbatches.h"
-#include "argosy/pipeline/split_backward.h"
 #include "argosy/pipeline/stage_model.h"
 #include "argosy/pipeline/transport.h"
+#include "argosy/torch_hooks/split_backward.h"
 
 namespace argosy::pipeline {
 
-// When a stage did a step, in seconds since its batch began.
+// When a stage ran a step, in seconds since the batch began.
 struct StepTime {
   Step step;
   double begin = 0;
   double end = 0;
 };
 
-// Carries schedules out. One for all of them: a step is begun when what it
-// needs is there, and what comes of it goes out while the next one runs.
+// Executes schedules. One loop serves all of them: a step starts when its
+// inputs have arrived, and its outputs are sent while the next step runs.
+//
+// All stages of the group call train() and evaluate() alike, with the same
+// schedule. Both block. Not thread-safe.
 class Engine {
  public:
   struct Batch {
     std::vector<Microbatch> microbatches;
-    // Loss of the last part's outputs, and what backward starts from.
+    // `loss` computes the loss from the last part's outputs; `scale` maps it to
+    // the tensor that backward starts from.
     std::function<at::Tensor(const Tensors& outputs, const Tensors& labels)>
         loss;
     std::function<at::Tensor(const at::Tensor& loss)> scale;
-    double loss_scale = 1; // what `scale` multiplies by
+    double loss_scale = 1; // the factor that `scale` applies
     bool dynamic_shapes = false;
   };
   struct Result {
-    // By microbatch, where the last part is; else empty.
+    // By microbatch, on the stage with the last part; empty elsewhere.
     std::vector<at::Tensor> losses;
-    std::vector<Tensors> outputs; // of a batch without backward, likewise
+    std::vector<Tensors> outputs; // likewise, if the batch has no backward
   };
 
-  // Calls of the beginning and the end of each step.
+  // Called at the beginning and at the end of each step, on the calling thread.
   using Listener = std::function<void(const Step& step, bool begins)>;
 
-  // With `autocast`, parts compute in bfloat16.
+  // `model` must outlive the engine. With `autocast`, parts compute in
+  // bfloat16.
   explicit Engine(StageModel& model, bool autocast = false);
 
-  // Gradients add up in the parameters, microbatch by microbatch.
+  // Runs forwards and backwards. Gradients accumulate in the parameters, one
+  // microbatch after the other.
   Result train(const Schedule& schedule, const Batch& batch);
-  // The forwards of a schedule only.
+  // Runs only the forwards of the schedule, without gradients.
   Result evaluate(const Schedule& schedule, const Batch& batch);
 
   Transport& transport() { return transport_; }
   void set_listener(Listener listener) { listener_ = std::move(listener); }
 
-  // Of the last batch.
+  // Of the last batch, for measurement and traces.
   const std::vector<StepTime>& times() const { return times_; }
   std::chrono::steady_clock::time_point start() const { return start_; }
 
  private:
-  // A microbatch in a part, between forward and the end of backward.
-  struct Passage {
-    Tensors inputs;                     // that require grad
-    Tensors outputs;                    // likewise, without their values
-    Tensors gradients;                  // of those, of the last part
-    std::optional<SplitBackward> split; // between its halves
+  // A microbatch in a part, between its forward and the end of its backward.
+  struct PendingMicrobatch {
+    Tensors inputs;    // leaves that require grad
+    Tensors outputs;   // graph roots that require grad; their data is released
+    Tensors gradients; // gradients of `outputs`; set on the last part only
+    // Between the two halves of backward.
+    std::optional<torch_hooks::SplitBackward> split;
   };
   using Key = std::pair<int, int>; // chunk, microbatch
 
@@ -77,8 +84,8 @@ class Engine {
   Tensors forward(const Step& step, const Tensors& needed);
   Tensors backward(const Step& step, const Tensors& needed);
   Tensors loss_of(const Step& step, const Tensors& outputs);
-  Tensors take(const Step& step);
-  void give(const Step& step, const Tensors& tensors);
+  Tensors receive(const Step& step);
+  void send(const Step& step, const Tensors& tensors);
   BatchShapes shapes() const;
   bool is_last(int chunk) const;
 
@@ -87,12 +94,12 @@ class Engine {
   Transport transport_;
   Listener listener_;
 
-  // Of the current batch.
+  // State of the current batch.
   const Schedule* schedule_ = nullptr;
   const Batch* batch_ = nullptr;
   bool trains_ = false;
-  std::map<Key, Passage> passages_;
-  std::map<Message, Tensors> local_; // between two parts of this stage
+  std::map<Key, PendingMicrobatch> pending_;
+  std::map<Message, Tensors> local_; // messages between two parts of this stage
   Result result_;
   std::vector<StepTime> times_;
   std::chrono::steady_clock::time_point start_;

@@ -4,7 +4,7 @@
 
 namespace argosy::pipeline {
 
-// Numbers of stages, nodes and values are ints; containers count in size_t.
+// Converts indices of stages, nodes and values, which are ints, for containers.
 inline std::size_t at(int index) {
   return static_cast<std::size_t>(index);
 }

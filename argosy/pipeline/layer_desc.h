@@ -16,25 +16,26 @@ namespace argosy::pipeline {
 
 using Forward = std::function<Tensors(const Tensors&)>;
 
-// A layer of a pipeline, to be built where its stage is. See layer(),
-// shared_layer() and function().
+// Describes a layer of a pipeline; the stage that owns it builds it. Made by
+// layer(), shared_layer(), function() and existing().
 struct LayerDesc {
   struct Built {
-    std::shared_ptr<torch::nn::Module> module; // null: a function
+    std::shared_ptr<torch::nn::Module> module; // null for a function
     Forward forward;
   };
 
-  std::string type; // the name of its class, "function" for a function
-  // With the module of the same key that the stage has already, or null.
+  std::string type; // class name; "function" for a function
+  // Builds the layer. The argument is this stage's module with the same key,
+  // which the layer reuses, or null.
   std::function<Built(const std::shared_ptr<torch::nn::Module>&)> build;
-  // Layers of one key have these parameters in common; "": has none.
+  // Layers with the same key share the parameters `shared_weights`; "": none.
   std::string key;
   std::vector<std::string> shared_weights;
 };
 
 namespace detail {
 
-// The class of a module, from it or from its holder.
+// The module class, given the class or its holder.
 template <typename Module>
 struct ImplOf {
   using Type = Module;
@@ -51,7 +52,7 @@ using Impl = typename ImplOf<Module>::Type;
 
 std::string class_name(const std::type_info& type);
 
-// A layer of class M, of which `make` returns one.
+// Describes a layer of class M that `make` constructs.
 template <typename M, typename Call, typename Make>
 LayerDesc describe(Call call, Make make) {
   LayerDesc desc;
@@ -94,12 +95,12 @@ struct CallForward {
 
 } // namespace detail
 
-// A module, given by its class or its holder and what it is made from:
+// Describes a module by its class or holder and its constructor arguments:
 //
 //   layer<torch::nn::Linear>(torch::nn::LinearOptions(8, 8))
 //
-// Its forward takes what the layer before returns, tensors one by one or all in
-// a std::vector, and returns a tensor, or a range or tuple of tensors.
+// Its forward receives the tensors that the previous layer returns, one by one
+// or all in a std::vector, and returns a tensor or a range or tuple of tensors.
 template <typename Module, typename... Args>
 LayerDesc layer(Args... args) {
   using M = detail::Impl<Module>;
@@ -107,9 +108,9 @@ LayerDesc layer(Args... args) {
       detail::CallForward(), detail::maker<M>(std::move(args)...));
 }
 
-// A layer whose parameters `weights` are those of all layers of the same key,
-// wherever these are. `call`, a function of the module and its inputs, takes
-// the place of forward(), so that each may use them in its way:
+// Describes a layer that shares its parameters `weights` with all layers of the
+// same key, on any stage. `call`, a function of the module and its inputs,
+// replaces forward(), so that each layer can use the weights differently:
 //
 //   shared_layer<torch::nn::Embedding>("words", {"weight"}, options)
 //   shared_layer_as<torch::nn::Embedding>("words", {"weight"},
@@ -140,7 +141,7 @@ LayerDesc shared_layer(
       std::move(args)...);
 }
 
-// A function without parameters of its own.
+// Describes a function without parameters.
 template <typename Fn>
 LayerDesc function(Fn fn) {
   LayerDesc desc;
@@ -155,7 +156,7 @@ LayerDesc function(Fn fn) {
   return desc;
 }
 
-// A module that exists already, with the same values on all ranks.
+// Describes an existing module, which must have equal values on all ranks.
 template <typename M>
 LayerDesc existing(std::shared_ptr<M> module) {
   return detail::describe<M>(

@@ -5,8 +5,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,16 +12,16 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/data_parallel/graph_walk.h"
 #include "argosy/observe/tensor_memory.h"
-#include "argosy/pipeline/split_backward.h"
+#include "argosy/torch_hooks/graph_walk.h"
+#include "argosy/torch_hooks/split_backward.h"
 
 namespace argosy::pipeline {
 namespace {
 
 using Layer = std::function<Tensors(const Tensors&)>;
 
-// Takes the gradients away from tensors, and gives them back in the end.
+// Takes the gradients away from tensors, and restores them when destroyed.
 class WithoutGradients {
  public:
   explicit WithoutGradients(Tensors tensors) : tensors_(std::move(tensors)) {
@@ -45,7 +43,7 @@ class WithoutGradients {
   Tensors gradients_;
 };
 
-// Lets `best` be the least of itself and the seconds that `f` takes.
+// Lowers `best` to the seconds that `f` takes.
 template <typename F>
 auto timed(double& best, const F& f) {
   const auto began = std::chrono::steady_clock::now();
@@ -56,19 +54,8 @@ auto timed(double& best, const F& f) {
   return result;
 }
 
-// The tensors in which gradients end.
-Tensors leaves_of(const Tensors& outputs) {
-  Tensors leaves;
-  for (auto* node : data_parallel::reachable_nodes(outputs)) {
-    if (auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
-      leaves.push_back(leaf->variable);
-    }
-  }
-  return leaves;
-}
-
 Tensors parameters_of(const Layer& layer, const Tensors& inputs) {
-  Tensors leaves = leaves_of(layer(inputs));
+  Tensors leaves = torch_hooks::leaves_of(layer(inputs));
   std::erase_if(leaves, [&](const at::Tensor& leaf) {
     return std::ranges::any_of(
         inputs, [&](const at::Tensor& input) { return input.is_same(leaf); });
@@ -85,8 +72,9 @@ Tensors gradients_for(const Tensors& outputs) {
   return gradients;
 }
 
-// Bytes that stay in what `keep` makes of the results, when these and their
-// inputs go, which the neighbours of a layer keep if they need them.
+// Bytes that stay allocated by what `keep` makes of the results, after the
+// results and inputs themselves are gone: the neighbouring layers account for
+// those.
 template <typename Keep>
 std::int64_t kept_bytes(
     const Layer& layer, const Tensors& inputs, const Keep& keep) {
@@ -103,15 +91,11 @@ std::int64_t kept_bytes(
 void measure_memory(
     const Layer& layer, const Tensors& inputs, LayerCost& cost) {
   cost.activation_bytes = kept_bytes(layer, inputs, [](const Tensors& outputs) {
-    torch::autograd::edge_list graph;
-    for (const at::Tensor& output : outputs) {
-      graph.push_back(torch::autograd::impl::gradient_edge(output));
-    }
-    return graph;
+    return torch_hooks::graph_of(outputs);
   });
   cost.bytes_between_halves =
       kept_bytes(layer, inputs, [&](const Tensors& outputs) {
-        SplitBackward backward;
+        torch_hooks::SplitBackward backward;
         backward.input(outputs, gradients_for(outputs), inputs);
         return backward;
       });
@@ -120,7 +104,7 @@ void measure_memory(
 Tensors run_once(const Layer& layer, const Tensors& inputs, LayerCost& best) {
   const Tensors outputs = timed(best.forward, [&] { return layer(inputs); });
   const Tensors gradients = gradients_for(outputs);
-  SplitBackward backward;
+  torch_hooks::SplitBackward backward;
   timed(best.backward_input, [&] {
     return backward.input(outputs, gradients, inputs);
   });
@@ -131,7 +115,7 @@ Tensors run_once(const Layer& layer, const Tensors& inputs, LayerCost& best) {
   return outputs;
 }
 
-// Leaves which require gradients as the tensors do.
+// Returns leaves that require gradients where the tensors do.
 Tensors detached(const Tensors& tensors) {
   Tensors leaves;
   for (const at::Tensor& each : tensors) {

@@ -9,7 +9,7 @@ namespace argosy::pipeline {
 
 namespace {
 
-// Of the steps of one kind; 0 when there are none.
+// The mean time of the steps of one kind; 0 if there are none.
 double mean_time(const std::vector<StepTime>& steps, Pass pass, int chunk) {
   double sum = 0;
   int count = 0;
@@ -42,7 +42,7 @@ PartTimes mean_times(const std::vector<StepTime>& steps, int chunk) {
 
 } // namespace
 
-Costs measured_costs(PipelineParallel& pipeline) {
+PartCosts measured_costs(PipelineParallel& pipeline) {
   const Schedule& schedule = pipeline.schedule();
   const auto& steps = pipeline.engine().times();
   ARGOSY_CHECK(
@@ -58,7 +58,7 @@ Costs measured_costs(PipelineParallel& pipeline) {
   }
   std::vector<std::vector<double>> all;
   all_gather_object(all, own, pipeline.model().group());
-  Costs costs;
+  PartCosts costs;
   for (int part = 0; part < schedule.parts(); ++part) {
     const double* its =
         all[static_cast<std::size_t>(schedule.stage_of(part))].data() +

@@ -9,19 +9,19 @@ namespace argosy::pipeline {
 
 class PipelineParallel;
 
-// What the parts of all stages took in the last batch, on the average. All
-// stages call it. A schedule whose backwards are not in halves does not tell
-// how long each takes: they count as equal.
-Costs measured_costs(PipelineParallel& pipeline);
+// Returns the mean times of all parts in the last batch. All stages call it;
+// blocks. If the schedule does not split backward, both halves are assumed to
+// take the same time.
+PartCosts measured_costs(PipelineParallel& pipeline);
 
-// A schedule for those costs: the fastest that is found with which no stage
-// keeps more microbatches of its parts than `memory_cap`.
+// Synthesizes a schedule for the measured costs: the fastest found with which
+// no stage keeps more than `memory_cap` microbatches of its parts.
 //
 //   pipeline.forward_backward(inputs, labels); // by "zbh1", say
 //   pipeline.set_schedule(synthesize_measured(pipeline));
 //
-// All ranks call it, of `group` or, when it is null, of the world: the first
-// one's pipeline decides, so that pipelines side by side do the same.
+// All ranks of `group` (null: of the world) call it; blocks. The first rank's
+// pipeline decides, so that data parallel pipelines use the same schedule.
 Schedule synthesize_measured(
     PipelineParallel& pipeline,
     double memory_cap = std::numeric_limits<double>::infinity(),

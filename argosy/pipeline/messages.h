@@ -5,27 +5,27 @@
 
 #include "argosy/pipeline/schedule.h"
 
-// Which messages a schedule takes: they follow from where the parts are.
+// The messages of a schedule. They follow from the placement of the parts.
 namespace argosy::pipeline {
 
-// What one part has to tell its neighbour about a microbatch.
+// Tensors that one part sends to a neighbouring part for a microbatch.
 struct Message {
   bool is_gradient = false; // else activations
-  int part = 0;             // that gets it
+  int part = 0;             // the receiving part
   int microbatch = 0;
 
   auto operator<=>(const Message&) const = default;
 };
 
-// What a step cannot begin without; none: nothing, or it is in the microbatch.
+// The message that a step waits for; nullopt if it needs none.
 std::optional<Message> needed_by(
     const Schedule& schedule, int stage, const Step& step);
 
-// What comes of a step for another part.
+// The message that a step produces; nullopt if none.
 std::optional<Message> made_by(
     const Schedule& schedule, int stage, const Step& step);
 
-// What a stage gets from another, in the order in which that one sends it.
+// The messages from one stage to another, in the order in which they are sent.
 std::vector<Message> messages_between(
     const Schedule& schedule, int from, int to);
 

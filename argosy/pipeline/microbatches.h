@@ -8,16 +8,16 @@
 
 namespace argosy::pipeline {
 
-// The first stage needs inputs, the one with the last part labels; others
-// ignore them.
+// Only the first stage needs inputs; only the stage with the last part needs
+// labels. Other stages ignore them.
 struct Microbatch {
   Tensors inputs;
   Tensors labels;
 };
 
-// A batch cut along dim 0 of all its tensors into equal microbatches. Tensors
-// that a stage does not have, it leaves out. Throws InvalidArgument, with the
-// arithmetic, when they do not divide.
+// Splits a batch along dim 0 of all tensors into equal microbatches. `inputs`
+// or `labels` may be empty on stages that do not need them. Throws
+// InvalidArgument when the size is not divisible.
 std::vector<Microbatch> split_batch(
     const Tensors& inputs, const Tensors& labels, int microbatches);
 

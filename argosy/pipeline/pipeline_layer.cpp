@@ -11,7 +11,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
-#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/pipeline/measure.h"
 #include "argosy/pipeline/segment.h"
 #include "argosy/recomputation/recompute.h"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kByClass[] = "layer:";
 
-// Without memory for them.
+// Counts parameters on the meta device, without allocating memory.
 std::vector<double> parameter_counts(const std::vector<LayerDesc>& layers) {
   std::vector<double> counts;
   std::set<std::string> keys;
@@ -50,7 +50,7 @@ std::vector<std::string> types_of(const std::vector<LayerDesc>& layers) {
   return types;
 }
 
-// With random numbers that depend on the layer alone.
+// Seeds by layer, so that a layer's values do not depend on the split.
 LayerDesc::Built build_layer(
     const LayerDesc& desc,
     std::uint64_t seed,
@@ -59,7 +59,8 @@ LayerDesc::Built build_layer(
   return desc.build(existing);
 }
 
-// Of forward and backward of each layer, of which one is there at a time.
+// Seconds of forward and backward of each layer. Only one layer exists at a
+// time, because the whole model may not fit.
 std::vector<double> measured_seconds(
     const std::vector<LayerDesc>& layers, const PipelineLayerOptions& options) {
   const RngStatesTracker::Scope scope(
@@ -82,7 +83,7 @@ std::vector<double> measured_seconds(
        measure_layers(forwards, options.segmentation.examples)) {
     seconds.push_back(each.seconds());
   }
-  agree(seconds, options.group);
+  broadcast_from_first(seconds, options.group);
   return seconds;
 }
 
@@ -95,7 +96,7 @@ PipelineLayerImpl::PipelineLayerImpl(
       options_(std::move(options)) {
   borders_ = cut(layers);
   build(layers);
-  share(find_shared(layers));
+  set_shared_weights(find_shared(layers));
 }
 
 std::vector<int> PipelineLayerImpl::cut(
@@ -183,7 +184,7 @@ void PipelineLayerImpl::add(const LayerDesc& desc, int index, int chunk) {
       {index, std::move(built.module), std::move(built.forward)});
 }
 
-// Those of keys that several stages have.
+// The weights whose key is present on several stages.
 std::vector<SharedWeight> PipelineLayerImpl::find_shared(
     const std::vector<LayerDesc>& layers) const {
   std::vector<SharedWeight> shared;

@@ -16,20 +16,21 @@
 
 namespace argosy::pipeline {
 
-// Where a list of layers is cut.
+// How to split a list of layers into parts.
 struct Segmentation {
-  // "uniform": as many layers each, the last ones one more. "layer:Block":
-  // after equal numbers of layers whose class matches the regular expression.
-  // "parameters": by their number. "measured": see `examples`. "cost": see
-  // `costs`. "starts": see `starts`.
+  // "uniform": equal numbers of layers; the last parts get the remainder.
+  // "layer:Block": equal numbers of the layers whose class name matches the
+  // regular expression after the colon. "parameters": balances the number of
+  // parameters. "measured": balances times measured with `examples`. "cost":
+  // balances `costs`. "starts": splits at `starts`.
   std::string method = "uniform";
-  // Inputs of one microbatch. Layers are built and timed with them, one at a
-  // time, forward and backward, by all ranks; the first one's times count (all
-  // take the same cut).
+  // Inputs of one microbatch. All ranks build and time the layers, one at a
+  // time, forward and backward; the first rank's times decide, so that all
+  // ranks split alike.
   Tensors examples;
-  // Of each layer; the largest part is the smallest that can be.
+  // Cost of each layer; the split minimizes the cost of the largest part.
   std::vector<double> costs;
-  std::vector<int> starts; // the first layer of each part
+  std::vector<int> starts; // index of the first layer of each part
 
   static Segmentation measured(Tensors examples) {
     return {.method = "measured", .examples = std::move(examples)};
@@ -43,41 +44,41 @@ struct Segmentation {
 };
 
 struct PipelineLayerOptions {
-  // The stages; null: the pipe axis of the current HybridCommunicateGroup, or
-  // all ranks when there is none.
+  // The ranks that are the stages. Null: the pipe axis of the current
+  // HybridMesh, or all ranks if there is none.
   GroupPtr group;
-  // A chunk each in turn, or down the stages and up again (for "zbv").
+  // Parts per stage, and which stage holds which part (kV is for "zbv").
   int chunks = 1;
   PartOrder order = PartOrder::kRound;
   Segmentation segmentation;
-  // One for each kind of batch; train_batch() chooses.
+  // train_batch() selects one by index.
   std::vector<LossFn> loss_fns;
-  // So many layers at a time keep nothing but their input for backward; 0: all
-  // keep what they save.
+  // Recompute groups of this many layers in backward, keeping only the group's
+  // input; 0: no recomputation.
   int recompute_interval = 0;
   RecomputeOptions recompute;
-  // Layer i is built with the random numbers of seed + i, wherever it is.
+  // Layer i is initialized from the random seed seed + i, on whichever stage.
   std::uint64_t seed = 1234;
 };
 
-// A model as a list of layers, of which each rank of a pipeline builds its own.
-// Parameters have the names that they would have in a Sequential of all.
+// A model given as a list of layers, of which each stage builds only its own.
+// Parameters have the names that they would have in a Sequential of all layers.
 class PipelineLayerImpl final : public torch::nn::Module, public StageModel {
  public:
-  // All ranks call it alike. Throws InvalidArgument when the list cannot be cut
-  // as told.
+  // All ranks of the group call it alike; it communicates. Throws
+  // InvalidArgument when the list cannot be split as requested.
   PipelineLayerImpl(
       std::vector<LayerDesc> layers, PipelineLayerOptions options);
 
   Tensors forward(int chunk, const Tensors& inputs) override;
   torch::nn::Module& module() override { return *this; }
 
-  // Of all chunks at once, where there is one stage.
+  // Runs all chunks in order; for a single stage.
   Tensors forward(const Tensors& inputs);
 
   const PipelineLayerOptions& options() const { return options_; }
 
-  // The first layer of each part, and the number of layers.
+  // Index of the first layer of each part, then the number of layers.
   const std::vector<int>& borders() const { return borders_; }
   int part_from_index(int layer) const;
   int get_stage_from_index(int layer) const;
@@ -85,17 +86,18 @@ class PipelineLayerImpl final : public torch::nn::Module, public StageModel {
     return get_stage_from_index(layer) == stage();
   }
 
-  // One file a layer, so that a pipeline cut in another way can take them:
-  // DIR/layer_03-tensor_00-model_states.pt. Each stage writes and reads its
-  // own; `tensor_rank` is that of the model axis. Files appear whole or not at
-  // all.
+  // Save and load one file per layer, so that a pipeline with a different split
+  // can load them: DIR/layer_03-tensor_00-model_states.pt. Each stage handles
+  // its own layers; `tensor_rank` is the rank on the model axis. Files are
+  // written atomically. load_layers() throws InvalidArgument for missing or
+  // unsuitable files.
   void save_layers(const std::string& directory, int tensor_rank = 0) const;
   void load_layers(const std::string& directory, int tensor_rank = 0);
 
  private:
   struct Local {
     int index = 0;
-    std::shared_ptr<torch::nn::Module> module; // null: a function
+    std::shared_ptr<torch::nn::Module> module; // null for a function
     Forward forward;
   };
 

@@ -18,7 +18,7 @@ const char* to_string(PartOrder order) {
   return order == PartOrder::kV ? "in a V" : "in turn";
 }
 
-// Returns it when it is sound, and made for the model's parts.
+// Returns the schedule if it is valid and matches the model's parts.
 Schedule checked(Schedule schedule, const StageModel& model, int microbatches) {
   ARGOSY_CHECK(
       schedule.stages == model.stages() && schedule.chunks == model.chunks() &&
@@ -150,7 +150,8 @@ at::Tensor PipelineParallel::share_loss(const std::vector<at::Tensor>& losses) {
     sum /= options_.microbatches;
   }
   return at::scalar_tensor(
-      engine_.transport().share(sum, schedule_.stage_of(schedule_.parts() - 1)),
+      engine_.transport().broadcast(
+          sum, schedule_.stage_of(schedule_.parts() - 1)),
       at::kFloat);
 }
 

@@ -16,94 +16,95 @@ namespace argosy::pipeline {
 class PipelineLayerImpl;
 
 struct PipelineOptions {
-  // A batch is cut into so many microbatches.
+  // The number of microbatches that a batch is split into.
   int microbatches = 1;
-  // One of make_schedule(), or one of one's own, as synthesize() makes them.
+  // A name for make_schedule(); `plan`, if set, takes precedence.
   std::string schedule = "1f1b";
   std::optional<Schedule> plan;
 
-  // The loss of a batch: the mean of its microbatches' losses, or their sum.
+  // Whether the batch loss is the mean or the sum of the microbatch losses.
   enum class Reduction { kMean, kSum };
   Reduction loss_reduction = Reduction::kMean;
-  // Divide gradients by the number of microbatches at the end, in place of each
-  // loss: fewer roundings in narrow types.
+  // For kMean: divide the accumulated gradients once, instead of each loss.
+  // That rounds less in narrow dtypes.
   bool delay_scale_loss = false;
 
-  // Shapes inside of the model depend on values, so every message tells its
-  // own. Without, they are told once for each shape of microbatches.
+  // Set it if shapes inside the model depend on values: every message then
+  // carries its shapes. Otherwise stages exchange shapes once per shape of
+  // microbatch.
   bool dynamic_shapes = false;
-  // Parts compute in bfloat16, and tell each other so; the loss is float32.
+  // Parts compute and send bfloat16; the loss is float32.
   bool autocast = false;
 };
 
-// What one batch may say in addition.
+// Options of a single batch.
 struct BatchOptions {
-  std::size_t loss_fn = 0; // which
-  // Of a microbatch's loss: what backward starts from.
+  std::size_t loss_fn = 0; // index of the loss function
+  // Maps a microbatch's loss to the tensor that backward starts from.
   std::function<at::Tensor(const at::Tensor&)> scale_loss;
 };
 
-// Trains a model that is cut by depth over the stages of a pipeline:
+// Trains a model that is split by depth over the stages of a pipeline:
 //
 //   PipelineLayer layers(...);
 //   PipelineParallel pipeline(layers.ptr(), {.microbatches = 8});
 //   at::Tensor loss = pipeline.forward_backward(inputs, labels);
 //   optimizer.step();
 //
-// All stages call it alike. The gradients are those of one process that runs
-// the microbatches one after the other, to the last bit but for weights that
-// several stages share, which are added up in another order.
+// All stages call its methods alike; they block. Gradients equal, bit for bit,
+// those of one process that runs the microbatches one after the other, except
+// for weights shared between stages, which are summed in another order.
 class PipelineParallel {
  public:
-  // With a core, gradients are averaged over the ranks with other data, too.
-  // Throws InvalidArgument when the schedule is not sound, or not made for the
+  // With a core, gradients are also reduced over the ranks with other data.
+  // Throws InvalidArgument when the schedule is invalid or does not match the
   // model's parts.
   PipelineParallel(
       std::shared_ptr<StageModel> model,
       std::vector<LossFn> loss_fns,
       PipelineOptions options,
       std::shared_ptr<training::ModelCore> core = nullptr);
-  // With the loss functions of the layers.
+  // The same with the loss functions of the layers.
   PipelineParallel(
       const std::shared_ptr<PipelineLayerImpl>& layers,
       PipelineOptions options,
       std::shared_ptr<training::ModelCore> core = nullptr);
 
-  // The first stage needs inputs, the one with the last part labels. Returns
-  // the loss on all stages. Gradients add to those that are there.
+  // Only the first stage reads `inputs`, only the one with the last part reads
+  // `labels`. Returns the loss on all stages. Gradients accumulate.
   at::Tensor forward_backward(
       const Tensors& inputs,
       const Tensors& labels,
       const BatchOptions& batch = {});
-  // Of microbatches, of any shapes.
+  // The same for given microbatches, which may differ in shape.
   at::Tensor forward_backward(
       std::vector<Microbatch> microbatches, const BatchOptions& batch = {});
 
   struct Evaluation {
-    at::Tensor loss; // on all stages; undefined when there are no labels
-    std::vector<Tensors> outputs; // by microbatch, where the last part is
+    at::Tensor loss; // on all stages; undefined without labels
+    // By microbatch, on the stage with the last part.
+    std::vector<Tensors> outputs;
   };
-  // Without gradients. With `compute_loss` all stages get it.
+  // Runs forward only. If `compute_loss`, all stages get the loss.
   Evaluation evaluate(
       const Tensors& inputs,
       const Tensors& labels,
       bool compute_loss = true,
       const BatchOptions& batch = {});
 
-  // After a change of the model, as parameters that train no more: what passes
-  // between stages may be something else. All stages call it.
+  // Call it, on all stages, after a change of the model that affects the
+  // tensors between stages, for example after freezing parameters.
   void forget_shapes() { engine_.transport().forget_shapes(); }
 
   const Schedule& schedule() const { return schedule_; }
-  // For the next batches. All ranks call it, with the same one. Throws as the
-  // constructor does.
+  // Changes the schedule of later batches. All ranks pass the same one. Throws
+  // as the constructor does.
   void set_schedule(Schedule schedule);
   StageModel& model() { return *model_; }
   const PipelineOptions& options() const { return options_; }
   const std::shared_ptr<training::ModelCore>& core() const { return core_; }
 
-  // For observers: calls at the beginning and the end of each step, and when
-  // this stage did what in the last batch.
+  // For observers: set_listener() and the times of the last batch.
   Engine& engine() { return engine_; }
 
  private:

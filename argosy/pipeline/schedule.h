@@ -6,40 +6,41 @@
 
 namespace argosy::pipeline {
 
-// A model is cut by depth into parts, numbered from its input to its output.
-// Each stage (a rank of the pipeline) holds one part or, as chunks, several.
-// Torch-free: schedules are plans, which can be looked at before they run.
+// A model is split by depth into parts, numbered from input to output. Each
+// stage (a rank of the pipeline) holds one part or several, called its chunks.
+// A schedule is a plain value that can be checked, simulated and drawn before
+// it runs. No torch headers.
 
-// What a stage does with one of its parts and one microbatch.
+// What a stage does with one of its parts for one microbatch.
 enum class Pass : std::uint8_t {
   kForward,
-  kBackward,       // of inputs and weights, at once
-  kBackwardInput,  // of inputs, for which the stage before waits
-  kBackwardWeight, // of weights, for which nobody waits
+  kBackward,       // of inputs and weights together
+  kBackwardInput,  // of inputs; the previous stage waits for it
+  kBackwardWeight, // of weights; nobody waits for it
 };
 
 struct Step {
   Pass pass = Pass::kForward;
-  int chunk = 0; // of the stage, in the order of depth
+  int chunk = 0; // of the stage, in order of depth
   int microbatch = 0;
 
   bool operator==(const Step&) const = default;
 };
 
-// Which stage holds which part.
+// The assignment of parts to p stages.
 enum class PartOrder : std::uint8_t {
-  kRound, // part i at stage i mod p: the last stage is followed by the first
-  kV,     // down the stages and back up: the first holds first and last part
+  kRound, // part i on stage i mod p
+  kV,     // down the stages and back up; stage 0 holds the first and last part
 };
 
 struct Schedule {
   std::string name;
   int stages = 1;
   int microbatches = 1;
-  int chunks = 1; // of each stage
+  int chunks = 1; // per stage
   PartOrder order = PartOrder::kRound;
-  // By stage: what it does, one after the other. Messages are not in it: they
-  // follow from where the parts are.
+  // The steps of each stage, in order. Messages are implied by the placement of
+  // the parts; see messages.h.
   std::vector<std::vector<Step>> steps;
 
   int parts() const { return stages * chunks; }
@@ -49,5 +50,9 @@ struct Schedule {
 
   bool operator==(const Schedule&) const = default;
 };
+
+// Throws InvalidArgument unless the schedule has at least one stage, microbatch
+// and chunk, and few enough of them for its steps to fit in memory.
+void check_shape(const Schedule& schedule);
 
 } // namespace argosy::pipeline

@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 constexpr const char* kRoundName = "round";
 constexpr const char* kVName = "v";
 
-// Reads the members of an object and says where one is missing or wrong.
+// Reads members of an object; errors name the member that is missing or wrong.
 class Reader {
  public:
   Reader(const json& object, std::string where)
@@ -133,7 +133,7 @@ Schedule schedule_from_json(std::string_view text, const std::string& where) {
   return schedule;
 }
 
-std::string to_json(const Costs& costs) {
+std::string to_json(const PartCosts& costs) {
   ordered_json document = {
       {"message", costs.message},
       {"kept_after_input", costs.kept_after_input},
@@ -151,10 +151,10 @@ std::string to_json(const Costs& costs) {
   return document.dump(2) + "\n";
 }
 
-Costs costs_from_json(std::string_view text, const std::string& where) {
+PartCosts costs_from_json(std::string_view text, const std::string& where) {
   const json document = parse_json(text, where);
   const Reader reader(document, where);
-  Costs costs;
+  PartCosts costs;
   costs.message = reader.number("message", 0);
   costs.kept_after_input = reader.number("kept_after_input", 1);
   for (const json& part : reader.list("parts")) {

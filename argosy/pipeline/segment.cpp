@@ -34,12 +34,13 @@ std::regex compiled(const std::string& pattern) {
   }
 }
 
-// What a part costs, by its first layer and its end.
+// The cost of the layers [begin, end).
 using PartCost = std::function<double(int begin, int end)>;
 using Join = std::function<double(double, double)>;
 
-// By number of parts and of layers: the least that `join` makes of the costs of
-// so many parts of the first so many layers, and where the last part begins.
+// Dynamic programming: for each number of parts and of layers, the least
+// combined cost of that many parts of the first layers, and where the last part
+// begins.
 struct Table {
   Table(int parts, int layers)
       : least(

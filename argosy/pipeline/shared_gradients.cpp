@@ -27,10 +27,10 @@ at::Tensor gradient_of(const SharedWeight& weight) {
   return gradient;
 }
 
-// One weight on its way between the stages that hold it.
-class Exchange {
+// Sums the gradient of one weight over the stages that hold it.
+class GradientSum {
  public:
-  Exchange(const SharedWeight& weight, const GroupPtr& group)
+  GradientSum(const SharedWeight& weight, const GroupPtr& group)
       : weight_(weight), own_(gradient_of(weight).contiguous()) {
     for (const int stage : weight.stages) {
       if (stage == group->rank()) {
@@ -92,12 +92,12 @@ void share_weights(
 void sum_gradients(
     const std::vector<SharedWeight>& weights, const GroupPtr& group) {
   const at::NoGradGuard no_grad;
-  std::vector<Exchange> exchanges;
-  exchanges.reserve(weights.size());
+  std::vector<GradientSum> sums;
+  sums.reserve(weights.size());
   for (const SharedWeight& weight : weights) {
-    exchanges.emplace_back(weight, group);
+    sums.emplace_back(weight, group);
   }
-  for (const Exchange& each : exchanges) {
+  for (const GradientSum& each : sums) {
     each.finish();
   }
 }

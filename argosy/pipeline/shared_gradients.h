@@ -6,15 +6,16 @@
 
 namespace argosy::pipeline {
 
-// Both by messages between the stages that hold a weight, which all of them
-// call.
+// Point-to-point communication for weights that several stages hold. All stages
+// that hold one of the weights call these alike; they block.
 
-// All get the values of the first, whose one is marked so.
+// Copies the first stage's values to the others. Marks the first stage's
+// parameter as the one that gradient norms count.
 void share_weights(
     const std::vector<SharedWeight>& weights, const GroupPtr& group);
 
-// All get the sum of their gradients, added up in the order of the stages. One
-// without a gradient counts as zero.
+// Replaces each gradient by the sum over the stages, added in stage order. A
+// missing gradient counts as zero.
 void sum_gradients(
     const std::vector<SharedWeight>& weights, const GroupPtr& group);
 

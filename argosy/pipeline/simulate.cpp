@@ -18,13 +18,13 @@ double idle_share(const std::vector<Span>& spans, double makespan) {
 
 } // namespace
 
-Simulation simulate(const Schedule& schedule, const Costs& costs) {
+Simulation simulate(const Schedule& schedule, const PartCosts& costs) {
   verify(schedule);
   check_costs(costs, schedule.parts());
-  Replay played = replay(schedule, costs.times, costs.message);
+  Timeline timeline = make_timeline(schedule, costs.times, costs.message);
   Simulation result;
-  result.makespan = played.makespan;
-  result.spans = std::move(played.spans);
+  result.makespan = timeline.makespan;
+  result.spans = std::move(timeline.spans);
   for (const auto& spans : result.spans) {
     result.bubbles.push_back(idle_share(spans, result.makespan));
   }
@@ -41,7 +41,7 @@ Simulation simulate(
     const Schedule& schedule,
     const std::vector<PartTimes>& times,
     double message) {
-  Costs costs;
+  PartCosts costs;
   costs.times = times;
   costs.message = message;
   return simulate(schedule, costs);

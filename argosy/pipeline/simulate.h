@@ -2,25 +2,26 @@
 
 #include <vector>
 
-#include "argosy/pipeline/costs.h"
+#include "argosy/pipeline/part_costs.h"
 
 namespace argosy::pipeline {
 
-// How a schedule would run.
+// The result of simulating a schedule.
 struct Simulation {
-  std::vector<std::vector<Span>> spans; // by stage, as Schedule::steps
+  std::vector<std::vector<Span>> spans; // by stage, like Schedule::steps
   double makespan = 0;                  // from the first begin to the last end
-  // The share of the makespan in which a stage does nothing, its wait for the
-  // first microbatch and for the others' ends included.
-  std::vector<double> bubbles;          // by stage
-  double bubble_rate = 0;               // of all stages: their mean
-  std::vector<double> peak_activations; // by stage: microbatches of its parts
-  std::vector<double> peak_memory;      // by stage, in the unit of the costs
+  // The fraction of the makespan that each stage idles, including the wait for
+  // its first microbatch and for the end of the others.
+  std::vector<double> bubbles; // by stage
+  double bubble_rate = 0;      // mean over the stages
+  // By stage, in microbatches of its parts.
+  std::vector<double> peak_activations;
+  std::vector<double> peak_memory; // by stage, in the unit of the costs
 };
 
-// Throws InvalidArgument when the schedule is not verified, or the costs are
-// not those of its parts.
-Simulation simulate(const Schedule& schedule, const Costs& costs);
+// Throws InvalidArgument when verify() rejects the schedule or the costs do not
+// match its parts.
+Simulation simulate(const Schedule& schedule, const PartCosts& costs);
 Simulation simulate(
     const Schedule& schedule,
     const std::vector<PartTimes>& times,

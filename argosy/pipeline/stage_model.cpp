@@ -3,7 +3,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/pipeline/shared_gradients.h"
 
 namespace argosy::pipeline {
@@ -18,12 +18,12 @@ Schedule StageModel::layout() const {
   return {.stages = stages(), .chunks = chunks_, .order = order_};
 }
 
-void StageModel::share(std::vector<SharedWeight> weights) {
+void StageModel::set_shared_weights(std::vector<SharedWeight> weights) {
   shared_ = std::move(weights);
   share_weights(shared_, group_);
 }
 
-void agree(std::vector<double>& numbers, const GroupPtr& group) {
+void broadcast_from_first(std::vector<double>& numbers, const GroupPtr& group) {
   const GroupPtr ranks = group ? group : get_group(0);
   at::Tensor told = at::tensor(numbers, at::kDouble);
   broadcast(told, ranks->ranks().front(), ranks);

@@ -16,18 +16,19 @@ class Module;
 
 namespace argosy::pipeline {
 
-// The loss of what the last layer returns, with the labels of the microbatch.
+// Computes the loss of a microbatch from the last layer's outputs and the
+// labels.
 using LossFn =
     std::function<at::Tensor(const Tensors& outputs, const Tensors& labels)>;
 
-// A parameter that several stages hold.
+// A parameter that several stages hold copies of.
 struct SharedWeight {
-  std::string name; // the same on all of them
+  std::string name; // equal on all of them
   at::Tensor parameter;
   std::vector<int> stages; // ascending
 };
 
-// What one stage of a pipeline has of a model: its parts, as chunks.
+// The parts (chunks) of a model that one stage of a pipeline holds.
 class StageModel {
  public:
   virtual ~StageModel() = default;
@@ -38,25 +39,26 @@ class StageModel {
   int stage() const { return group_->rank(); }
   int chunks() const { return chunks_; }
   PartOrder order() const { return order_; }
-  const GroupPtr& group() const { return group_; } // of the stages
-  Schedule layout() const;                         // where parts are; no steps
+  // The ranks that are the stages.
+  const GroupPtr& group() const { return group_; }
+  Schedule layout() const; // the placement of the parts, without steps
 
   virtual Tensors forward(int chunk, const Tensors& inputs) = 0;
 
-  // In the same order on all stages.
+  // In equal order on all stages.
   const std::vector<SharedWeight>& shared_weights() const { return shared_; }
 
-  // Has the parameters of the chunks.
+  // A module that has the parameters of all chunks.
   virtual torch::nn::Module& module() = 0;
 
  protected:
-  // A null group is the pipe axis of the current HybridCommunicateGroup, or all
-  // ranks when there is none. Throws InvalidArgument for less than one chunk.
+  // A null group means the pipe axis of the current HybridMesh, or
+  // all ranks if there is none. Throws InvalidArgument when `chunks` < 1.
   StageModel(const GroupPtr& group, int chunks, PartOrder order);
 
-  // Gives stages the same values of weights that they share. All of them call
-  // it.
-  void share(std::vector<SharedWeight> weights);
+  // Sets the shared weights, and copies the first stage's values to the others.
+  // All stages of the group call it; blocks.
+  void set_shared_weights(std::vector<SharedWeight> weights);
 
  private:
   const GroupPtr group_;
@@ -65,8 +67,8 @@ class StageModel {
   std::vector<SharedWeight> shared_;
 };
 
-// All ranks take the numbers that the first one has: of `group`, or of all when
-// it is null, so that pipelines side by side are cut alike.
-void agree(std::vector<double>& numbers, const GroupPtr& group);
+// Replaces the numbers by those of the first rank of `group` (null: of the
+// world). All ranks call it; blocks.
+void broadcast_from_first(std::vector<double>& numbers, const GroupPtr& group);
 
 } // namespace argosy::pipeline

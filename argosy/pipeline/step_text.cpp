@@ -33,7 +33,7 @@ Step parse_step(const std::string& word) {
       pass != kLetters.npos && batch && chunk,
       "[pipeline.steps] \"",
       word,
-      "\" is no step, expected F, B, I or W and a microbatch, as in F3, or "
+      "\" is not a step, expected F, B, I or W and a microbatch, as in F3, or "
       "with a chunk, as in F3.1");
   return {static_cast<Pass>(pass), *chunk, *batch};
 }

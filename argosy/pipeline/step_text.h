@@ -9,16 +9,16 @@
 
 namespace argosy::pipeline {
 
-// F forward, B backward, I and W backward of inputs and of weights.
+// F forward, B backward, I backward of inputs, W backward of weights.
 char letter_of(Pass pass);
 
-// "F3" for microbatch 3; "F3.1" for that of chunk 1.
+// Prints "F3" for microbatch 3, "F3.1" if it is of chunk 1.
 std::ostream& operator<<(std::ostream& out, const Step& step);
 
-// "F0 F1 B0 B1".
+// For example "F0 F1 B0 B1".
 std::string steps_text(const std::vector<Step>& steps);
 
-// The other way. Throws InvalidArgument for a word that is no step.
+// The inverse of steps_text(). Throws InvalidArgument for an invalid step.
 std::vector<Step> parse_steps(std::string_view text);
 
 } // namespace argosy::pipeline

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/pipeline/schedule.h"
 #include "argosy/pipeline/schedules/schedules.h"
-#include "argosy/pipeline/shape.h"
 #include "argosy/pipeline/synthesis/bounds.h"
 #include "argosy/pipeline/synthesis/greedy.h"
 #include "argosy/pipeline/synthesis/halves.h"
@@ -22,15 +22,15 @@ namespace {
 struct Candidate {
   Schedule schedule;
   double makespan = 0;
-  double memory = 0; // the peaks of all stages
+  double memory = 0; // sum of the peaks of all stages
 };
 
-constexpr std::size_t kMostCandidates = 64; // that are kept at a time
-// How many of the best candidates the search starts from.
+constexpr std::size_t kMostCandidates = 64; // kept at a time
+// The search starts from this many of the best candidates.
 constexpr std::size_t kStarts = 4;
-// What an effort of 1 is: so many steps are run to improve schedules, but no
-// more tries than that for each step of one; the same to tune rules, where a
-// step takes longer.
+// The meaning of effort 1: this many steps are simulated to improve schedules,
+// with at most kTriesPerStep tries per step of the schedule. Tuning rules gets
+// the same budget, where a step takes longer.
 constexpr double kStepsRun = 15'000'000;
 constexpr double kTriesPerStep = 1'000;
 constexpr double kStepsTuned = 1'000'000;
@@ -59,9 +59,10 @@ void check_input(const SynthesisInput& input) {
   check_costs(input.costs, input.stages * input.chunks);
 }
 
-// The schedules without steps: one for each order that counts.
+// Schedules without steps, one for each order to consider.
 std::vector<Schedule> shapes_of(const SynthesisInput& input) {
   std::vector<Schedule> shapes;
+  // Both orders are the same with one chunk or one stage.
   const bool same = input.chunks == 1 || input.stages == 1;
   for (const PartOrder order : {PartOrder::kRound, PartOrder::kV}) {
     if (input.order ? order == *input.order
@@ -88,7 +89,7 @@ class Search {
         cap_(cap),
         deadline_(Deadline::after(nanoseconds(input.seconds))) {}
 
-  // Returns the makespan, infinity when the schedule does not fit.
+  // Returns the makespan; infinity if the schedule exceeds the memory limit.
   double add(Schedule schedule) {
     const auto peaks = peak_memory(
         schedule, input_.costs.memory, input_.costs.kept_after_input);
@@ -96,7 +97,8 @@ class Search {
       return std::numeric_limits<double>::infinity();
     }
     const double makespan =
-        replay(schedule, input_.costs.times, input_.costs.message).makespan;
+        make_timeline(schedule, input_.costs.times, input_.costs.message)
+            .makespan;
     const double memory = std::accumulate(peaks.begin(), peaks.end(), 0.0);
     candidates_.push_back({std::move(schedule), makespan, memory});
     if (candidates_.size() > kMostCandidates) {
@@ -115,14 +117,17 @@ class Search {
           any_chunks ? shape.chunks : 1);
       if (schedule.chunks == shape.chunks && schedule.order == shape.order) {
         schedule.name = shape.name;
+        // Halves give the search more freedom; joined() undoes what is not
+        // needed.
         add(halved(std::move(schedule)));
       }
     }
   }
 
-  // As many rules as there is time for, one at least, and what becomes of the
-  // best of them. `share` of the time is for this shape.
+  // Tries as many rules as there is time for, at least one, and tunes the best.
+  // `share` of the time limit is for this shape.
   void add_greedy(const Schedule& shape, double share) {
+    // Rules and tuning get a quarter of the time each, improve() the rest.
     const auto time = nanoseconds(input_.seconds * share / 4);
     const Deadline rules_end = Deadline::after(time);
     GreedyRule best;
@@ -161,7 +166,7 @@ class Search {
   }
 
   Schedule best() {
-    ARGOSY_ASSERT(!candidates_.empty(), "greedy rules lead nowhere");
+    ARGOSY_ASSERT(!candidates_.empty(), "no greedy rule yields a schedule");
     keep_best();
     const std::int64_t count = num_tries();
     auto starts = std::exchange(candidates_, {});
@@ -171,11 +176,12 @@ class Search {
           .bound = least_makespan(starts[i].schedule, input_.costs),
           .seed = input_.seed + i,
           .tries = count,
+          // What an earlier candidate did not use is left for later ones.
           .deadline =
               deadline_.earlier(deadline_.remaining() / (starts.size() - i))};
       add(improve(starts[i].schedule, input_.costs, options));
     }
-    ARGOSY_ASSERT(!candidates_.empty(), "the search left the cap");
+    ARGOSY_ASSERT(!candidates_.empty(), "the search exceeded the memory cap");
     sort();
     return candidates_[0].schedule;
   }
@@ -205,11 +211,12 @@ class Search {
 
   bool searches() const { return input_.effort > 0; }
 
+  // Forward and two halves of backward.
   double num_steps() const {
     return 3.0 * input_.stages * input_.chunks * input_.microbatches;
   }
 
-  // For each of the candidates.
+  // The tries for each candidate.
   std::int64_t num_tries() const {
     const double tries =
         std::min(kStepsRun / num_steps(), kTriesPerStep * num_steps());
@@ -244,7 +251,7 @@ Schedule synthesize(const SynthesisInput& input) {
   check_input(input);
   const auto shapes = shapes_of(input);
   check_cap(input, shapes);
-  // Shares of memory add up with small errors.
+  // Tolerates rounding errors in sums of memory fractions.
   Search search(input, input.memory_cap * (1 + 1e-9));
   for (const Schedule& shape : shapes) {
     search.add_known(shape);

@@ -4,36 +4,37 @@
 #include <limits>
 #include <optional>
 
-#include "argosy/pipeline/costs.h"
+#include "argosy/pipeline/part_costs.h"
 
 namespace argosy::pipeline {
 
 struct SynthesisInput {
   int stages = 1;
   int microbatches = 1;
-  int chunks = 1;                 // of each stage
-  std::optional<PartOrder> order; // none: the better of both
-  Costs costs;                    // of stages * chunks parts, as measured
-  // What a stage may keep, in the unit of costs.memory; in microbatches of its
-  // parts when that is empty.
+  int chunks = 1;                 // per stage
+  std::optional<PartOrder> order; // nullopt: try both
+  PartCosts costs;                // of stages * chunks parts
+  // The memory limit of a stage, in the unit of costs.memory; if that is empty,
+  // in microbatches of its parts.
   double memory_cap = std::numeric_limits<double>::infinity();
   std::uint64_t seed = 0;
-  // How much the search tries: 1 takes about half a second; 0: it does not
-  // search, and takes the best known or greedy one.
+  // Scales the number of tries: 1 takes about half a second; 0 returns the best
+  // known or greedy schedule without a search.
   double effort = 1;
-  double seconds = 1; // it ends then whatever is left to try
+  double seconds = 1; // time limit of the search
 };
 
 // Searches for the schedule with the shortest makespan: takes the best of the
-// known ones and of those that greedy rules lead to, and changes it step by
-// step. Backwards of each part are in the order of microbatches. Never slower
-// than a known schedule of as many chunks that fits the cap. Verified.
+// known schedules and of those that greedy rules produce, then improves it step
+// by step. Backwards of each part run in microbatch order. The result is
+// verified, and never slower than a known schedule with the same number of
+// chunks that fits the memory limit.
 //
-// The same input leads to the same schedule unless the time runs out; so one
-// rank synthesises, and the others are told (see schedule_json.h).
+// Deterministic unless the time limit ends the search. So let one rank
+// synthesize and send the result to the others (schedule_json.h).
 //
-// Throws InvalidArgument when no schedule fits the cap, and says the least that
-// one does.
+// Throws InvalidArgument when no schedule fits the memory limit; the message
+// has the smallest limit that would do.
 Schedule synthesize(const SynthesisInput& input);
 
 } // namespace argosy::pipeline

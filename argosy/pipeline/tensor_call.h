@@ -8,7 +8,7 @@
 #include "argosy/common/error.h"
 #include "argosy/training/nested_tensors.h"
 
-// Calls of functions by the number of tensors that there are.
+// Calls functions with a number of tensors known only at run time.
 namespace argosy::pipeline {
 
 inline constexpr std::size_t kMostArguments = 8;
@@ -37,7 +37,7 @@ Tensors call_with(
   return as_tensors(fn(inputs[I]...));
 }
 
-// Returns whether `fn` takes just N tensors, and there are as many.
+// Calls `fn` if it takes N tensors and there are N; returns whether it did.
 template <std::size_t N, typename Fn>
 bool try_call(Fn& fn, const Tensors& inputs, Tensors& result) {
   if constexpr (takes<Fn>(std::make_index_sequence<N>())) {
@@ -60,9 +60,9 @@ bool try_calls(
 
 } // namespace detail
 
-// fn(inputs[0], inputs[1], ...), or fn(inputs), whichever can be. What it
-// returns may be a tensor, or a range or tuple of tensors. Throws
-// InvalidArgument, naming `what` was called, when it takes another number.
+// Calls fn(inputs[0], inputs[1], ...) or fn(inputs), whichever compiles. The
+// result may be a tensor or a range or tuple of tensors. Throws
+// InvalidArgument, naming `what`, when `fn` takes another number of tensors.
 template <typename Fn>
 Tensors call_with_tensors(
     Fn&& fn, const Tensors& inputs, const std::string& what) {

@@ -31,7 +31,7 @@ std::vector<std::int64_t> receive_numbers(
 } // namespace
 
 void Transport::begin(const Schedule& schedule, BatchShapes shapes) {
-  drop();
+  reset();
   schedule_ = &schedule;
   shapes_ = shapes;
   own_metas_.clear();
@@ -47,6 +47,8 @@ void Transport::begin(const Schedule& schedule, BatchShapes shapes) {
     const auto told = receive_numbers(2, rank_of(0), group_);
     shapes_ = {told[0] != 0, told[1]};
   }
+  // Messages from one stage arrive in the order of its schedule, which both
+  // sides know. So messages need no tags or headers.
   for (int stage = 0; stage < schedule.stages; ++stage) {
     auto order = messages_between(schedule, stage, own);
     if (stage != own && !order.empty()) {
@@ -60,12 +62,14 @@ void Transport::begin(const Schedule& schedule, BatchShapes shapes) {
 
 Transport::Inbox& Transport::inbox_of(const Message& message) {
   const int source = schedule_->stage_of(
+      // Gradients come from the next part, activations from the previous one.
       message.is_gradient ? message.part + 1 : message.part - 1);
   return inboxes_.at(source);
 }
 
-// The metas of a message, when this rank knows them.
+// Returns the metas of a message if this rank knows them, else null.
 const Metas* Transport::known(const Message& message) const {
+  // A gradient has the metas of the activations that it belongs to.
   const int receiver = message.is_gradient ? message.part + 1 : message.part;
   if (!shapes_.uniform) {
     const auto found = own_metas_.find({false, receiver, message.microbatch});
@@ -83,8 +87,9 @@ void Transport::keep_until_sent(const at::Tensor& tensor, int rank) {
   outgoing_.emplace_back(isend(tensor, rank, group_), tensor);
 }
 
-// The shapes of activations, unless the receiver knows them.
-void Transport::tell(const Message& message, const Metas& metas, int rank) {
+// Sends the shapes of activations, unless the receiver knows them.
+void Transport::send_metas(
+    const Message& message, const Metas& metas, int rank) {
   if (const Metas* before = known(message)) {
     ARGOSY_CHECK(
         *before == metas,
@@ -110,10 +115,10 @@ void Transport::tell(const Message& message, const Metas& metas, int rank) {
   }
 }
 
-Metas Transport::hear(Inbox& inbox) {
+Metas Transport::receive_metas(Inbox& inbox) {
   const Message& message = inbox.order[inbox.next];
   const std::int64_t count = receive_numbers(1, inbox.rank, group_).front();
-  const Metas metas = unpack(receive_numbers(count, inbox.rank, group_));
+  const Metas metas = trace::unpack(receive_numbers(count, inbox.rank, group_));
   if (shapes_.uniform) {
     metas_[shapes_.fingerprint][message.part] = metas;
   } else {
@@ -125,8 +130,10 @@ Metas Transport::hear(Inbox& inbox) {
 void Transport::send(const Message& message, const Tensors& tensors) {
   const int rank = rank_of(schedule_->stage_of(message.part));
   if (!message.is_gradient) {
-    tell(message, metas_of(tensors), rank);
+    send_metas(message, metas_of(tensors), rank);
   }
+  // Buffers must live until the send completes; those that have completed are
+  // released here, without waiting.
   for (const at::Tensor& each : tensors) {
     keep_until_sent(each.detach().contiguous(), rank);
   }
@@ -137,14 +144,14 @@ void Transport::send(const Message& message, const Tensors& tensors) {
           [](const auto& each) {
             const bool is_sent = each.first->is_completed();
             if (is_sent) {
-              each.first->wait(); // throws what went wrong
+              each.first->wait(); // rethrows a failure of the send
             }
             return is_sent;
           }),
       outgoing_.end());
 }
 
-void Transport::post(Inbox& inbox, const Metas& metas) {
+void Transport::post_receive(Inbox& inbox, const Metas& metas) {
   const Message& message = inbox.order[inbox.next];
   const Metas expected = message.is_gradient ? gradients_of(metas) : metas;
   Incoming incoming{message, make_tensors(expected), expected, {}};
@@ -158,8 +165,9 @@ void Transport::post_ahead(Inbox& inbox) {
   if (inbox.incoming || inbox.next == inbox.order.size()) {
     return;
   }
+  // Without known shapes, the receive is posted when the message is awaited.
   if (const Metas* metas = known(inbox.order[inbox.next])) {
-    post(inbox, *metas);
+    post_receive(inbox, *metas);
   }
 }
 
@@ -173,7 +181,7 @@ void Transport::await_next(Inbox& inbox) {
     if (metas == nullptr && message.is_gradient) {
       throw InternalError("[pipeline] a gradient before its activations");
     }
-    post(inbox, metas != nullptr ? *metas : hear(inbox));
+    post_receive(inbox, metas != nullptr ? *metas : receive_metas(inbox));
   }
   for (const WorkPtr& work : inbox.incoming->works) {
     work->wait();
@@ -192,6 +200,7 @@ void Transport::await_next(Inbox& inbox) {
 Tensors Transport::receive(const Message& message) {
   Inbox& inbox = inbox_of(message);
   const observe::Span span("wait for a stage", observe::Activity::Wait);
+  // Messages of other steps may come first; they are kept until asked for.
   while (inbox.arrived.count(message) == 0) {
     await_next(inbox);
   }
@@ -202,16 +211,16 @@ void Transport::finish() {
   for (const auto& [work, tensor] : outgoing_) {
     work->wait();
   }
-  drop();
+  reset();
 }
 
-void Transport::drop() {
+void Transport::reset() {
   outgoing_.clear();
   inboxes_.clear();
   schedule_ = nullptr;
 }
 
-double Transport::share(double number, int source) {
+double Transport::broadcast(double number, int source) {
   if (group_->rank() != source) {
     const at::Tensor told = at::empty({1}, at::kDouble);
     recv(told, rank_of(source), group_);

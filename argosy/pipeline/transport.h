@@ -7,42 +7,48 @@
 
 #include "argosy/comm/ops.h"
 #include "argosy/pipeline/messages.h"
-#include "argosy/pipeline/tensor_meta.h"
+#include "argosy/trace/tensor_meta.h"
 
 namespace argosy::pipeline {
 
-// What all stages are told of a batch by the first.
+using trace::Metas;
+using trace::metas_of;
+using trace::TensorMeta;
+
+// What the first stage tells all stages about a batch.
 struct BatchShapes {
-  // All microbatches have these shapes; else every message tells its own.
+  // Whether all microbatches have these shapes; if not, every message carries
+  // its own.
   bool uniform = false;
   std::int64_t fingerprint = 0;
 };
 
-// Brings tensors from stage to stage while a stage computes: sends return at
-// once, and the next message from each stage is received ahead. Shapes are told
-// once for every part and every shape of microbatches.
+// Transfers tensors between stages while they compute: sends return at once,
+// and the next message from each stage is posted ahead. Shapes are sent once
+// for every part and shape of microbatch. Not thread-safe.
 class Transport {
  public:
   explicit Transport(GroupPtr group) : group_(std::move(group)) {}
 
-  // A batch by a schedule, which must live until finish(). `shapes` are those
-  // of the first stage; others get them from it.
+  // Starts a batch. `schedule` must live until finish(). Only the first stage's
+  // `shapes` count; the others receive them.
   void begin(const Schedule& schedule, BatchShapes shapes);
 
   void send(const Message& message, const Tensors& tensors);
-  // Waits for it. Activations that need a gradient require grad.
+  // Blocks until the message has arrived. Activations whose gradient is needed
+  // require grad.
   Tensors receive(const Message& message);
 
-  // The batch is over: waits until all has gone out.
+  // Ends the batch: blocks until everything is sent.
   void finish();
-  // It ended with an error.
-  void drop();
+  // Forgets the batch, also after an error, without waiting.
+  void reset();
 
-  // Shapes are told anew. All stages call it.
+  // Forgets shapes, so that they are sent again. All stages call it.
   void forget_shapes() { metas_.clear(); }
 
-  // Gives all stages a number that one has.
-  double share(double number, int source);
+  // Broadcasts a number from stage `source`. All stages call it; blocks.
+  double broadcast(double number, int source);
 
  private:
   struct Incoming {
@@ -51,11 +57,11 @@ class Transport {
     Metas metas;
     std::vector<WorkPtr> works;
   };
-  // What comes from one stage.
+  // The messages from one stage.
   struct Inbox {
-    int rank = 0; // global
+    int rank = 0; // global rank of the sender
     std::vector<Message> order;
-    std::size_t next = 0; // to be awaited
+    std::size_t next = 0; // index of the message to wait for next
     std::optional<Incoming> incoming;
     std::map<Message, Tensors> arrived;
   };
@@ -65,24 +71,24 @@ class Transport {
   }
   Inbox& inbox_of(const Message& message);
   const Metas* known(const Message& message) const;
-  void tell(const Message& message, const Metas& metas, int rank);
-  Metas hear(Inbox& inbox);
-  void post(Inbox& inbox, const Metas& metas);
+  void send_metas(const Message& message, const Metas& metas, int rank);
+  Metas receive_metas(Inbox& inbox);
+  void post_receive(Inbox& inbox, const Metas& metas);
   void post_ahead(Inbox& inbox);
   void await_next(Inbox& inbox);
   void keep_until_sent(const at::Tensor& tensor, int rank);
 
   const GroupPtr group_;
 
-  // Of activations, by the part that gets them: for a fingerprint, and those
-  // of the current batch where they differ.
+  // Metas of activations, by the receiving part: per fingerprint for uniform
+  // batches, and per message for the current batch otherwise.
   std::map<std::int64_t, std::map<int, Metas>> metas_;
   std::map<Message, Metas> own_metas_;
 
-  // Of the current batch.
+  // State of the current batch.
   const Schedule* schedule_ = nullptr;
   BatchShapes shapes_;
-  std::map<int, Inbox> inboxes_; // by stage
+  std::map<int, Inbox> inboxes_; // by sending stage
   std::vector<std::pair<WorkPtr, at::Tensor>> outgoing_;
 };
 

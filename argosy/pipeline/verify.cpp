@@ -4,9 +4,9 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
-#include "argosy/pipeline/replay.h"
-#include "argosy/pipeline/shape.h"
+#include "argosy/pipeline/schedule.h"
 #include "argosy/pipeline/step_text.h"
+#include "argosy/pipeline/timeline.h"
 
 namespace argosy::pipeline {
 namespace {
@@ -15,8 +15,8 @@ std::string where_of(const Schedule& schedule) {
   return str("[pipeline.verify] \"", schedule.name, "\": ");
 }
 
-std::string text_of(const Schedule& schedule, const Place& place) {
-  const auto [stage, index] = place;
+std::string text_of(const Schedule& schedule, const StepRef& ref) {
+  const auto [stage, index] = ref;
   return str(
       "stage ",
       stage,
@@ -29,14 +29,14 @@ std::string text_of(const Schedule& schedule, const Place& place) {
 
 void check_range(
     const Schedule& schedule,
-    const Place& place,
+    const StepRef& ref,
     const char* what,
     int value,
     int count) {
   ARGOSY_CHECK(
       value >= 0 && value < count,
       where_of(schedule),
-      text_of(schedule, place),
+      text_of(schedule, ref),
       " has ",
       what,
       " ",
@@ -45,15 +45,15 @@ void check_range(
       count - 1);
 }
 
-void check_ranges(const Schedule& schedule, const Place& place) {
-  const Step& step = schedule.steps[place.stage][place.index];
-  check_range(schedule, place, "pass", static_cast<int>(step.pass), 4);
-  check_range(schedule, place, "chunk", step.chunk, schedule.chunks);
+void check_ranges(const Schedule& schedule, const StepRef& ref) {
+  const Step& step = schedule.steps[ref.stage][ref.index];
+  check_range(schedule, ref, "pass", static_cast<int>(step.pass), 4);
+  check_range(schedule, ref, "chunk", step.chunk, schedule.chunks);
   check_range(
-      schedule, place, "microbatch", step.microbatch, schedule.microbatches);
+      schedule, ref, "microbatch", step.microbatch, schedule.microbatches);
 }
 
-// How often each pass of a part is there for a microbatch.
+// How often each pass of a part occurs for a microbatch.
 using Counts = std::array<int, 4>;
 
 std::vector<Counts> count_passes(const Schedule& schedule) {
@@ -103,25 +103,26 @@ void check_complete(const Schedule& schedule) {
   }
 }
 
-// "stage 0 at its step 2 (B0) waits for stage 1 at its step 1 (B0)".
+// Returns for example "stage 0 at its step 2 (B0) waits for stage 1 at its step
+// 1 (B0)".
 std::vector<std::string> waits_of(
-    const Schedule& schedule, const Replay& played, int stage) {
+    const Schedule& schedule, const Timeline& timeline, int stage) {
   const auto own = static_cast<std::size_t>(stage);
   const auto& steps = schedule.steps[own];
-  const auto& ran = played.spans[own];
+  const auto& ran = timeline.spans[own];
   std::vector<std::string> waits;
   if (ran.size() == steps.size()) {
     return waits;
   }
   const Step& step = steps[ran.size()];
-  const Needs needs = needs_of(
+  const Dependencies needs = dependencies_of(
       step.pass, schedule.part_of(stage, step.chunk), schedule.parts());
   for (const auto& need : {needs.own, needs.other}) {
     if (!need) {
       continue;
     }
-    const Place other = find_step(schedule, *need, step.microbatch);
-    if (other.index >= played.spans[other.stage].size()) {
+    const StepRef other = find_step(schedule, *need, step.microbatch);
+    if (other.index >= timeline.spans[other.stage].size()) {
       waits.push_back(
           str(text_of(schedule, {own, ran.size()}),
               " waits for ",
@@ -131,10 +132,11 @@ std::vector<std::string> waits_of(
   return waits;
 }
 
-std::string where_it_stands(const Schedule& schedule, const Replay& played) {
+std::string where_it_stands(
+    const Schedule& schedule, const Timeline& timeline) {
   std::vector<std::string> all;
   for (int stage = 0; stage < schedule.stages; ++stage) {
-    const auto waits = waits_of(schedule, played, stage);
+    const auto waits = waits_of(schedule, timeline, stage);
     all.insert(all.end(), waits.begin(), waits.end());
   }
   return join(all, "; ");
@@ -152,14 +154,15 @@ void verify(const Schedule& schedule) {
       " stages, expected ",
       schedule.stages);
   check_complete(schedule);
+  // Deadlocks do not depend on times, so any times will do.
   const std::vector<PartTimes> times(
       static_cast<std::size_t>(schedule.parts()));
-  const Replay played = replay(schedule, times, 0);
+  const Timeline timeline = make_timeline(schedule, times, 0);
   ARGOSY_CHECK(
-      played.finished(schedule),
+      timeline.finished(schedule),
       where_of(schedule),
       "the stages wait for one another: ",
-      where_it_stands(schedule, played));
+      where_it_stands(schedule, timeline));
 }
 
 } // namespace argosy::pipeline

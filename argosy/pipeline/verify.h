@@ -4,10 +4,10 @@
 
 namespace argosy::pipeline {
 
-// Throws InvalidArgument, which says what is wrong where, unless every part
-// has one forward for each microbatch, and after it one backward, whole or of
-// inputs and then of weights, and all stages reach their ends: no stage waits
-// for a message that is only sent after a step which waits for that stage.
+// Throws InvalidArgument, saying what is wrong and where, unless the schedule
+// is valid: every part runs one forward per microbatch and then one backward,
+// whole or as inputs followed by weights, and no stage deadlocks waiting for a
+// message that is sent only after a step that waits for that stage.
 void verify(const Schedule& schedule);
 
 } // namespace argosy::pipeline

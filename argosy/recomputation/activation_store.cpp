@@ -16,7 +16,7 @@ namespace argosy {
 
 namespace {
 
-// Longer than any disk; the file is as long as what was in use.
+// Larger than any disk. The file is only as long as the space in use.
 constexpr std::size_t kSpace = std::size_t{1} << 46;
 constexpr std::size_t kPage = 4096;
 
@@ -28,13 +28,15 @@ int open_in(const std::filesystem::path& folder) {
   const int file = open_nameless(folder);
   if (file < 0) {
     throw SystemError(with_errno(
-        str("[parallel.activation_store] no file in ", folder.string())));
+        str("[recomputation.activation_store] cannot create a file in ",
+            folder.string())));
   }
   return file;
 }
 
-// Reads and writes rather than maps: a full disk is then an error of write, not
-// the end of the process. The kernel's page cache makes both the same copies.
+// Uses reads and writes instead of a mapping: a full disk is then an error of
+// write() and does not kill the process. Because of the page cache, both make
+// the same copies.
 class FileActivationStore final : public ActivationStore {
  public:
   explicit FileActivationStore(const std::filesystem::path& folder)
@@ -87,7 +89,7 @@ class FileActivationStore final : public ActivationStore {
       if (moved <= 0) {
         errno = moved < 0 ? errno : EIO;
         throw SystemError(with_errno(
-            str("[parallel.activation_store] cannot ",
+            str("[recomputation.activation_store] cannot ",
                 what,
                 " ",
                 bytes.size(),

@@ -7,25 +7,25 @@
 
 namespace argosy {
 
-// Where activations wait for their backward, other than in memory. Thread-safe.
+// Keeps activations outside of memory until backward. Thread-safe.
 class ActivationStore {
  public:
   using Ticket = std::uint64_t;
 
   virtual ~ActivationStore() = default;
 
-  // Returns when the bytes may be overwritten.
+  // Copies the bytes; the caller may overwrite them afterwards.
   virtual Ticket put(std::span<const std::byte> bytes) = 0;
-  // As many bytes as were put; any number of times.
+  // Reads the bytes back, as many as were put. May be called repeatedly.
   virtual void get(Ticket ticket, std::span<std::byte> bytes) = 0;
-  // The last call for a ticket. Does not throw.
+  // Releases the bytes; the ticket is invalid afterwards.
   virtual void drop(Ticket ticket) noexcept = 0;
 };
 
-// In a file of a folder (empty: the system's temporary one; it should lie on a
-// disk). The file has no name from the beginning, so it is gone with the
-// process however that ends. Space that was dropped is used again. Throws
-// SystemError when the folder cannot be written to, put() when it is full.
+// A store in a file in `folder`, which should be on a disk (empty: the system's
+// temporary folder). The file has no name, so the system removes it when the
+// process ends, also after a crash. Dropped space is reused. Throws SystemError
+// if the folder is not writable; put() throws it if the disk is full.
 std::shared_ptr<ActivationStore> open_file_activation_store(
     const std::filesystem::path& folder = {});
 

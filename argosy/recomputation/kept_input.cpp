@@ -1,15 +1,14 @@
 #include "argosy/recomputation/kept_input.h"
 
 #include <ATen/ops/empty.h>
-#include <torch/csrc/autograd/saved_variable.h>
 
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "argosy/comm/ops.h"
-#include "argosy/dtensor/tensor.h"
-#include "argosy/recomputation/saved_tensor_scope.h"
+#include "argosy/dtensor/tensor/tensor.h"
+#include "argosy/torch_hooks/saved_tensors.h"
 
 namespace argosy::recomputation {
 
@@ -19,14 +18,13 @@ at::Tensor as_leaf(const at::Tensor& tensor, bool requires_grad) {
   return tensor.detach().set_requires_grad(requires_grad);
 }
 
-// As autograd keeps tensors: it notices when they are written to, and within
-// another recompute() the outer one finds them again. Without its history,
-// which the graph keeps where it is needed.
+// Keeps an input as autograd saves tensors: autograd notices if it is
+// overwritten, and an outer recompute() can replay it. Drops the history, which
+// the graph keeps where it is needed.
 class SavedInput final : public KeptInput {
  public:
   explicit SavedInput(const at::Tensor& tensor)
-      : saved_(
-            tensor.defined() ? tensor.detach() : tensor, /*is_output=*/false),
+      : saved_(tensor.defined() ? tensor.detach() : tensor),
         is_defined_(tensor.defined()),
         requires_grad_(is_defined_ && tensor.requires_grad()) {}
 
@@ -36,13 +34,13 @@ class SavedInput final : public KeptInput {
   }
 
  private:
-  torch::autograd::SavedVariable saved_;
+  torch_hooks::SavedTensor saved_;
   const bool is_defined_;
   const bool requires_grad_;
 };
 
-// The elements of a tensor without holes in the order of its memory, and how
-// they make the tensor again.
+// The elements of a tensor without gaps in the order of its memory, and what is
+// needed to restore the tensor.
 class Flat {
  public:
   explicit Flat(const at::Tensor& tensor)
@@ -53,7 +51,7 @@ class Flat {
     strides_ = dense_.strides().vec();
   }
 
-  // Once: forgets them.
+  // Call it once: releases the elements.
   at::Tensor take() {
     const at::Tensor dense = std::exchange(dense_, {}).detach();
     return dense.as_strided({dense.numel()}, {1}, dense.storage_offset());
@@ -73,7 +71,7 @@ std::span<Byte> bytes_of(const at::Tensor& flat) {
   return {static_cast<Byte*>(flat.data_ptr()), flat.nbytes()};
 }
 
-// One dimension, in a store.
+// A one-dimensional tensor in a store.
 class StoredFlat {
  public:
   StoredFlat(const at::Tensor& flat, std::shared_ptr<ActivationStore> store)
@@ -98,7 +96,7 @@ class StoredFlat {
   const at::TensorOptions options_;
 };
 
-// One dimension, in a store or, without one, as it is.
+// A one-dimensional tensor in a store, or in memory if there is no store.
 class KeptFlat {
  public:
   KeptFlat(at::Tensor flat, const std::shared_ptr<ActivationStore>& store) {
@@ -132,7 +130,7 @@ class StoredInput final : public KeptInput {
   const StoredFlat stored_;
 };
 
-// This rank's part in the store, the rest of the DTensor as it is.
+// Keeps the local part of a DTensor in the store.
 class StoredDTensor final : public KeptInput {
  public:
   StoredDTensor(
@@ -159,7 +157,8 @@ class StoredDTensor final : public KeptInput {
   const StoredInput local_;
 };
 
-// The n-th part of the elements; the last ranks may have fewer, or none.
+// Keeps this rank's slice of the elements. The last ranks may have fewer, or
+// none.
 class PartitionedInput final : public KeptInput {
  public:
   PartitionedInput(const at::Tensor& tensor, const RecomputeOptions& options)
@@ -178,7 +177,8 @@ class PartitionedInput final : public KeptInput {
   }
 
  private:
-  // Of the same length on all ranks; a copy, as the rest is to go.
+  // Slices have the same length on all ranks, as all_gather needs. A copy, so
+  // that the whole can be released.
   at::Tensor own_part(const at::Tensor& flat) const {
     const std::int64_t size =
         (count_ + group_->nranks() - 1) / group_->nranks();
@@ -206,7 +206,7 @@ bool stays_in_memory(const at::Tensor& tensor) {
 
 std::unique_ptr<KeptInput> keep_input(
     const at::Tensor& tensor, const RecomputeOptions& options) {
-  if (stays_in_memory(tensor) || SavedTensorScope::is_inside()) {
+  if (stays_in_memory(tensor) || torch_hooks::SavedTensorScope::is_inside()) {
     return std::make_unique<SavedInput>(tensor);
   }
   const bool is_spread = dtensor::parts_of(tensor) != nullptr;

@@ -8,18 +8,19 @@
 
 namespace argosy::recomputation {
 
-// An input of a function that waits to be run again.
+// A kept input of a recomputed function.
 class KeptInput {
  public:
   virtual ~KeptInput() = default;
 
-  // The tensor, with its values and strides, as a leaf. A collective where the
-  // members of a group have a part each.
+  // Returns the tensor, with its values and strides, as a leaf. Collective if
+  // the ranks of a group keep a slice each.
   virtual at::Tensor get() const = 0;
 };
 
-// Keeps it as the options say; undefined tensors, parameters and other leaves
-// that require grad as they are, as they stay in memory anyway.
+// Keeps a tensor according to the options. Undefined tensors, parameters and
+// other leaves that require grad are kept as they are, because they stay in
+// memory anyway.
 std::unique_ptr<KeptInput> keep_input(
     const at::Tensor& tensor, const RecomputeOptions& options);
 

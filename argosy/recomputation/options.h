@@ -9,23 +9,24 @@ namespace argosy {
 class Group;
 
 struct RecomputeOptions {
-  // Random numbers are the same in the replay: those of the CPU, of DTensors,
+  // Draw the same random numbers in the replay: those of the CPU, of DTensors,
   // and of the streams of rng_states_tracker(). Ranks that are threads share
-  // torch's generator; within the function they have one of their own.
+  // torch's default generator; inside of the function they use one of their
+  // own.
   bool preserve_rng_state = true;
 
-  // The replay ends as soon as it has what is needed. Switch it off where ranks
-  // may need different things of a function that communicates.
+  // Stop the replay as soon as it has computed the needed tensors. Switch it
+  // off if the function communicates and ranks may need different tensors.
   bool early_stop = true;
 
-  // How inputs are kept, unless they are leaves that require grad. DTensors are
-  // kept whole under `partition`, as their placements say enough.
+  // The next two say how inputs are kept, except leaves that require grad.
 
-  // Each member keeps its n-th part; backward gathers. The inputs must be the
-  // same on all members, as the activations of tensor parallelism are.
+  // Each rank of the group keeps its slice; backward gathers. The inputs must
+  // be the same on all ranks, as activations between tensor parallel layers
+  // are. DTensors are kept as they are.
   std::shared_ptr<Group> partition = nullptr;
 
-  // In a store, instead of in memory. With `partition`, the part.
+  // Keep inputs, or their slices, in a store instead of in memory.
   std::shared_ptr<ActivationStore> store = nullptr;
 };
 

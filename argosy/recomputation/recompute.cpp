@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "argosy/recomputation/frame.h"
+#include "argosy/recomputation/recomputed_call.h"
 
 namespace argosy::recomputation {
 
@@ -14,9 +14,10 @@ RecomputeScope::RecomputeScope(
     const RecomputeOptions& options,
     const std::vector<at::Tensor>& inputs,
     Replay replay)
-    : frame_(std::make_shared<Frame>(options, inputs, std::move(replay))),
-      state_(frame_->state().first_run()),
-      scope_(std::make_unique<SavedTensorScope>(*frame_)) {}
+    : call_(
+          std::make_shared<RecomputedCall>(options, inputs, std::move(replay))),
+      state_(call_->state().first_run()),
+      scope_(std::make_unique<torch_hooks::SavedTensorScope>(*call_)) {}
 
 RecomputeScope::~RecomputeScope() = default;
 

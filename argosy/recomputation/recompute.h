@@ -14,16 +14,20 @@
 
 namespace argosy {
 
+namespace torch_hooks {
+class SavedTensorScope;
+}
+
 namespace recomputation {
 
-class Frame;
-class SavedTensorScope;
+class RecomputedCall;
 
-// Whether autograd records what the calling thread does.
+// Whether autograd records the ops of the calling thread.
 bool is_recording();
 
-// While it lives, ops of the calling thread save nothing but `inputs`, and
-// `replay` is called with those when backward needs the rest.
+// While it lives, ops of the calling thread do not save their tensors for
+// backward; only `inputs` are kept. When backward needs the tensors, it calls
+// `replay` with the inputs.
 class RecomputeScope {
  public:
   using Replay = std::function<void(std::vector<at::Tensor> inputs)>;
@@ -37,12 +41,13 @@ class RecomputeScope {
   RecomputeScope& operator=(const RecomputeScope&) = delete;
 
  private:
-  const std::shared_ptr<Frame> frame_;
+  const std::shared_ptr<RecomputedCall> call_;
   const std::shared_ptr<void> state_;
-  const std::unique_ptr<SavedTensorScope> scope_;
+  const std::unique_ptr<torch_hooks::SavedTensorScope> scope_;
 };
 
-// How the copy of an argument is passed: an lvalue if that was one.
+// The type with which the copy of an argument is passed: an lvalue if the
+// argument was one.
 template <typename Argument>
 using Again = std::conditional_t<
     std::is_lvalue_reference_v<Argument>,
@@ -51,24 +56,27 @@ using Again = std::conditional_t<
 
 } // namespace recomputation
 
-// Returns fn(arguments...), and keeps for backward its arguments instead of all
-// that its ops save: backward runs it again. Gradients are the same bit for
-// bit, and go to all that `fn` uses: arguments, parameters, what it captures.
+// Returns fn(arguments...) and keeps its arguments for backward instead of all
+// tensors that its ops would save; backward runs `fn` again. Gradients are the
+// same bit for bit, and reach everything that `fn` uses: arguments, parameters
+// and captures.
 //
 //   y = recompute([&](const at::Tensor& x) { return block->forward(x); }, x);
 //   y = recompute({.store = open_file_activation_store("/data")}, block, x);
 //
-// `fn` is copied and called again by backward(), on the thread that runs it, so
-// what it refers to must live until then. It must do the same then: not depend
-// on what changes in between (RecomputeOptions says what is set back), nor
-// write to its arguments. Arguments that are tensors, or ranges, tuples or
-// optionals of them, are released by autograd as saved tensors are; others are
-// copied. Any result. With retain_graph, every backward() runs it again.
-// Nests. Without grad mode it is just called. If `fn` communicates, all ranks
-// do so again, in the order in which backward comes by.
+// `fn` is copied, and backward() calls the copy on its own thread, so whatever
+// `fn` refers to must live until then. Both calls must compute the same: `fn`
+// must not write to its arguments, nor depend on state that changes in between,
+// except for state that the replay restores (see RecomputeOptions and
+// add_replayed_state()). Autograd releases arguments that are tensors, or
+// ranges, tuples or optionals of tensors, like saved tensors; other arguments
+// are copied. `fn` may return anything. With retain_graph, every backward()
+// runs it again. Calls nest. Outside of grad mode, `fn` is simply called. If
+// `fn` communicates, all ranks communicate again in backward, and must do so in
+// the same order.
 //
-// Throws InvalidArgument in backward when the replay saves other tensors than
-// the first run did.
+// backward() throws InvalidArgument if the second run saves other tensors than
+// the first.
 template <typename Fn, typename... Arguments>
 auto recompute(
     const RecomputeOptions& options, Fn&& fn, Arguments&&... arguments) {

@@ -5,20 +5,20 @@
 #include <mutex>
 #include <utility>
 
-#include "argosy/dtensor/mesh_state.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/tensor_parallel/rng.h"
-#include "argosy/training/autocast.h"
-#include "argosy/training/generator_state.h"
-#include "argosy/world/binding.h"
+#include "argosy/torch_hooks/autocast.h"
+#include "argosy/torch_hooks/generator_state.h"
+#include "argosy/world/thread_binding.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
 
 namespace {
 
-using training::Autocast;
-using training::set_state;
-using training::state_of;
+using torch_hooks::Autocast;
+using torch_hooks::set_state;
+using torch_hooks::state_of;
 
 std::shared_ptr<void> at_end(std::function<void()> action) {
   return {nullptr, [action = std::move(action)](void*) { action(); }};
@@ -27,19 +27,19 @@ std::shared_ptr<void> at_end(std::function<void()> action) {
 using GeneratorScope = RngStatesTracker::Scope;
 
 RestoreState capture_generator(const at::Generator& generator) {
-  return [generator, then = training::state_of(generator)] {
-    at::Tensor now = training::state_of(generator);
-    training::set_state(generator, then);
-    return at_end([generator, now] { training::set_state(generator, now); });
+  return [generator, then = torch_hooks::state_of(generator)] {
+    at::Tensor now = torch_hooks::state_of(generator);
+    torch_hooks::set_state(generator, then);
+    return at_end([generator, now] { torch_hooks::set_state(generator, now); });
   };
 }
 
-// Draws of the thread come from that generator.
+// Makes draws of the thread use this generator.
 RestoreState capture_scope(const at::Generator& generator) {
   return [generator] { return std::make_shared<GeneratorScope>(generator); };
 }
 
-// A new generator of the same seed every time.
+// Makes a new generator with the same seed for every run.
 RestoreState own_generator() {
   at::Generator shared = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(shared.mutex());
@@ -70,21 +70,19 @@ RestoreState capture_dtensor_random() {
 }
 
 RestoreState capture_autocast() {
-  return [then = training::Autocast()] {
-    const training::Autocast now;
+  return [then = torch_hooks::Autocast()] {
+    const torch_hooks::Autocast now;
     then.set();
-    at::autocast::increment_nesting();
+    torch_hooks::begin_casts();
     return at_end([now] {
-      // Casts of the replay must not outlive it.
-      if (at::autocast::decrement_nesting() == 0) {
-        at::autocast::clear_cache();
-      }
+      torch_hooks::end_casts(); // the cache of casts must not outlive the
+                                // replay
       now.set();
     });
   };
 }
 
-// What modules above have added, for one rank.
+// The states that other modules have added for one rank.
 struct AddedStates {
   std::mutex mutex;
   std::vector<CaptureState> captures; // guarded by mutex

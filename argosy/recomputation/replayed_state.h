@@ -8,32 +8,32 @@ namespace argosy {
 
 class World;
 
-// Sets a state as it was, and returns what sets it back when it dies.
+// Restores a captured state. Destroying the result sets the state back.
 using RestoreState = std::function<std::shared_ptr<void>()>;
 
-// Remembers a state of the calling thread's rank, say of a random generator.
+// Captures a state of the calling thread's rank, such as a random generator.
 using CaptureState = std::function<RestoreState()>;
 
-// From now on, recompute() on this rank captures that state too, and restores
-// it for the time of each replay. For what layers depend on beside their inputs
-// and parameters; random numbers of the CPU and of DTensors, the streams of
-// rng_states_tracker() and autocast are there already. Throws InvalidArgument
-// when the thread has no world.
+// From now on, recompute() on this rank also captures this state, and restores
+// it during each replay. Use it for state that layers depend on besides inputs
+// and parameters. Random numbers of the CPU and of DTensors, the streams of
+// rng_states_tracker() and autocast need no call. Throws InvalidArgument if the
+// thread has no world.
 void add_replayed_state(CaptureState capture);
 
 namespace recomputation {
 
-// All states of the calling thread at one moment.
+// The captured states of the calling thread.
 class ReplayedState {
  public:
   explicit ReplayedState(bool with_random);
 
-  // They are as they were while the result lives.
+  // Restores the states for as long as the result lives.
   std::vector<std::shared_ptr<void>> restore() const;
 
-  // To live as long as the first run. Ranks that are threads share torch's
-  // generator, and draw what others would have drawn: theirs is another one
-  // within the function.
+  // The result must live as long as the first run. Ranks that are threads share
+  // torch's default generator, so that others may draw in between; during the
+  // function each uses a generator of its own.
   std::shared_ptr<void> first_run() const;
 
  private:

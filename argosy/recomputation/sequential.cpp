@@ -17,8 +17,8 @@ namespace {
 using Modules = std::vector<torch::nn::AnyModule>;
 using Names = std::vector<std::string>;
 
-// Takes the place of a module where a Sequential calls it. The Sequential's
-// list of children, which names go by, keeps the module itself.
+// Replaces a module where a Sequential calls it. The Sequential's list of
+// children, which determines names, keeps the module itself.
 class Recomputed : public torch::nn::Module {
  public:
   Recomputed(torch::nn::AnyModule inner, RecomputeOptions options)
@@ -97,7 +97,7 @@ at::Tensor recompute_sequential(
   const auto count = static_cast<int>(modules.size());
   ARGOSY_CHECK(
       segments >= 1 && segments <= count,
-      "[parallel.recompute_sequential] ",
+      "[recomputation.recompute_sequential] ",
       segments,
       " segments of ",
       count,
@@ -130,14 +130,14 @@ Names recompute_modules(
   for (const auto& each : model.named_modules("", /*include_self=*/false)) {
     ARGOSY_CHECK(
         !matches(each.key()) || std::ranges::count(wrapped, each.key()) > 0,
-        "[parallel.recompute_modules] ",
+        "[recomputation.recompute_modules] ",
         each.key(),
-        " is no child of a Sequential, so nothing can stand in its place; call "
-        "recompute() where the model calls it");
+        " is not a child of a Sequential, so its calls cannot be intercepted; "
+        "call recompute() where the model calls it");
   }
   ARGOSY_CHECK(
       !wrapped.empty(),
-      "[parallel.recompute_modules] no module is called \"",
+      "[recomputation.recompute_modules] no module matches \"",
       pattern,
       "\"");
   return wrapped;
@@ -146,7 +146,10 @@ Names recompute_modules(
 Names recompute_every(
     torch::nn::Module& model, int n, const RecomputeOptions& options) {
   ARGOSY_CHECK(
-      n >= 1, "[parallel.recompute_every] n is ", n, ", expected 1 or more");
+      n >= 1,
+      "[recomputation.recompute_every] n is ",
+      n,
+      ", expected 1 or more");
   return wrap_all(
       model,
       [n](const std::string&, std::size_t index) {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 
 namespace argosy::semi_auto {
 
@@ -19,7 +19,7 @@ std::size_t axis_of(const PlannedLayer& layer) {
   return static_cast<std::size_t>(layer.axis);
 }
 
-// Cuts a parameter over the axis, which no op then undoes.
+// Shards a parameter over the axis and pins it, so that ops do not gather it.
 void cut(const PlannedLayer& layer, const at::Tensor& parameter, int dim) {
   Placements placements = is_dtensor(parameter)
       ? placements_of(parameter)
@@ -46,9 +46,9 @@ bool is_embedding(const torch::nn::Module& module) {
 
 enum class Side { Outputs, Inputs };
 
-// The dim of a weight that the outputs, or the inputs, of the layer number.
-// LibTorch's weights are [outputs, inputs, ...], those of Embedding the other
-// way round.
+// The weight dim that corresponds to the layer's outputs or inputs. Weights are
+// [outputs, inputs, ...] in LibTorch, except Embedding's, which is [inputs,
+// outputs].
 int dim_of(const PlannedLayer& layer, const at::Tensor& weight, Side side) {
   ARGOSY_CHECK(
       weight.dim() >= 2,
@@ -60,7 +60,7 @@ int dim_of(const PlannedLayer& layer, const at::Tensor& weight, Side side) {
   return (side == Side::Outputs) != is_embedding(layer.module) ? 0 : 1;
 }
 
-void cut_parameters(
+void shard_parameters(
     const PlannedLayer& layer, Side side, const std::string& only) {
   bool found = false;
   for (const auto& each : layer.module.named_parameters(false)) {
@@ -71,14 +71,15 @@ void cut_parameters(
     if (each.value().dim() >= 2) {
       cut(layer, each.value(), dim_of(layer, each.value(), side));
     } else if (side == Side::Outputs) {
-      cut(layer, each.value(), 0); // a bias
+      cut(layer, each.value(), 0); // a bias, one element per output
     }
   }
   ARGOSY_CHECK(
-      found, "[parallelize] ", layer.name, " has no parameter to be cut");
+      found, "[parallelize] ", layer.name, " has no parameter to shard");
 }
 
-// On the axis; a plain tensor is on all ranks.
+// Changes the placement on the layer's axis. A plain tensor counts as
+// replicated.
 LayerHooks::Change change_to(const PlannedLayer& layer, Placement placement) {
   return [mesh = layer.mesh, axis = axis_of(layer), placement](
              const at::Tensor& tensor) {
@@ -104,7 +105,8 @@ LayerHooks::Change change_by(const PlannedLayer& layer, const LayerFn& fn) {
   };
 }
 
-// Adds to what the parameters of the layer carry.
+// Modules have no forward hooks in LibTorch. So the hook is stored in the
+// layer's parameters and runs when an op uses one of them.
 void add_hook(
     const PlannedLayer& layer,
     std::vector<LayerHooks::Change> LayerHooks::*side,
@@ -114,8 +116,9 @@ void add_hook(
       !parameters.is_empty(),
       "[parallelize] ",
       layer.name,
-      " has no weight of its own, so nobody knows when it runs; give the plan "
-      "to a layer within it, or change the tensor in the model with reshard()");
+      " has no parameter of its own, so hooks cannot tell when it runs; apply "
+      "the "
+      "plan to a layer within it, or call reshard() in the model");
   for (const auto& each : parameters) {
     if (!is_dtensor(each.value())) {
       shard_tensor_(
@@ -133,19 +136,19 @@ void add_hook(
   }
 }
 
-// Carries out each kind of plan.
+// One overload for each kind of plan.
 struct Applier {
   const PlannedLayer& layer;
   const std::string& parameter;
 
   void operator()(const ColWiseParallel& plan) const {
-    cut_parameters(layer, Side::Outputs, parameter);
+    shard_parameters(layer, Side::Outputs, parameter);
     if (plan.gather_output) {
       after(Replicate());
     }
   }
   void operator()(const RowWiseParallel& plan) const {
-    cut_parameters(layer, Side::Inputs, parameter);
+    shard_parameters(layer, Side::Inputs, parameter);
     if (!plan.is_input_parallel && !is_embedding(layer.module)) {
       before(Shard(-1));
     }

@@ -6,7 +6,7 @@
 
 namespace argosy::semi_auto {
 
-// Where a plan is carried out: a layer, and the axis that cuts it.
+// A layer that a plan applies to, and the mesh axis to shard it over.
 struct PlannedLayer {
   std::string name;
   torch::nn::Module& module;
@@ -14,8 +14,8 @@ struct PlannedLayer {
   int axis;
 };
 
-// Carries out a plan on a layer, and on one of its parameters only if
-// `parameter` is not empty. Throws InvalidArgument when it does not fit.
+// Applies a plan to a layer; if `parameter` is not empty, to that parameter
+// only. Throws InvalidArgument when the plan does not fit the layer.
 void apply_plan(
     const PlannedLayer& layer,
     const LayerPlan& plan,

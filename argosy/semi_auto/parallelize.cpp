@@ -25,7 +25,7 @@ std::regex compile(const std::string& pattern) {
     throw InvalidArgument(
         str("[parallelize] ",
             pattern,
-            " is no regular expression: ",
+            " is not a regular expression: ",
             error.what()));
   }
 }
@@ -35,7 +35,8 @@ bool matches(
   return name == pattern || std::regex_match(name, re);
 }
 
-// Applies what one pattern says wherever it matches; how often that was.
+// Applies plans to everything that a pattern matches; returns the number of
+// matches.
 int apply_everywhere(
     torch::nn::Module& model,
     const ProcessMesh& mesh,
@@ -78,7 +79,7 @@ int mp_axis(const ProcessMesh& mesh) {
       found != names.end(),
       "[parallelize] ",
       mesh,
-      " has no axis mp, over which mp_config cuts layers");
+      " has no axis mp, over which mp_config shards layers");
   return static_cast<int>(found - names.begin());
 }
 
@@ -89,7 +90,7 @@ void apply_mp(
   const int axis = mp_axis(mesh);
   for (const auto& [pattern, plans] : config.parallelize_plan) {
     if (apply_everywhere(model, mesh, axis, pattern, plans) == 0) {
-      log::warn("[parallelize] no layer or parameter is called ", pattern);
+      log::warn("[parallelize] no layer or parameter matches ", pattern);
     }
   }
 }
@@ -100,15 +101,16 @@ void apply_plans(
     const ParallelizeConfig& config) {
   ARGOSY_CHECK(
       !config.pp_config || config.pp_config->split_spec.empty(),
-      "[parallelize] pp_config is for pipelines, which take a model apart; "
-      "parallelize() keeps it whole: give the points to pipeline::CutStage");
+      "[parallelize] pp_config: parallelize() does not split a model into "
+      "stages; pass the split points to pipeline::CutStage");
   if (config.mp_config) {
     apply_mp(model, mesh, *config.mp_config);
   }
 }
 
-// Parameters that no plan placed, so that no rank ever has all of them.
-void shard_at_once(
+// Shards parameters that no plan placed before the model is replicated, so that
+// no rank ever holds all of them.
+void shard_unplaced(
     const torch::optim::Optimizer& optimizer,
     const ProcessMesh& mesh,
     int axis) {
@@ -143,11 +145,11 @@ ShardOptimizer parallelize(
   apply_plans(model, mesh, config);
   ShardingStage stage;
   if (config.dp_config && config.dp_config->sharding_level > 0) {
-    // By number: the parameters' mesh may have been named otherwise before.
+    // By index: the mesh of the parameters may name its axes differently.
     const int axis = mesh.axis_index(config.dp_config->sharding_mesh_dim);
     stage = {config.dp_config->sharding_level, axis};
     if (stage.stage == 3) {
-      shard_at_once(optimizer, mesh, axis);
+      shard_unplaced(optimizer, mesh, axis);
     }
   }
   shard_layer(model, mesh);

@@ -5,7 +5,7 @@
 
 namespace argosy {
 
-// Makes an unchanged model parallel, by a plan that names its layers.
+// Makes an unchanged model parallel, by a plan that names layers:
 //
 //   ProcessMesh mesh({2, 2}, {"dp", "mp"});
 //   parallelize(*gpt, mesh, {.mp_config = {{{
@@ -13,17 +13,21 @@ namespace argosy {
 //       {"blocks\\..*\\.(out|down)", RowWiseParallel()},
 //   }}}});
 //
-// Parameters that a plan cuts are never gathered; all others become Replicate.
-// The mesh needs an axis "mp" when there are plans. What matches no layer is
-// said in the log. A plan that changes inputs or outputs needs a layer with a
-// weight of its own, whose op is the layer. Throws InvalidArgument for a plan
-// that does not fit its layer. All ranks of the mesh must call it.
+// Parameters that a plan shards stay sharded in every op; all others become
+// Replicate. If there are plans, the mesh must have an axis named "mp". A
+// pattern that matches nothing is logged as a warning. A plan that changes
+// inputs or outputs needs a layer with a weight of its own that a single op
+// uses, such as Linear.
+//
+// All ranks of the mesh call it alike, with models of equal values. Throws
+// InvalidArgument when a plan does not fit its layer.
 void parallelize(
     torch::nn::Module& model,
     const ProcessMesh& mesh,
     const ParallelizeConfig& config);
 
-// With an optimizer over the model's parameters, which dp_config may shard.
+// The same, and shards the state of an optimizer over the model's parameters as
+// dp_config says. `optimizer` must outlive the result.
 ShardOptimizer parallelize(
     torch::nn::Module& model,
     torch::optim::Optimizer& optimizer,

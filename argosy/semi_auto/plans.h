@@ -11,25 +11,25 @@
 #include "argosy/semi_auto/shard_layer.h"
 #include "argosy/semi_auto/stages.h"
 
-// What parallelize() does to a model: values, made of a few lines.
+// The configuration of parallelize(): plain values.
 namespace argosy {
 
-// The outputs of the layer are cut: Linear by its output features, Embedding
-// by the width of its vectors, a convolution by its output channels.
+// Shards the layer's outputs: Linear by output features, Embedding by embedding
+// width, convolutions by output channels.
 struct ColWiseParallel {
-  bool gather_output = false; // every rank has the whole output
+  bool gather_output = false; // gather the output on every rank
 };
 
-// The inputs of the layer are cut: Linear by its input features (each rank then
-// has a part of the sum), Embedding by the vocabulary.
+// Shards the layer's inputs: Linear by input features (outputs are partial
+// sums), Embedding by vocabulary.
 struct RowWiseParallel {
-  // The input is cut already, as ColWiseParallel leaves it. Nothing breaks if
-  // it is not; this says that it should be, and cuts it.
+  // Whether the input is already sharded, as ColWiseParallel leaves it. If
+  // false, the layer shards its input.
   bool is_input_parallel = true;
 };
 
-// A function of the user's on what goes into the layer, or comes out: for
-// changing placements. (LibTorch's Linear adds its bias after it.)
+// Applies a user function to the layer's input or output, to change placements.
+// The output function of a Linear runs before the bias is added.
 struct PrepareLayerInput {
   LayerFn fn;
 };
@@ -37,19 +37,21 @@ struct PrepareLayerOutput {
   LayerFn fn;
 };
 
-// Sequence parallelism: where tensor parallelism has all of an activation on
-// all ranks, each has a part of the sequence. Tensors need not be transposed
-// for it; `dim` says where the sequence is.
-struct SequenceParallelBegin { // on the last layer before: cuts its output
+// Sequence parallelism: between tensor parallel layers, each rank holds a part
+// of the sequence instead of the whole activation. `dim` is the sequence dim of
+// the tensor; no transposition is needed.
+// on the last layer before the region: shards its output
+struct SequenceParallelBegin {
   int dim = 1;
 };
-struct SequenceParallelEnd { // on the first layer after: gathers its input
+// On the first layer after the region: gathers its input.
+struct SequenceParallelEnd {
   int dim = 1;
 };
-struct SequenceParallelEnable { // for this layer alone
+struct SequenceParallelEnable { // the region is this layer only
   int dim = 1;
 };
-struct SequenceParallelDisable { // all but this layer
+struct SequenceParallelDisable { // the region is everything but this layer
   int dim = 1;
 };
 
@@ -63,7 +65,7 @@ using LayerPlan = std::variant<
     SequenceParallelEnable,
     SequenceParallelDisable>;
 
-// One plan, or several that apply in their order.
+// One plan, or several that apply in order.
 struct LayerPlans : std::vector<LayerPlan> {
   using std::vector<LayerPlan>::vector;
   template <typename Plan>
@@ -73,16 +75,16 @@ struct LayerPlans : std::vector<LayerPlan> {
 
 struct ParallelizeConfig {
   struct Mp {
-    // By the name of a layer or of a parameter, or a regular expression that
-    // matches it whole: "blocks\\..*\\.qkv". Where several match, all apply.
+    // Keys are names of layers or parameters, or regular expressions that match
+    // the whole name: "blocks\\..*\\.qkv". If several keys match, all apply.
     std::vector<std::pair<std::string, LayerPlans>> parallelize_plan;
   };
   struct Dp {
-    int sharding_level = 0; // as ShardingStage
+    int sharding_level = 0; // see ShardingStage
     std::string sharding_mesh_dim = "dp";
   };
   struct Pp {
-    // Layers after, or before, which the pipeline is cut.
+    // Layers before or after which to split the pipeline.
     SplitSpec split_spec;
   };
 

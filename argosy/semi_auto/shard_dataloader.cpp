@@ -11,8 +11,7 @@ BatchPlacer::BatchPlacer(
       placements_(static_cast<std::size_t>(mesh_.ndim()), Replicate()) {
   ARGOSY_CHECK(
       axis || !is_split,
-      "[shard_dataloader] the dataset is split, but no axis is named that it "
-      "is split over");
+      "[shard_dataloader] the dataset is split, but shard_dim is not set");
   if (axis) {
     placements_[static_cast<std::size_t>(mesh_.axis_index(*axis))] = Shard(0);
   }

@@ -11,12 +11,12 @@
 
 namespace argosy {
 
-// How the batches of a loader become DTensors.
+// Turns the batches of a loader into DTensors.
 class BatchPlacer {
  public:
-  // Dim 0 is cut over the axis; without one, all ranks have all. With
-  // `is_split`, what a rank gives is its own part already, and all parts have
-  // the same shape; else all ranks must give the same.
+  // Shards dim 0 over `axis`; without an axis, batches are replicated. If
+  // `is_split`, the tensors of each rank are its shard, all of equal shape;
+  // otherwise all ranks must pass the same tensors.
   BatchPlacer(
       ProcessMesh mesh, std::optional<ProcessMesh::Axis> axis, bool is_split);
 
@@ -33,8 +33,8 @@ class BatchPlacer {
   Placements placements_;
 };
 
-// A loader whose batches are DTensors: tensors, Examples, or vectors and maps
-// of tensors.
+// A loader whose batches (tensors, Examples, or vectors and maps of tensors)
+// are DTensors.
 template <typename Loader>
 class ShardDataloader {
  public:
@@ -55,13 +55,13 @@ class ShardDataloader {
   const BatchPlacer placer_;
 };
 
-// Cuts the batches of `loader` over one axis of the mesh. Where each rank loads
-// its part only (`is_dataset_splitted`), let the sampler's num_replicas be the
-// size of that axis, and its rank the place on it:
+// Shards the batches of `loader` over one axis of the mesh. If each rank loads
+// only its shard (`is_dataset_splitted`), give the sampler num_replicas = size
+// of that axis, and as rank the coordinate on it:
 //
 //   const auto dp = mesh.get_rank_by_dim_and_process_id("dp", get_rank());
 //
-// The loader must outlive it.
+// `loader` must outlive the result. All ranks of the mesh read it alike.
 template <typename Loader>
 ShardDataloader<Loader> shard_dataloader(
     Loader& loader,

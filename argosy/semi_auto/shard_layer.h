@@ -13,26 +13,26 @@ class Module;
 
 namespace argosy {
 
-// Places the parameters of one layer, with shard_tensor_(). `name` is that of
-// named_modules(): "" for the outermost.
+// Shards the parameters of one layer with shard_tensor_(). `name` is the name
+// in named_modules(), "" for the outermost module.
 using ShardFn = std::function<void(
     const std::string& name, torch::nn::Module& layer, const ProcessMesh&)>;
 
-// Makes all parameters and buffers of a module DTensors in place, so that an
-// unchanged model trains in parts: `shard_fn` is called for every layer, and
-// what it leaves becomes Replicate. All ranks of the mesh must hold the same
-// values.
+// Turns all parameters and buffers of a module into DTensors, in place, so that
+// the unchanged model trains sharded: calls `shard_fn` for every layer, then
+// makes Replicate what it left. All ranks of the mesh call it alike, with equal
+// values. Throws InvalidArgument when a parameter is on another mesh.
 void shard_layer(
     torch::nn::Module& layer,
     const ProcessMesh& mesh,
     const ShardFn& shard_fn = nullptr);
 
-// Changes a tensor on its way into or out of a layer.
+// Changes a tensor that enters or leaves a layer.
 using LayerFn =
     std::function<at::Tensor(const at::Tensor&, const ProcessMesh&)>;
 
-// A layer to be called through: `input_fn` changes all tensors that it is
-// given, `output_fn` what it returns.
+// A layer with functions around it: `input_fn` applies to every tensor
+// argument, `output_fn` to the result.
 template <typename Layer>
 class ShardedLayer {
  public:
@@ -70,6 +70,7 @@ class ShardedLayer {
   const LayerFn output_fn_;
 };
 
+// Shards a layer and wraps it as a ShardedLayer.
 template <typename Layer>
 ShardedLayer<Layer> shard_layer(
     Layer layer,

@@ -16,7 +16,7 @@
 #include "argosy/optim/fused.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/lars.h"
-#include "argosy/training/grad_hook.h"
+#include "argosy/torch_hooks/grad_hook.h"
 
 namespace argosy {
 
@@ -27,7 +27,7 @@ bool is_one_of(const torch::optim::Optimizer& optimizer) {
   return (... || (dynamic_cast<const Types*>(&optimizer) != nullptr));
 }
 
-// Whether the step of an element depends on nothing but that element.
+// Whether the update of an element depends on that element only.
 bool is_elementwise(const torch::optim::Optimizer& optimizer) {
   return is_one_of<
              torch::optim::SGD,
@@ -39,26 +39,27 @@ bool is_elementwise(const torch::optim::Optimizer& optimizer) {
       !is_one_of<optim::Lamb, optim::Lars>(optimizer);
 }
 
-// A parameter, and what the optimizer has in its place.
-struct Slot {
+// A parameter and the tensor that the optimizer holds instead of it.
+struct OptimizedParameter {
   at::Tensor parameter;
-  Placements placements; // of states, and of gradients in a step
-  at::Tensor part;       // the optimizer's
+  Placements placements; // of the optimizer state, and of gradients in step()
+  at::Tensor shard;      // what the optimizer holds
   bool is_plain = false;
 
   ProcessMesh mesh() const { return process_mesh_of(parameter); }
   bool is_in_place() const { return placements == placements_of(parameter); }
 
-  void make_part() {
+  void make_shard() {
     const at::Tensor moved = is_in_place()
         ? parameter
         : reshard(parameter.detach(), mesh(), placements);
-    part = is_plain ? to_local(moved.detach()) : moved;
+    shard = is_plain ? to_local(moved.detach()) : moved;
   }
 
-  // The parameter's own goes along: what is done to one shows in the other.
-  void take_gradient() {
-    at::Tensor& gradient = part.mutable_grad();
+  // The parameter's own gradient is resharded too, and shares its storage with
+  // the optimizer's, so that unscaling or clipping one changes both.
+  void reshard_gradient() {
+    at::Tensor& gradient = shard.mutable_grad();
     at::Tensor& own = parameter.mutable_grad();
     if (!own.defined()) {
       gradient.reset();
@@ -68,13 +69,13 @@ struct Slot {
     gradient = is_plain ? to_local(own) : own;
   }
 
-  void give_back() {
+  void update_parameter() {
     if (is_in_place()) {
       return;
     }
     const at::Tensor whole = is_plain
-        ? from_local(part, mesh(), placements, parameter.sizes().vec())
-        : part;
+        ? from_local(shard, mesh(), placements, parameter.sizes().vec())
+        : shard;
     parameter.copy_(whole);
   }
 };
@@ -111,34 +112,34 @@ ProcessMesh mesh_of(const torch::optim::Optimizer& optimizer) {
 struct ShardOptimizer::Impl {
   torch::optim::Optimizer& optimizer;
   const ProcessMesh mesh;
-  std::vector<Slot> slots;
-  std::vector<training::GradHook> hooks;
+  std::vector<OptimizedParameter> parameters;
+  std::vector<torch_hooks::GradHook> hooks;
 
   void add(at::Tensor& parameter, int axis, const ShardingStage& stage) {
-    Slot slot{
+    OptimizedParameter held{
         .parameter = parameter,
         .placements = placements_of(parameter),
         .is_plain = is_elementwise(optimizer)};
     if (stage.stage > 0) {
-      slot.placements = semi_auto::sharded_over(
-          slot.placements, axis, parameter.sizes().vec());
+      held.placements = semi_auto::sharded_over(
+          held.placements, axis, parameter.sizes().vec());
     }
     if (stage.stage == 3) {
-      shard_tensor_(parameter, slot.mesh(), slot.placements);
+      shard_tensor_(parameter, held.mesh(), held.placements);
     }
-    slot.make_part();
+    held.make_shard();
     if (stage.stage >= 2 && parameter.requires_grad()) {
-      shard_gradients(slot);
+      shard_gradients(held);
     }
-    parameter = slot.part; // the optimizer's handle
-    slots.push_back(std::move(slot));
+    parameter = held.shard; // replaces the optimizer's handle
+    parameters.push_back(std::move(held));
   }
 
-  // As soon as they are there.
-  void shard_gradients(const Slot& slot) {
+  // Stage 2: reshards each gradient as soon as backward has computed it.
+  void shard_gradients(const OptimizedParameter& held) {
     hooks.emplace_back(
-        slot.parameter,
-        [parameter = slot.parameter, placements = slot.placements] {
+        held.parameter,
+        [parameter = held.parameter, placements = held.placements] {
           at::Tensor& gradient = parameter.mutable_grad();
           gradient = reshard(gradient, process_mesh_of(gradient), placements);
         });
@@ -150,7 +151,8 @@ ShardOptimizer::ShardOptimizer(
     : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}}) {
   ARGOSY_CHECK(
       optimizer.state().empty(),
-      "[shard_optimizer] the optimizer has made steps; shard it before");
+      "[shard_optimizer] the optimizer has already stepped; shard it before "
+      "its first step");
   const ProcessMesh& mesh = impl_->mesh;
   const int axis = stage.stage == 0 ? 0 : semi_auto::sharding_axis(stage, mesh);
   const at::NoGradGuard no_grad;
@@ -166,32 +168,32 @@ ShardOptimizer::~ShardOptimizer() = default;
 ShardOptimizer::ShardOptimizer(ShardOptimizer&&) noexcept = default;
 
 void ShardOptimizer::step() {
-  take_gradients();
+  reshard_gradients();
   impl_->optimizer.step();
-  put_back();
+  update_parameters();
 }
 
-void ShardOptimizer::take_gradients() {
+void ShardOptimizer::reshard_gradients() {
   const at::NoGradGuard no_grad;
-  for (Slot& slot : impl_->slots) {
-    slot.take_gradient();
+  for (OptimizedParameter& held : impl_->parameters) {
+    held.reshard_gradient();
   }
 }
 
-void ShardOptimizer::put_back() {
+void ShardOptimizer::update_parameters() {
   const at::NoGradGuard no_grad;
-  for (Slot& slot : impl_->slots) {
-    if (slot.part.unsafeGetTensorImpl() !=
-        slot.parameter.unsafeGetTensorImpl()) {
-      slot.part.mutable_grad().reset();
+  for (OptimizedParameter& held : impl_->parameters) {
+    if (held.shard.unsafeGetTensorImpl() !=
+        held.parameter.unsafeGetTensorImpl()) {
+      held.shard.mutable_grad().reset();
     }
-    slot.give_back();
+    held.update_parameter();
   }
 }
 
 void ShardOptimizer::zero_grad() {
-  for (Slot& slot : impl_->slots) {
-    slot.parameter.mutable_grad().reset();
+  for (OptimizedParameter& held : impl_->parameters) {
+    held.parameter.mutable_grad().reset();
   }
 }
 

@@ -10,37 +10,39 @@ class Optimizer;
 
 namespace argosy {
 
-// Runs an optimizer on the parts of DTensor parameters that this rank has.
+// Runs an optimizer on this rank's shards of DTensor parameters.
 //
 //   torch::optim::AdamW adam(model->parameters());
 //   auto optimizer = shard_optimizer(adam, ShardingStage2());
 //   loss.backward(); optimizer.step(); optimizer.zero_grad();
 //
-// States and gradients lie where the stage says; step() brings gradients
-// there, and parameters back to where they are. Optimizers whose update of an
-// element looks at that element alone (SGD, Adam, AdamW, Adagrad, RMSprop, and
-// ours but for Lamb and Lars) run on plain tensors, so the fused kernels of
-// argosy::optim apply. Others run on DTensors.
+// The stage decides how optimizer states and gradients are sharded. step()
+// reshards gradients accordingly, steps, and restores the placements of the
+// parameters. Optimizers with an elementwise update (SGD, Adam, AdamW, Adagrad,
+// RMSprop, and those of argosy::optim except Lamb and Lars) run on the plain
+// local tensors, so fused kernels apply; others run on DTensors.
 //
-// Options of the groups are the optimizer's own. It must have made no step
-// before, and outlive this. All ranks of the mesh must call the same functions.
+// The optimizer keeps its options. It must not have stepped before, and must
+// outlive this object. All ranks of the mesh call the same methods in the same
+// order.
 class ShardOptimizer {
  public:
-  // Throws InvalidArgument when a parameter is no DTensor, or they are on
-  // several meshes.
+  // Throws InvalidArgument when a parameter is not a DTensor, when parameters
+  // are on several meshes, or when the optimizer has already stepped.
   ShardOptimizer(torch::optim::Optimizer& optimizer, ShardingStage stage);
   ~ShardOptimizer();
   ShardOptimizer(ShardOptimizer&&) noexcept;
   ShardOptimizer& operator=(ShardOptimizer&&) = delete;
 
   void step();
-  // Forgets all gradients.
+  // Releases all gradients.
   void zero_grad();
 
-  // The parts of step(), for those who decide whether to step: gradients go to
-  // where the states are, for the optimizer too, and parameters back.
-  void take_gradients();
-  void put_back();
+  // The two halves of step() around optimizer().step(), for callers that decide
+  // in between whether to step: reshard gradients to the placements of the
+  // states, and copy the updated values to the parameters.
+  void reshard_gradients();
+  void update_parameters();
 
   torch::optim::Optimizer& optimizer();
   const ProcessMesh& mesh() const;

@@ -28,16 +28,16 @@ at::Tensor ShardScaler::scale(const at::Tensor& loss) const {
 
 void ShardScaler::unscale_(ShardOptimizer& optimizer) {
   scaler_.set_group(group_of(optimizer.mesh()));
-  optimizer.take_gradients();
+  optimizer.reshard_gradients();
   scaler_.unscale_(optimizer.optimizer());
 }
 
 bool ShardScaler::step(ShardOptimizer& optimizer) {
   scaler_.set_group(group_of(optimizer.mesh()));
-  optimizer.take_gradients();
+  optimizer.reshard_gradients();
   const bool stepped = scaler_.step(optimizer.optimizer());
   if (stepped) {
-    optimizer.put_back();
+    optimizer.update_parameters();
   }
   return stepped;
 }

@@ -7,17 +7,17 @@
 
 namespace argosy {
 
-// Scales the loss of a model of DTensors, and leaves out steps whose gradients
-// are not finite on any rank of the mesh:
+// Loss scaling for a model of DTensors. Skips steps in which a gradient is
+// infinite or NaN on any rank of the mesh:
 //
 //   auto scaler = shard_scaler({.init_loss_scaling = 1024});
 //   scaler.scale(loss).backward();
 //   scaler.step(optimizer);  // a ShardOptimizer
 //   scaler.update();
 //
-// Ranks look at the parts they have, and agree by one number. All ranks of the
-// mesh must call the same functions; unscale_() and step() block. Otherwise as
-// optim::GradScaler, which it keeps the state in.
+// Each rank checks its shards, then the ranks reduce one number. All ranks of
+// the mesh call the same methods; unscale_() and step() block. Otherwise it
+// behaves as optim::GradScaler, which holds its state.
 class ShardScaler {
  public:
   explicit ShardScaler(optim::GradScaler scaler);

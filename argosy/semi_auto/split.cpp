@@ -4,7 +4,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/semi_auto/layer_plan.h"
 
 namespace argosy {

@@ -18,14 +18,14 @@ class Module;
 namespace argosy {
 
 struct SplitOptions {
-  // 0: by the inputs (Linear) or the vocabulary (Embedding); 1: by the outputs.
+  // 0: shard the inputs (Linear) or the vocabulary (Embedding); 1: the outputs.
   int axis = 0;
-  // Else the output stays as it comes: cut (axis 1), or a sum in parts (0).
+  // If false, the output stays sharded (axis 1) or a partial sum (axis 0).
   bool gather_out = true;
   bool bias = true;
 };
 
-// A layer that is cut over ranks: what split() returns.
+// The layer that split() returns, sharded over ranks.
 class SplitLayer {
  public:
   SplitLayer(std::shared_ptr<torch::nn::Module> module, bool is_linear);
@@ -39,14 +39,15 @@ class SplitLayer {
   const bool is_linear_;
 };
 
-// Makes a "linear" of size {in, out}, or an "embedding" of size {vocabulary,
-// width}, cut over the axis "mp" of the mesh (or its only one). Each rank makes
-// its part of the weights only, with the values of dtensor_manual_seed().
+// Creates a "linear" layer of size {in, out}, or an "embedding" of size
+// {vocabulary, width}, sharded over the axis "mp" of the mesh (or its only
+// axis). Each rank allocates its shard only and fills it from
+// dtensor_manual_seed(). All ranks of the mesh call it alike.
 //
 //   auto layer = split({784, 512}, "linear", mesh, {.axis = 1});
 //   y = layer(x);
 //
-// Throws InvalidArgument for other names and axes.
+// Throws InvalidArgument for other operations and axes.
 SplitLayer split(
     const std::array<std::int64_t, 2>& size,
     const std::string& operation,

@@ -24,7 +24,7 @@ int sharding_axis(const ShardingStage& stage, const ProcessMesh& mesh) {
       found != names.end(),
       "[shard_optimizer] ",
       mesh,
-      " has no axis dp; say which axis the stage cuts over");
+      " has no axis dp; set the axis of the stage");
   return static_cast<int>(found - names.begin());
 }
 

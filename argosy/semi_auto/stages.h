@@ -4,17 +4,17 @@
 #include <optional>
 #include <vector>
 
-#include "argosy/dtensor/placement.h"
+#include "argosy/dtensor/layout/placement.h"
 #include "argosy/mesh/process_mesh.h"
 
-// How the ranks of a data-parallel axis share what training keeps. Torch-free.
+// ZeRO stages over a data parallel mesh axis. No torch headers.
 namespace argosy {
 
-// What is cut over the axis: nothing (0), the states of the optimizer (1), and
-// gradients as soon as they are there (2), and the parameters themselves (3).
+// What is sharded over the axis: nothing (0), optimizer states (1), also
+// gradients, as soon as they are computed (2), also parameters (3).
 struct ShardingStage {
   int stage = 0;
-  std::optional<ProcessMesh::Axis> axis; // none: see sharding_axis()
+  std::optional<ProcessMesh::Axis> axis; // nullopt: see sharding_axis()
 };
 
 inline ShardingStage ShardingStage1(
@@ -32,13 +32,13 @@ inline ShardingStage ShardingStage3(
 
 namespace semi_auto {
 
-// The axis that a stage cuts over: the one it names; else the only one, or the
-// one called "dp". Throws InvalidArgument when that does not tell.
+// Returns the axis to shard over: the one that the stage names, else the only
+// axis, else the one named "dp". Throws InvalidArgument if none applies.
 int sharding_axis(const ShardingStage& stage, const ProcessMesh& mesh);
 
-// Where a parameter's states lie when `axis` shares them: on that axis, in the
-// first dim that no axis cuts. As it is when there is no such dim, or the axis
-// cuts already.
+// Adds sharding over `axis` to a parameter's placements: in the first dim that
+// no axis shards yet. Returns them unchanged if there is no such dim or `axis`
+// already shards.
 Placements sharded_over(
     Placements placements, int axis, const std::vector<std::int64_t>& shape);
 

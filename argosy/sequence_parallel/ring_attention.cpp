@@ -1,6 +1,6 @@
 #include "argosy/sequence_parallel/ring_attention.h"
 
-// First: clang 14 wants IValue complete before tensors.
+// Included first: clang 14 needs IValue complete before tensors.
 #include <ATen/core/ivalue.h>
 
 #include <torch/csrc/autograd/custom_function.h>
@@ -28,7 +28,7 @@ using sequence_parallel::KeyTravel;
 using sequence_parallel::Ring;
 using torch::autograd::AutogradContext;
 
-// What backward needs to know beside tensors.
+// What backward needs besides tensors.
 struct Call : torch::CustomClassHolder {
   Call(GroupPtr group, SequenceSplit split, bool causal, double factor)
       : ring(std::move(group), std::move(split), causal), scale(factor) {}
@@ -98,8 +98,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       const torch::autograd::variable_list& gradients) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.ring_attention] create_graph is on, but there are no "
-        "gradients of these gradients");
+        "[sequence_parallel.ring_attention] has no second derivative, expected "
+        "backward without create_graph");
     const auto saved = context->get_saved_variables();
     const auto call = context->saved_data["call"].toCapsule();
     return differentiate(
@@ -118,7 +118,7 @@ void check_shapes(
     std::int64_t length) {
   ARGOSY_CHECK(
       query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
-      "[parallel.ring_attention] query ",
+      "[sequence_parallel.ring_attention] query ",
       query.sizes(),
       ", key ",
       key.sizes(),
@@ -130,15 +130,15 @@ void check_shapes(
           key.sizes().slice(0, 3) == value.sizes().slice(0, 3) &&
           (key.size(1) == 0 ? query.size(1) == 0
                             : query.size(1) % key.size(1) == 0),
-      "[parallel.ring_attention] query ",
+      "[sequence_parallel.ring_attention] query ",
       query.sizes(),
-      " does not go with key ",
+      " does not match key ",
       key.sizes(),
       " and value ",
       value.sizes());
   ARGOSY_CHECK(
       query.size(2) == length && key.size(2) == length,
-      "[parallel.ring_attention] lengths ",
+      "[sequence_parallel.ring_attention] lengths ",
       query.size(2),
       " and ",
       key.size(2),
@@ -147,7 +147,7 @@ void check_shapes(
   ARGOSY_CHECK(
       query.is_floating_point() && query.scalar_type() == key.scalar_type() &&
           query.scalar_type() == value.scalar_type(),
-      "[parallel.ring_attention] types ",
+      "[sequence_parallel.ring_attention] types ",
       query.scalar_type(),
       ", ",
       key.scalar_type(),

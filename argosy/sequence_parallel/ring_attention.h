@@ -14,25 +14,25 @@ namespace argosy {
 class Group;
 
 struct AttentionOptions {
-  bool causal = false;           // a position attends to itself and before
-  std::optional<double> scale{}; // of the scores; none: 1 / sqrt(dim)
+  bool causal = false;           // positions attend to themselves and before
+  std::optional<double> scale{}; // factor of the scores; none: 1 / sqrt(dim)
 };
 
-// Attention over a sequence that is spread over the ranks of a group: keys and
-// values go around, from each rank to the next, while everybody attends to
-// those it has. A rank holds its own and at most two others' at a time, and no
-// matrix of scores, so the sequence may be as long as all ranks have memory
-// for.
+// Ring attention: attention over a sequence that is split over the ranks of a
+// group. Keys and values travel around the ring, from each rank to the next,
+// while each rank attends to those that it has. A rank holds its own keys and
+// values and those of at most two other ranks, and no matrix of scores, so the
+// memory of all ranks together limits the length of the sequence.
 //
-// Each rank gives its part of `split`: queries [batch, heads, length, dim],
-// keys and values [batch, key heads, length, dim], where heads are a multiple
-// of key heads; the output is like the queries. Use zigzag_split() with a
-// causal mask. Keys go no further than they are needed.
+// Each rank passes its part of `split`: queries [batch, heads, length, dim],
+// and keys and values [batch, key heads, length, dim], where heads are a
+// multiple of key heads. The output has the shape of the queries. With a causal
+// mask, use zigzag_split(); keys then travel only as far as they are needed.
 //
-// All members must call it with the same split and options; blocks. Backward,
-// which all must take part in, sends keys and values around again, and their
-// gradients, of float for shorter types. Differentiable once. Throws
-// InvalidArgument for shapes that do not fit.
+// All ranks of the group must call it alike, with the same split and options;
+// blocks. Backward is collective too: it sends keys and values around again,
+// together with their gradients, in float for 16-bit types. Differentiable
+// once. Throws InvalidArgument if shapes do not match.
 at::Tensor ring_attention(
     const at::Tensor& query,
     const at::Tensor& key,
@@ -41,8 +41,8 @@ at::Tensor ring_attention(
     const std::shared_ptr<Group>& group = nullptr,
     const AttentionOptions& options = {});
 
-// The same of one rank, without communication: attention that makes no matrix
-// of all scores.
+// Attention on one rank, without communication, that computes scores in tiles
+// instead of one large matrix.
 at::Tensor tiled_attention(
     const at::Tensor& query,
     const at::Tensor& key,

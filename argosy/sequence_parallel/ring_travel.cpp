@@ -103,7 +103,9 @@ void KeyTravel::end_next() {
 GradientTravel::GradientTravel(
     const Ring& ring, const KeysAndValues& own, at::ScalarType dtype)
     : ring_(ring), places_(ring, own, dtype), own_(zeros_like(own, dtype)) {
-  // From another rank than the previous one, it can come at any time.
+  // The gradients come home from the last rank that needs the keys. Unless that
+  // is the previous rank in the ring, whose messages are in order, they may
+  // come at any time, so the receive is posted at the start.
   const int last = ring.plan().last_step[ring.rank()];
   if (last > 0 && last < ring.nranks() - 1) {
     expect_home(zeros_like(own_, dtype));

@@ -17,14 +17,14 @@ struct KeysAndValues {
 
 using Works = std::vector<WorkPtr>;
 
-// Waits for all, and forgets them.
+// Waits for all works and clears the list.
 void wait_for(Works& works);
 
-// The ranks in a circle. Ranks are those of the group; messages from one rank
-// to another arrive in the order in which they are sent.
+// The ranks of a group as a ring. Messages from one rank to another arrive in
+// the order in which they are sent.
 class Ring {
  public:
-  // One rank needs no group.
+  // `group` may be null for one rank.
   Ring(GroupPtr group, SequenceSplit split, bool causal);
 
   const RingPlan& plan() const { return plan_; }
@@ -34,7 +34,7 @@ class Ring {
   int next() const { return (rank() + 1) % nranks(); }
   int previous() const { return (rank() + nranks() - 1) % nranks(); }
 
-  // What this rank does in a step.
+  // The work of this rank in a step.
   const std::vector<AttentionBlock>& blocks(int step) const {
     return plan_.blocks[rank()][step];
   }
@@ -49,11 +49,11 @@ class Ring {
   const RingPlan plan_;
 };
 
-// Places for blocks of keys and values that come and go: as long as the longest
-// of the split, made when first used.
+// Reusable buffers for keys and values of other ranks. Each is large enough for
+// the longest part of the split, and is allocated on first use.
 class Places {
  public:
-  // Like these, but for length and type.
+  // Buffers with the shape of `like`, except for the length, and type `dtype`.
   Places(const Ring& ring, const KeysAndValues& like, at::ScalarType dtype);
 
   KeysAndValues at(std::size_t place, std::int64_t length);
@@ -68,13 +68,13 @@ class Places {
   std::array<KeysAndValues, 3> flats_;
 };
 
-// The keys and values that a rank has in each step. The next ones come while it
-// works with these.
+// The keys and values that this rank has in each step. Those of the next step
+// arrive while it works with the current ones.
 class KeyTravel {
  public:
   KeyTravel(const Ring& ring, KeysAndValues own);
 
-  // What is there in this step; nothing where it is not needed.
+  // The keys and values of this step; undefined if they are not needed.
   const KeysAndValues& here() const { return here_; }
 
   void begin_next(int step);
@@ -88,25 +88,26 @@ class KeyTravel {
   Works under_way_;
 };
 
-// The gradients of keys and values follow these around, each rank adding its
-// own: they begin at the first rank that the keys come to, and go home from the
-// last one. So they make as many hops as the keys.
+// The gradients of keys and values travel behind the keys, and each rank adds
+// its share. They start at the first rank that the keys come to, and the last
+// one sends them to their owner, so they make as many hops as the keys.
 class GradientTravel {
  public:
   GradientTravel(
       const Ring& ring, const KeysAndValues& own, at::ScalarType dtype);
 
-  // To be called before the keys of the next step are asked for.
+  // Call it before receiving the keys of the next step starts.
   void begin(int step);
-  // What this rank's part of the step is to be added to.
+  // Add this rank's share of the step to it.
   const KeysAndValues& place() const { return place_; }
   void end(int step);
 
-  // This rank's gradients, when all have added theirs.
+  // Waits until all ranks have added their share, and returns the gradients of
+  // this rank's keys and values.
   KeysAndValues finish();
 
  private:
-  static constexpr std::size_t kAdding = 2; // beside those that travel
+  static constexpr std::size_t kAdding = 2; // index of the third buffer
 
   bool is_sent_home(int step) const;
   void expect_home(KeysAndValues home);
@@ -114,7 +115,7 @@ class GradientTravel {
   const Ring& ring_;
   Places places_;
   const KeysAndValues own_;
-  KeysAndValues home_; // what comes back
+  KeysAndValues home_; // the gradients that come back
   KeysAndValues place_;
   KeysAndValues travelling_;
   Works incoming_;

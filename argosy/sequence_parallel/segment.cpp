@@ -27,8 +27,8 @@ using Sizes = std::vector<std::int64_t>;
 constexpr int kHeads = 1; // dims
 constexpr int kLength = 2;
 
-// Entries of one dim, in the order of `indices`; the tensor itself if that is
-// all of them in their own order.
+// Selects entries of one dim in the order `indices`. Returns the tensor itself
+// if those are all entries in order.
 at::Tensor select(
     const at::Tensor& tensor, std::int64_t dim, const Sizes& indices) {
   Sizes own(tensor.size(dim));
@@ -37,7 +37,7 @@ at::Tensor select(
                         : tensor.index_select(dim, at::tensor(indices));
 }
 
-// The positions in the order in which the ranks hold them.
+// The positions of the sequence in the order in which the ranks hold them.
 Sizes rank_order(const SequenceSplit& split) {
   Sizes order;
   for (int rank = 0; rank < split.nranks(); ++rank) {
@@ -69,10 +69,12 @@ struct Qkv {
   at::Tensor value;
 };
 
-// How the heads go to the ranks, and their parts of the sequence come back.
-class Exchange {
+// The two all-to-alls of Ulysses: from parts of the sequence to heads, and
+// back.
+class HeadExchange {
  public:
-  Exchange(const Qkv& own, const SequenceSplit& split, const GroupPtr& group)
+  HeadExchange(
+      const Qkv& own, const SequenceSplit& split, const GroupPtr& group)
       : group_(group),
         heads_(sequence_parallel::split_heads(
             own.query.size(kHeads), own.key.size(kHeads), split.nranks())),
@@ -83,7 +85,8 @@ class Exchange {
 
   const HeadRange& heads() const { return heads_[group_->rank()]; }
 
-  // Whole sequences of this rank's heads, in the order of the ranks.
+  // Returns whole sequences of this rank's heads, with positions in the order
+  // of the ranks.
   Qkv to_heads(const Qkv& own) const {
     const auto queries = parts_of(own.query, &HeadRange::queries);
     const auto keys = parts_of(own.key, &HeadRange::keys);
@@ -102,7 +105,7 @@ class Exchange {
         functional::alltoall_single(at::cat(pieces), to, from, group_));
   }
 
-  // This rank's part of all heads.
+  // Returns this rank's part of the sequence for all heads.
   at::Tensor to_parts(const at::Tensor& out) const {
     Tensors pieces;
     Sizes to;
@@ -126,7 +129,7 @@ class Exchange {
   }
 
  private:
-  // The heads of each rank; those that several need, several times.
+  // The heads for each rank. A head that several ranks need is sent to each.
   Tensors parts_of(const at::Tensor& tensor, Segment HeadRange::*range) const {
     Sizes sizes;
     Sizes indices;
@@ -175,7 +178,7 @@ class Exchange {
   const std::int64_t value_dim_;
 };
 
-// The key head, among this rank's, of each of its query heads.
+// The local key head of each local query head.
 Sizes keys_of_queries(const HeadRange& heads, std::int64_t group) {
   Sizes indices;
   for (std::int64_t i = heads.queries.begin; i < heads.queries.end(); ++i) {
@@ -218,7 +221,7 @@ void check_shapes(const Qkv& own, std::int64_t length) {
         each.dim() == 4 && each.size(kLength) == length &&
             each.size(0) == own.query.size(0) &&
             each.scalar_type() == own.query.scalar_type(),
-        "[parallel.ulysses_attention] ",
+        "[sequence_parallel.ulysses_attention] ",
         each.scalar_type(),
         " ",
         each.sizes(),
@@ -229,9 +232,9 @@ void check_shapes(const Qkv& own, std::int64_t length) {
   ARGOSY_CHECK(
       own.query.size(3) == own.key.size(3) &&
           own.key.size(kHeads) == own.value.size(kHeads),
-      "[parallel.ulysses_attention] query ",
+      "[sequence_parallel.ulysses_attention] query ",
       own.query.sizes(),
-      " does not go with key ",
+      " does not match key ",
       own.key.sizes(),
       " and value ",
       own.value.sizes());
@@ -251,9 +254,10 @@ at::Tensor ulysses_attention(
       sequence_parallel::group_of_split(group, split, "ulysses_attention");
   const Qkv own{query, key, value};
   check_shapes(own, split.length(members->rank()));
-  const Exchange exchange(own, split, members);
+  const HeadExchange exchange(own, split, members);
   Qkv whole = exchange.to_heads(own);
-  // Only the mask goes by positions.
+  // Positions matter only for the mask: without one, attention may see them in
+  // any order.
   const Sizes order = rank_order(split);
   if (options.causal) {
     const Sizes places = inverse(order);
@@ -280,7 +284,7 @@ at::Tensor ulysses_attention(
     Placements placements = placements_of(tensor);
     ARGOSY_CHECK(
         placements[place] == Shard(kLength),
-        "[parallel.ulysses_attention] on axis ",
+        "[sequence_parallel.ulysses_attention] on axis ",
         axis,
         " the query, key or value is ",
         placements[place],
@@ -311,7 +315,7 @@ at::Tensor SegmentParallel::part(
     const at::Tensor& whole, std::int64_t dim) const {
   ARGOSY_CHECK(
       whole.size(dim) == split_.total(),
-      "[parallel.segment] dim ",
+      "[sequence_parallel.segment] dim ",
       dim,
       " of ",
       whole.sizes(),

@@ -8,30 +8,30 @@
 #include "argosy/sequence_parallel/sequence_split.h"
 
 // Segment parallelism (sep): every rank of a group has a part of each sequence
-// through the whole model; only attention needs the others.
+// in the whole model. Only attention communicates.
 namespace argosy {
 
-// Attention of whole sequences over some heads: queries, keys and values, all
-// of as many heads, to the output.
+// Computes attention over whole sequences for some heads. Queries, keys and
+// values have the same number of heads.
 using AttentionFunction = std::function<at::Tensor(
     const at::Tensor& query,
     const at::Tensor& key,
     const at::Tensor& value,
     const AttentionOptions& options)>;
 
-// Attention over a sequence that is spread over the ranks of a group (Ulysses):
-// one all_to_all gives each rank whole sequences of some heads, `attention`
-// (empty: tiled_attention()) works on those, and another all_to_all brings the
-// outputs back.
+// Ulysses attention over a sequence that is split over the ranks of a group.
+// One all_to_all gives each rank whole sequences of some heads, `attention`
+// (empty: tiled_attention()) computes those, and another all_to_all returns the
+// outputs.
 //
-// Shapes as of ring_attention(). Heads need not divide by the ranks; the first
-// have one more, and ranks beyond the heads none, so heads should be no fewer.
-// Where heads share keys, whole groups stay together if there are enough of
-// them, else keys are sent to all who need them.
+// Shapes are those of ring_attention(). If heads do not divide by the number of
+// ranks, the first ranks get one more; ranks beyond the number of heads get
+// none and idle. If heads of queries share heads of keys, a group stays on one
+// rank if there are enough groups; otherwise keys are sent to all ranks that
+// need them.
 //
-// All members must call it alike, forward and backward; blocks. The positions
-// that the mask of a causal attention goes by are those of `split`, in any
-// order.
+// All ranks of the group must call it alike in forward and backward; blocks. A
+// causal mask uses the positions of `split`, which may be in any order.
 at::Tensor ulysses_attention(
     const at::Tensor& query,
     const at::Tensor& key,
@@ -41,9 +41,9 @@ at::Tensor ulysses_attention(
     const AttentionOptions& options = {},
     const AttentionFunction& attention = {});
 
-// The same on DTensors of the whole shape that are cut along the length by one
-// axis of their mesh: resharded to be cut by heads, and back. Gives the result
-// where the query was.
+// Ulysses attention on DTensors of the whole shape that are sharded along the
+// length over axis `axis` of their mesh. Reshards them to heads and back; the
+// result has the placement of the query.
 at::Tensor ulysses_attention(
     const at::Tensor& query,
     const at::Tensor& key,
@@ -51,23 +51,24 @@ at::Tensor ulysses_attention(
     const std::string& axis,
     const AttentionOptions& options = {});
 
-// A rank's part of sequences.
+// A split of sequences over a group, with the operations that a model needs.
 class SegmentParallel {
  public:
-  // Null: the group of the sep axis (hybrid_group.h), or of all ranks.
+  // `group` null: the group of the sep axis (hybrid_mesh.h), or all ranks.
   SegmentParallel(const std::shared_ptr<Group>& group, SequenceSplit split);
 
   const SequenceSplit& split() const { return split_; }
 
-  // This rank's part of a tensor that has the whole sequence along `dim`, the
-  // same on all ranks. Differentiable; each rank's gradient is of its part.
+  // This rank's part of a tensor that has the whole sequence along `dim` and is
+  // the same on all ranks. Differentiable; backward does not communicate, so
+  // each rank's gradient covers only its part.
   at::Tensor part(const at::Tensor& whole, std::int64_t dim = 1) const;
 
-  // The positions of this rank's part, for position embeddings.
+  // The global positions of this rank's part, for position embeddings.
   at::Tensor positions() const;
 
-  // The whole sequence of everybody's parts, on all ranks. A collective.
-  // Differentiable, with a gradient that is the same on all ranks.
+  // Collective: gathers the whole sequence from the parts of all ranks.
+  // Differentiable; the gradient of the result must be the same on all ranks.
   at::Tensor whole(const at::Tensor& part, std::int64_t dim = 1) const;
 
   at::Tensor ulysses(

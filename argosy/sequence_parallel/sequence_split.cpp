@@ -10,11 +10,11 @@ namespace argosy {
 
 namespace {
 
-// Stretches of equal size, the first ones longer by one where need be.
+// Segments of equal size; the first ones may be longer by one.
 std::vector<Segment> cut(std::int64_t total, int count) {
   ARGOSY_CHECK(
       total >= 0 && count > 0,
-      "[parallel.sequence] ",
+      "[sequence_parallel] ",
       total,
       " positions in ",
       count,
@@ -90,7 +90,7 @@ namespace sequence_parallel {
 
 namespace {
 
-// Joins a block to one before it, if both are full and share a side.
+// Joins a block to the one before it, if both are full and share a side.
 bool join(AttentionBlock& into, const AttentionBlock& block) {
   if (into.is_diagonal || block.is_diagonal) {
     return false;
@@ -145,7 +145,7 @@ std::vector<AttentionBlock> attention_blocks(
     }
     query_place += q.size;
   }
-  // Twice: rows of blocks first, then what those have in common.
+  // Twice: first joins blocks of a row, then rows that have the same keys.
   return joined(joined(blocks));
 }
 
@@ -202,7 +202,7 @@ std::vector<HeadRange> split_heads(
     std::int64_t query_heads, std::int64_t key_heads, int nranks) {
   ARGOSY_CHECK(
       key_heads > 0 && query_heads % key_heads == 0,
-      "[parallel.sequence] ",
+      "[sequence_parallel] ",
       query_heads,
       " heads of queries, expected a multiple of the ",
       key_heads,

@@ -4,7 +4,8 @@
 #include <iosfwd>
 #include <vector>
 
-// How a sequence is spread over ranks, and who attends to what. No torch.
+// How a sequence is split over ranks, and which ranks attend to which keys.
+// Torch-free.
 namespace argosy {
 
 // Positions [begin, begin + size) of a sequence.
@@ -19,8 +20,8 @@ struct Segment {
 // "[3, 7)"
 std::ostream& operator<<(std::ostream& out, const Segment& segment);
 
-// The segments of each rank, in the order in which it holds them. Together they
-// are the whole sequence, each position once.
+// The segments of each rank, in the order in which the rank holds them.
+// Together they cover each position of the sequence once.
 struct SequenceSplit {
   std::vector<std::vector<Segment>> of_rank;
 
@@ -32,13 +33,13 @@ struct SequenceSplit {
   bool operator==(const SequenceSplit&) const = default;
 };
 
-// One stretch a rank, in rank order; the first ranks have one more where the
-// length does not divide.
+// One segment for each rank, in rank order. If the length does not divide, the
+// first ranks have one position more.
 SequenceSplit contiguous_split(std::int64_t total, int nranks);
 
-// Of 2n chunks, rank i has the i-th from the front and the i-th from the back:
-// with a causal mask, where later positions attend to more, all ranks then have
-// the same work.
+// Splits the sequence into 2n chunks; rank i gets chunk i from the front and
+// chunk i from the back. With a causal mask later positions attend to more
+// keys; this split gives all ranks the same amount of work.
 SequenceSplit zigzag_split(std::int64_t total, int nranks);
 
 std::vector<std::int64_t> zigzag_positions(
@@ -46,38 +47,42 @@ std::vector<std::int64_t> zigzag_positions(
 
 namespace sequence_parallel {
 
-// Queries and keys, by their places on the ranks that hold them, that attend to
-// each other: all to all, or, on the diagonal, each query to the keys up to its
-// own place.
+// A block of queries that attend to a block of keys. Positions are those on the
+// ranks that hold them. On the diagonal, each query attends to the keys up to
+// its own position; else to all keys of the block.
 struct AttentionBlock {
   Segment queries;
   Segment keys;
   bool is_diagonal = false;
 
-  // Pairs of a query and a key.
+  // The number of pairs of a query and a key.
   std::int64_t area() const;
   bool operator==(const AttentionBlock&) const = default;
 };
 
-// What the queries of one rank do with the keys of another: as few blocks as
-// possible, those that are masked left out.
+// The blocks of the queries of one rank and the keys of another: as few as
+// possible, without masked ones.
 std::vector<AttentionBlock> attention_blocks(
     const std::vector<Segment>& queries,
     const std::vector<Segment>& keys,
     bool causal);
 
-// How far keys travel. A rank's keys go to the next rank, and on from there.
+// How far keys travel. In each step, a rank passes the keys that it has to the
+// next rank.
 struct RingPlan {
-  // By rank and step; in step t a rank has the keys of the t-th rank before it.
+  // Indexed by rank and step. In step t a rank has the keys of the t-th rank
+  // before it.
   std::vector<std::vector<std::vector<AttentionBlock>>> blocks;
-  // By owner: the last step in which another rank needs its keys; 0: none does.
+  // Indexed by owner: the last step in which another rank needs its keys; 0: no
+  // other rank does.
   std::vector<int> last_step;
 
   int nranks() const { return static_cast<int>(last_step.size()); }
-  // Whose keys a rank has in a step, and who has those of an owner.
+  // The owner of the keys that a rank has in a step, and the rank that has the
+  // keys of an owner.
   int owner(int rank, int step) const;
   int holder(int owner, int step) const;
-  // Whether the keys come to a rank in a step.
+  // Whether a rank receives keys in a step.
   bool comes(int rank, int step) const;
 
   std::int64_t area(int rank) const;
@@ -88,7 +93,7 @@ RingPlan plan_ring(const SequenceSplit& split, bool causal);
 // "[0, 4) x [0, 2)", with "\" on the diagonal.
 std::ostream& operator<<(std::ostream& out, const AttentionBlock& block);
 
-// Which heads a rank works on, of queries and of keys.
+// The heads of queries and of keys that a rank computes.
 struct HeadRange {
   Segment queries;
   Segment keys;
@@ -98,9 +103,10 @@ struct HeadRange {
 
 std::ostream& operator<<(std::ostream& out, const HeadRange& heads);
 
-// Heads of queries share those of keys in groups of equal size. Whole groups to
-// each rank where there are enough, else heads of queries, each rank with the
-// keys that they need. The first ranks have one more where it does not divide.
+// Assigns heads to ranks. Heads of queries share heads of keys in groups of
+// equal size. If there are enough groups, each rank gets whole groups;
+// otherwise each gets some heads of queries, and the keys that they need. If
+// the number does not divide, the first ranks get one more.
 std::vector<HeadRange> split_heads(
     std::int64_t query_heads, std::int64_t key_heads, int nranks);
 

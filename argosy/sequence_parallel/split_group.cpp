@@ -1,7 +1,7 @@
 #include "argosy/sequence_parallel/split_group.h"
 
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 
 namespace argosy::sequence_parallel {
 
@@ -10,7 +10,7 @@ GroupPtr group_of_split(
   GroupPtr members = group_or_axis(group, "sep");
   ARGOSY_CHECK(
       members->is_member() && members->nranks() == split.nranks(),
-      "[parallel.",
+      "[sequence_parallel.",
       op,
       "] the sequence is split for ",
       split.nranks(),

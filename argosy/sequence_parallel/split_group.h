@@ -5,10 +5,9 @@
 
 namespace argosy::sequence_parallel {
 
-// The group (null: that of the sep axis, or of all ranks) that a sequence is
-// split over. Throws
-// InvalidArgument, tagged with `op`, when it has not as many ranks, or not this
-// one.
+// The group over which a sequence is split (null: that of the sep axis, or all
+// ranks). Throws InvalidArgument, tagged with `op`, unless this rank is a
+// member and the group has as many ranks as the split.
 GroupPtr group_of_split(
     const GroupPtr& group, const SequenceSplit& split, const char* op);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A tile of scores should stay in the core's cache with the matrices around it.
+// A tile of scores and the matrices around it should fit into the core's cache.
 constexpr std::int64_t kTileKeys = 256;
 constexpr std::int64_t kTileScores = 256 << 10;
 constexpr std::int64_t kLeastRows = 16;
@@ -29,7 +29,7 @@ std::int64_t queries_in_tile(const AttentionShape& shape) {
   return std::max(kTileScores / kTileKeys / matrices, kLeastRows);
 }
 
-// [batch, heads, length, dim] to rows of the order inside.
+// Converts [batch, heads, length, dim] to the internal order of rows.
 at::Tensor to_rows(const at::Tensor& tensor, const AttentionShape& shape) {
   const std::int64_t dim = tensor.size(3);
   return tensor.to(shape.sums)
@@ -48,13 +48,13 @@ at::Tensor from_rows(const at::Tensor& rows, const AttentionShape& shape) {
       .to(shape.dtype);
 }
 
-// [batch, key heads, length, dim] as matrices.
+// Views [batch, key heads, length, dim] as a batch of matrices.
 at::Tensor matrices(const at::Tensor& tensor) {
   return tensor.flatten(0, 1);
 }
 
-// The rows of some queries, as one matrix; a view. Of [.., length, group, dim]
-// or [.., length, group].
+// The rows of some queries as one matrix: a view of [.., length, group, dim] or
+// [.., length, group].
 at::Tensor rows_of(const at::Tensor& all, const Segment& queries) {
   std::vector<std::int64_t> sizes = all.sizes().vec();
   sizes.erase(sizes.begin() + 1);
@@ -65,14 +65,15 @@ at::Tensor rows_of(const at::Tensor& all, const Segment& queries) {
 struct Tile {
   Segment queries;
   Segment keys;
-  // A query sees the keys whose place in the tile is at most its own plus this.
+  // A query sees the keys whose position in the tile is at most its own plus
+  // this.
   std::int64_t visible;
 
   bool is_cut() const { return visible < keys.size - 1; }
 };
 
-// Tiles of a block in an order in which each query's first tile has a key that
-// it sees. Tiles that are masked are left out.
+// Visits the tiles of a block, without masked ones. Each query's first tile has
+// a key that it sees, so that its maximum is finite from then on.
 void for_each_tile(
     const AttentionBlock& block,
     std::int64_t tile_queries,
@@ -105,8 +106,8 @@ void mask(at::Tensor& scores, const Tile& tile, std::int64_t group) {
       .masked_fill_(hidden.unsqueeze(1), -kInfinity);
 }
 
-// The keys (or values) of the tile, of the type of sums. Tiles with the same
-// keys come one after the other.
+// The keys or values of a tile in the type of sums. Caches the last one,
+// because tiles with the same keys follow each other.
 class TileOf {
  public:
   TileOf(const at::Tensor& all, at::ScalarType sums)

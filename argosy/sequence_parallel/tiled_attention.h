@@ -6,15 +6,15 @@
 
 #include "argosy/sequence_parallel/sequence_split.h"
 
-// Attention to keys that come block by block, without a matrix of all scores:
-// LibTorch 1.13 has none for the CPU that gives the logarithms of the sums,
-// which blocks are put together by.
+// Attention to keys that arrive block by block, without a matrix of all scores.
+// To combine blocks it needs the logarithms of the softmax sums, which
+// LibTorch 1.13's attention for the CPU does not return.
 //
 // Queries are [batch, heads, length, dim], keys and values [batch, key heads,
-// length, dim]; groups of query heads share a key head. Sums are in float for
-// shorter types. Inside, a tensor of queries has its rows in the order
-// [batch * key heads, length, group, dim], so that the queries that share a key
-// are one matrix. Scores are made a tile at a time.
+// length, dim]; groups of query heads share a key head. 16-bit types are summed
+// in float. Internally queries are [batch * key heads, length, group, dim], so
+// that the queries that share a key form one matrix. Scores are computed one
+// tile at a time.
 namespace argosy::sequence_parallel {
 
 struct AttentionShape {
@@ -23,15 +23,15 @@ struct AttentionShape {
   std::int64_t batch = 0;
   std::int64_t heads = 0;
   std::int64_t key_heads = 0;
-  std::int64_t group = 1; // query heads to a key head
+  std::int64_t group = 1; // query heads per key head
   std::int64_t length = 0;
   at::ScalarType dtype; // of the queries
-  at::ScalarType sums;  // of all that is added up
+  at::ScalarType sums;  // of sums
 };
 
 struct Attended {
-  at::Tensor out;     // like the queries, with the values' dim
-  at::Tensor log_sum; // of the exponentials of a row's scores; rows as inside
+  at::Tensor out;     // shape of the queries, with the values' dim
+  at::Tensor log_sum; // logsumexp of each row's scores; internal row order
 };
 
 class AttentionForward {
@@ -47,13 +47,13 @@ class AttentionForward {
       const at::Tensor& values,
       const std::vector<AttentionBlock>& blocks);
 
-  // Once. Rows that had no keys are not numbers.
+  // Call it once. Rows that have attended to no key are NaN.
   Attended finish();
 
  private:
   const AttentionShape shape_;
   at::Tensor queries_; // scaled
-  at::Tensor most_;    // the greatest score of a row so far
+  at::Tensor most_;    // maximum score of each row so far
   at::Tensor sum_;     // of exp(score - most)
   at::Tensor out_;     // of exp(score - most) * value
 };
@@ -67,7 +67,7 @@ class AttentionBackward {
       const at::Tensor& out_gradient,
       double scale);
 
-  // Adds to the gradients of these keys and values, of type sums().
+  // Adds to `key_gradient` and `value_gradient`, which have type sums().
   void add(
       const at::Tensor& keys,
       const at::Tensor& values,
@@ -85,7 +85,7 @@ class AttentionBackward {
   at::Tensor queries_; // scaled
   at::Tensor log_sum_;
   at::Tensor out_gradient_;
-  at::Tensor product_; // of a row's output and its gradient
+  at::Tensor product_; // dot product of each row's output and its gradient
   at::Tensor query_gradient_;
 };
 

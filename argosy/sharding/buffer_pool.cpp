@@ -12,8 +12,7 @@ namespace argosy::sharding {
 void BufferPool::add(
     int num, std::int64_t count, c10::ScalarType type, const GroupPtr& group) {
   for (int i = 0; i < num && count > 0; ++i) {
-    buffers_.push_back({data_parallel::bucket_memory(
-        static_cast<std::size_t>(count), type, group)});
+    buffers_.push_back({data_parallel::bucket_memory(count, type, group)});
   }
 }
 
@@ -35,7 +34,7 @@ void BufferPool::give(const at::Tensor& taken) {
         return buffer.memory.is_alias_of(taken);
       });
   if (found == buffers_.end()) {
-    throw InternalError("[sharding] a buffer that is not of the pool");
+    throw InternalError("[sharding] the buffer does not belong to the pool");
   }
   found->is_free = true;
   if (found->is_extra) {

@@ -9,17 +9,18 @@
 
 namespace argosy::sharding {
 
-// Buffers for what is whole only for a while, taken again and again: fresh
-// memory of the system is slower than the work that is done in it.
+// Keeps buffers for parameters and gradients that are whole only for a short
+// time. Memory that is new from the system would cost more than the work done
+// in it.
 class BufferPool {
  public:
-  // Makes `num` buffers, which lie where the ranks of the group can read each
-  // other's. A collective call.
+  // Collective: adds `num` buffers in memory that the ranks of the group share,
+  // where they can.
   void add(
       int num, std::int64_t count, c10::ScalarType type, const GroupPtr& group);
 
-  // The first `count` elements of a buffer that nobody has. When all are taken,
-  // of ordinary memory, which is not kept.
+  // Returns the first `count` elements of a free buffer. If none is free,
+  // allocates ordinary memory, which give() releases.
   at::Tensor take(std::int64_t count, c10::ScalarType type);
   void give(const at::Tensor& taken);
 

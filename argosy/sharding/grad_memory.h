@@ -6,45 +6,47 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "argosy/comm/ops.h"
 #include "argosy/sharding/buffer_pool.h"
-#include "argosy/sharding/flat.h"
 #include "argosy/sharding/shard_memory.h"
-#include "argosy/training/grad_hook.h"
+#include "argosy/sharding/unit.h"
+#include "argosy/training/gradient_reduction.h"
 
 namespace argosy::sharding {
 
 struct GradOptions {
   GroupPtr group;
-  // Ranks that have the same part as this one, which average theirs; null for
-  // none.
+  // The ranks of other groups that own the same slices as this one; gradients
+  // are averaged over them too. Null: none.
   GroupPtr replicas;
-  // The same for parameters of experts, whose gradients are those of the sum of
-  // so many ranks' losses.
+  // The same for parameters of experts. Their gradients are sums over
+  // `expert_ranks` ranks, and are divided by that number.
   GroupPtr expert_replicas;
   int expert_ranks = 1;
-  // Whole gradients have memory of their own, and stay there between the
-  // backward passes that are not reduced.
+  // Keep memory for whole gradients all the time (ZeRO 1), so that passes
+  // without sync accumulate there.
   bool keeps_whole = false;
   // A step may leave parameters without a gradient.
   bool find_unused_parameters = false;
-  // Gradients of 16-bit parameters add up and are reduced in float32.
+  // Accumulate and reduce gradients of 16-bit parameters in float32.
   bool main_grad = false;
 };
 
-// Where gradients are: while backward goes on, those of a unit are copied into
-// one buffer; when all are there, each rank gets its part of the averages, and
-// the buffer goes. Parts add up until they are zeroed.
+// Owns the gradients of a sharded model. During backward, the gradients of a
+// bucket are copied into one buffer. When all have arrived, a reduce_scatter
+// leaves each rank its slice of the averages, and the buffer is free again.
+// Slices accumulate until zero_grad(). training::GradientReduction decides when
+// a bucket is reduced.
 //
-// Units are reduced in the order in which the first backward had them complete
-// on the group's first rank, so that all ranks do the same. Errors come out of
+// A pass that throws leaves the slices as they were. Errors come out of
 // backward().
-class GradMemory {
+class GradMemory final : private training::BucketReducer {
  public:
-  // `on_complete` is called with a unit when backward is done with it.
+  // `on_complete` is called with a unit when all its gradients have arrived.
   GradMemory(
       std::vector<Unit>& units,
       const std::vector<ParameterInfo>& parameters,
@@ -52,72 +54,79 @@ class GradMemory {
       std::shared_ptr<ShardMemory> shards,
       GradOptions options,
       std::function<void(std::size_t)> on_complete);
-  ~GradMemory();
+  ~GradMemory() override;
   GradMemory(const GradMemory&) = delete;
   GradMemory& operator=(const GradMemory&) = delete;
 
-  // Without, gradients stay local, whole, and add up.
-  void set_sync(bool sync) { sync_ = sync; }
-  bool sync() const { return sync_; }
-
-  // The parts of parameters that this rank steps, each with its gradient after
-  // backward. The same tensors always.
+  // The pieces of parameters that this rank steps, each with its gradient after
+  // backward. Always the same tensors.
   const std::vector<std::pair<Piece, at::Tensor>>& pieces() const {
     return pieces_;
   }
 
-  // Reduces what has added up without sync, outside of backward.
-  void reduce();
-
   void zero_grad();
-  void check_idle() const;
+
+  // For sync, recover() and reduce().
+  training::GradientReduction& reduction() { return *reduction_; }
+  const training::GradientReduction& reduction() const { return *reduction_; }
 
  private:
-  struct FlatGrad;
-  struct Parameter;
+  // The gradients of one bucket.
+  struct BucketState {
+    std::size_t unit = 0;
+    bool is_expert = false;
+    std::int64_t count = 0; // elements of the whole
+    c10::ScalarType type = c10::kFloat;
+    at::Tensor whole; // undefined while no gradients come in
+    at::Tensor part;  // this rank's slice of the reduced gradients
+    std::vector<std::size_t> pieces; // indices into pieces_
 
-  void add(std::size_t unit, std::size_t flat);
-  void make_pieces(FlatGrad& grad);
-  void on_gradient(std::size_t parameter);
-  void begin();
-  void begin_backward();
-  std::vector<std::size_t> expected_order() const;
+    // Of the current pass.
+    // keeps_whole: a copy of what `part` had before. Otherwise: what this pass
+    // adds to `part`.
+    at::Tensor incoming;
+    WorkPtr reducing;
+    WorkPtr averaging; // over replicas
+  };
+
+  struct Parameter {
+    std::string name;
+    at::Tensor tensor; // undefined if it does not train
+    std::size_t bucket = 0;
+    std::int64_t begin = 0; // in the bucket
+    std::optional<std::size_t> piece;
+  };
+
+  void add(std::size_t unit, const ShardedBucket& bucket);
+  void make_pieces(BucketState& state, const ShardedBucket& bucket);
+  training::GradientSchedule schedule_of_buckets() const;
   void keep(Parameter& parameter);
-  void take(Parameter& parameter);
-  void mark_complete(FlatGrad& grad);
-  void start_in_order();
-  void start(FlatGrad& grad);
   void retire_oldest();
-  void finish_backward();
-  void fill_unused();
-  void share_used();
-  void finish(FlatGrad& grad);
-  void publish();
-  void follow_observed_order();
-  at::Tensor& whole_of(FlatGrad& grad);
-  at::Tensor& fresh_part(FlatGrad& grad) const;
-  bool has_gradient(const FlatGrad& grad) const;
+  void discard(BucketState& bucket);
+  at::Tensor& whole_of(BucketState& bucket);
+  bool has_gradient(const BucketState& bucket) const;
 
-  std::vector<Unit>& units_;
-  const std::vector<ParameterInfo>& infos_;
+  void take(std::size_t index) override;
+  void accumulate(std::size_t index) override;
+  void on_full(std::size_t index) override;
+  void launch(std::size_t index) override;
+  void finish() override;
+  void publish(std::size_t index) override;
+  training::GradientSchedule reschedule(
+      const std::vector<std::size_t>& arrivals) override;
+  void abandon() noexcept override;
+
   const std::shared_ptr<BufferPool> pool_;
   const std::shared_ptr<ShardMemory> shards_;
   const GradOptions options_;
   const std::function<void(std::size_t)> on_complete_;
 
-  std::vector<FlatGrad> grads_;
-  std::vector<Parameter> parameters_; // by the numbers of the plan
+  std::vector<BucketState> buckets_;
+  std::vector<Parameter> parameters_; // numbered as the plan does
   std::vector<std::pair<Piece, at::Tensor>> pieces_;
-  std::vector<std::size_t> order_; // of grads_
-  bool order_is_known_ = false;
-  bool sync_ = true;
-
-  // Of the current backward.
-  bool under_way_ = false;
-  std::size_t next_ = 0; // in order_
-  std::vector<std::size_t> observed_;
-  std::deque<std::size_t> in_flight_; // of grads_
-  at::Tensor used_;                   // of parameters, by any rank
+  std::vector<at::Tensor> piece_grads_; // views of `part`, by piece
+  std::deque<std::size_t> in_flight_;   // indices into buckets_
+  std::optional<training::GradientReduction> reduction_;
 };
 
 } // namespace argosy::sharding

@@ -13,7 +13,7 @@
 
 namespace argosy::sharding {
 
-// A module whose training state is spread over the ranks.
+// Wraps a module whose training state is sharded over the ranks.
 template <typename Module>
 class ShardedModel : public training::ParallelModel<Module, ShardedCore> {
  public:
@@ -32,8 +32,8 @@ struct GroupSharded {
   std::optional<optim::GradScaler> scaler;
 };
 
-// Spreads what training keeps over the ranks of a group, each of which trains
-// with data of its own:
+// Shards the state of training over the ranks of a group, each of which trains
+// on its own data:
 //
 //   auto [model, optimizer, scaler] =
 //       sharding::group_sharded_parallel(net, adam, "p_g_os");
@@ -41,12 +41,12 @@ struct GroupSharded {
 //   optimizer.step();
 //   optimizer.zero_grad();
 //
-// `level` is "os" (states of the optimizer), "os_g" (and gradients) or "p_g_os"
-// (and parameters). The module stays the same object and its parameters the
-// same tensors; `optimizer` must outlive the result. With p_g_os a parameter
-// has its values while an op uses it, or within model.whole(). All ranks call
-// it alike, and then have the first rank's values. A scaler agrees with the
-// other ranks on the steps that it leaves out.
+// `level` is "os" (optimizer state), "os_g" (and gradients) or "p_g_os" (and
+// parameters). The module stays the same object and its parameters the same
+// tensors. `optimizer` must outlive the result. With p_g_os a parameter has its
+// values only while an op uses it, or during model.whole(). All ranks call it
+// alike, which blocks; they then have the first rank's values. If a scaler is
+// given, all ranks skip the same steps.
 template <typename Module>
 GroupSharded<Module> group_sharded_parallel(
     Module model,
@@ -63,12 +63,13 @@ GroupSharded<Module> group_sharded_parallel(
   return {std::move(sharded), std::move(stepper), std::move(scaler)};
 }
 
-// All ranks: writes model.pt, which torch::load() reads into the plain module,
-// and with an optimizer of argosy::optim its states, optimizer.pt, into a
-// directory, which is made (ranks with parts of the same layers: each its own).
-// One rank writes; a file is there whole or not at
-// all. Throws InvalidArgument when `output` is a file, SystemError on all ranks
-// when writing fails.
+// Writes model.pt into the directory `output`, which it creates; torch::load()
+// reads the file into the plain module. With `optimizer`, which must wrap one
+// of argosy::optim, also writes its state to optimizer.pt. All ranks call it
+// alike, which blocks; one rank writes. Tensor parallel ranks must give
+// different directories. A file appears complete or not at all. Throws
+// InvalidArgument if `output` is a file, and SystemError on all ranks if
+// writing fails.
 void save_group_sharded_model(
     ShardedCore& core,
     const std::filesystem::path& output,
@@ -82,7 +83,8 @@ void save_group_sharded_model(
   save_group_sharded_model(*model.core(), output, optimizer);
 }
 
-// All ranks: the other way round, for any number of ranks and any level.
+// Reads what save_group_sharded_model() has written, with any number of ranks
+// and at any level. All ranks call it alike, which blocks.
 void load_group_sharded_model(
     ShardedCore& core,
     const std::filesystem::path& input,

@@ -1,7 +1,6 @@
 #include "argosy/sharding/param_memory.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,19 +9,19 @@
 #include "argosy/data_parallel/bucket_memory.h"
 #include "argosy/observe/span.h"
 #include "argosy/optim/flat_parameters.h"
+#include "argosy/torch_hooks/backward.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::sharding {
 
 namespace {
 
-bool is_in_backward() {
-  return torch::autograd::get_current_graph_task_nodes_in_graph() != nullptr;
-}
+using torch_hooks::is_in_backward;
 
 std::vector<at::Tensor> params_of(
-    const FlatPlan& plan, const std::vector<at::Tensor>& all) {
+    const Bucket& plan, const std::vector<at::Tensor>& all) {
   std::vector<at::Tensor> params;
-  for (const FlatEntry& entry : plan.entries) {
+  for (const BucketEntry& entry : plan.entries) {
     params.push_back(all[entry.parameter]);
   }
   return params;
@@ -43,47 +42,44 @@ ParamMemory::~ParamMemory() {
     for (const WorkPtr& work : state.gathering) {
       try {
         work->wait();
-      } catch (const Error&) { // whoever waits for the group hears of it
+      } catch (const Error&) { // the next wait for the group throws it
       }
     }
   }
 }
 
-// Copies the values into one buffer.
-Flat ParamMemory::make_flat(
-    const FlatPlan& plan,
-    const std::vector<at::Tensor>& params,
-    bool resident) {
-  Flat flat{.plan = plan, .params = params_of(plan, params)};
-  flat.type = flat.params.front().scalar_type();
-  flat.full = resident
-      ? data_parallel::bucket_memory(
-            static_cast<std::size_t>(plan.count), flat.type, group_)
-      : pool_->take(plan.count, flat.type).zero_();
-  for (std::size_t i = 0; i < flat.params.size(); ++i) {
+// Copies the values of the parameters into one buffer.
+ShardedBucket ParamMemory::make_bucket(
+    const Bucket& plan, const std::vector<at::Tensor>& params, bool resident) {
+  ShardedBucket bucket{.plan = plan, .params = params_of(plan, params)};
+  bucket.type = bucket.params.front().scalar_type();
+  bucket.full = resident
+      ? data_parallel::bucket_memory(plan.count, bucket.type, group_)
+      : pool_->take(plan.count, bucket.type).zero_();
+  for (std::size_t i = 0; i < bucket.params.size(); ++i) {
     const at::Tensor place =
-        optim::alias(flat.full, plan.entries[i].begin, flat.params[i]);
-    place.copy_(flat.params[i]);
+        optim::alias(bucket.full, plan.entries[i].begin, bucket.params[i]);
+    place.copy_(bucket.params[i]);
     if (resident) {
-      flat.params[i].set_data(place);
+      bucket.params[i].set_data(place);
     }
   }
-  flat.shard = part_of(flat.full, group_->rank(), group_->nranks());
-  return flat;
+  bucket.shard = part_of(bucket.full, group_->rank(), group_->nranks());
+  return bucket;
 }
 
-// Keeps this rank's part only.
-void ParamMemory::cut(Flat& flat, std::size_t unit) {
-  const at::Tensor part = shards_->make(flat.shard.numel(), flat.type);
-  part.copy_(flat.shard);
+// Keeps only this rank's slice of the buffer.
+void ParamMemory::cut(ShardedBucket& bucket, std::size_t unit) {
+  const at::Tensor part = shards_->make(bucket.shard.numel(), bucket.type);
+  part.copy_(bucket.shard);
   shards_->let_go(part, true);
-  flat.shard = part;
-  flat.storage = watched_storage(flat.plan.bytes(), weak_from_this(), unit);
-  for (std::size_t i = 0; i < flat.params.size(); ++i) {
-    move_into(flat.params[i], flat.storage, flat.plan.entries[i].begin);
+  bucket.shard = part;
+  bucket.storage = watched_storage(bucket.plan.bytes(), weak_from_this(), unit);
+  for (std::size_t i = 0; i < bucket.params.size(); ++i) {
+    move_into(bucket.params[i], bucket.storage, bucket.plan.entries[i].begin);
   }
-  pool_->give(flat.full);
-  flat.full = at::Tensor();
+  pool_->give(bucket.full);
+  bucket.full = at::Tensor();
 }
 
 std::shared_ptr<ParamMemory> ParamMemory::make(
@@ -97,10 +93,11 @@ std::shared_ptr<ParamMemory> ParamMemory::make(
       new ParamMemory(std::move(group), std::move(pool), std::move(shards)));
   for (const UnitPlan& unit : plan) {
     Unit made{.name = unit.name, .resident = unit.resident};
-    for (const FlatPlan& flat : unit.flats) {
-      made.flats.push_back(memory->make_flat(flat, params, unit.resident));
+    for (const Bucket& bucket : unit.buckets) {
+      made.buckets.push_back(
+          memory->make_bucket(bucket, params, unit.resident));
       if (!unit.resident) {
-        memory->cut(made.flats.back(), memory->units_.size());
+        memory->cut(made.buckets.back(), memory->units_.size());
       }
     }
     memory->units_.push_back(std::move(made));
@@ -112,11 +109,11 @@ std::shared_ptr<ParamMemory> ParamMemory::make(
 void ParamMemory::take_step() {
   std::vector<WorkPtr> works;
   for (Unit& unit : units_) {
-    for (Flat& flat : unit.flats) {
-      if (unit.resident && flat.plan.trainable) {
-        works.push_back(all_gather(flat.full, flat.shard, group_, false));
-      } else if (flat.plan.trainable) {
-        shards_->let_go(flat.shard, true);
+    for (ShardedBucket& bucket : unit.buckets) {
+      if (unit.resident && bucket.plan.trainable) {
+        works.push_back(all_gather(bucket.full, bucket.shard, group_, false));
+      } else if (bucket.plan.trainable) {
+        shards_->let_go(bucket.shard, true);
       }
     }
   }
@@ -131,10 +128,11 @@ void ParamMemory::start(std::size_t unit) {
   if (state.is_whole || !state.gathering.empty() || units_[unit].resident) {
     return;
   }
-  for (Flat& flat : units_[unit].flats) {
-    flat.full = pool_->take(flat.plan.count, flat.type);
-    shards_->need(flat.shard);
-    state.gathering.push_back(all_gather(flat.full, flat.shard, group_, false));
+  for (ShardedBucket& bucket : units_[unit].buckets) {
+    bucket.full = pool_->take(bucket.plan.count, bucket.type);
+    shards_->need(bucket.shard);
+    state.gathering.push_back(
+        all_gather(bucket.full, bucket.shard, group_, false));
   }
 }
 
@@ -149,9 +147,9 @@ void ParamMemory::finish(std::size_t unit) {
   }
   state.gathering.clear();
   state.is_whole = true;
-  for (Flat& flat : units_[unit].flats) {
-    set_memory(flat.storage, flat.full.data_ptr());
-    shards_->let_go(flat.shard, false);
+  for (ShardedBucket& bucket : units_[unit].buckets) {
+    torch_hooks::set_memory(bucket.storage, bucket.full.data_ptr());
+    shards_->let_go(bucket.shard, false);
   }
 }
 
@@ -159,15 +157,15 @@ void ParamMemory::release(std::size_t unit) {
   if (keeps_all_ || units_[unit].resident) {
     return;
   }
-  finish(unit); // nobody writes to the buffer any more
+  finish(unit); // a gather would go on writing to the buffer
   if (!states_[unit].is_whole) {
     return;
   }
   states_[unit].is_whole = false;
-  for (Flat& flat : units_[unit].flats) {
-    set_memory(flat.storage, nullptr);
-    pool_->give(flat.full);
-    flat.full = at::Tensor();
+  for (ShardedBucket& bucket : units_[unit].buckets) {
+    torch_hooks::set_memory(bucket.storage, nullptr);
+    pool_->give(bucket.full);
+    bucket.full = at::Tensor();
   }
 }
 
@@ -177,7 +175,8 @@ void ParamMemory::release_all() {
   }
 }
 
-// Which unit comes next, if this pass goes as the last one did.
+// Predicts the next unit: the one that followed in the last pass, if this pass
+// has used the same units so far.
 std::optional<std::size_t> ParamMemory::note_uses(
     const std::vector<std::size_t>& used) {
   if (is_backward_ != is_in_backward()) {
@@ -204,6 +203,7 @@ void ParamMemory::begin_pass() {
 }
 
 void ParamMemory::before_use(const std::vector<std::size_t>& used) {
+  // The fast path: most ops use the unit that the op before has used.
   const auto is_ready = [&](std::size_t unit) {
     return states_[unit].is_whole &&
         (keeps_all_ || (!pass_.empty() && pass_.back() == unit));
@@ -215,6 +215,8 @@ void ParamMemory::before_use(const std::vector<std::size_t>& used) {
   for (const std::size_t unit : used) {
     start(unit);
   }
+  // Start this gather before anything is released, so that it is under way
+  // first; start the next unit's only afterwards, when its buffer may be free.
   const std::optional<std::size_t> next = note_uses(used);
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     if (std::find(used.begin(), used.end(), unit) == used.end() &&
@@ -232,11 +234,12 @@ void ParamMemory::before_use(const std::vector<std::size_t>& used) {
 
 void ParamMemory::after_write(std::size_t unit) {
   const at::NoGradGuard no_grad;
-  for (Flat& flat : units_[unit].flats) {
-    if (flat.full.defined() && !units_[unit].resident) {
-      shards_->need(flat.shard);
-      flat.shard.copy_(part_of(flat.full, group_->rank(), group_->nranks()));
-      shards_->let_go(flat.shard, true);
+  for (ShardedBucket& bucket : units_[unit].buckets) {
+    if (bucket.full.defined() && !units_[unit].resident) {
+      shards_->need(bucket.shard);
+      bucket.shard.copy_(
+          part_of(bucket.full, group_->rank(), group_->nranks()));
+      shards_->let_go(bucket.shard, true);
     }
   }
 }

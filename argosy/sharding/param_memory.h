@@ -10,46 +10,47 @@
 
 #include "argosy/comm/ops.h"
 #include "argosy/sharding/buffer_pool.h"
-#include "argosy/sharding/flat.h"
 #include "argosy/sharding/shard_memory.h"
+#include "argosy/sharding/unit.h"
 #include "argosy/sharding/watched_memory.h"
 
 namespace argosy::sharding {
 
-// Where the values of parameters are. Units that are resident are whole on each
-// rank, and gathered anew after a step. Of the others a rank has its part; the
-// whole is gathered when an op is about to use it, or while the unit before it
-// is used, when forward, or backward, goes as it did the last time; it goes
-// when another is used. All ranks use units in the same order.
+// Owns the values of the parameters. Resident units are whole on every rank and
+// gathered again after each step. Of other units a rank keeps its shard. Such a
+// unit is gathered when an op is about to use it, and released when another
+// unit is used. If this forward (or backward) uses units in the order of the
+// last one, the next unit is gathered while the current one is in use. All
+// ranks must use units in the same order.
 class ParamMemory final : public MemoryWatch,
                           public std::enable_shared_from_this<ParamMemory> {
  public:
-  // Moves the parameters, which have the same values on all ranks.
+  // Moves the parameters into units. They must have the same values on all
+  // ranks.
   static std::shared_ptr<ParamMemory> make(
       const std::vector<UnitPlan>& plan,
       const std::vector<at::Tensor>& params,
       GroupPtr group,
       std::shared_ptr<BufferPool> pool,
       std::shared_ptr<ShardMemory> shards);
-  // Waits for what is being gathered.
+  // Waits for gathers under way.
   ~ParamMemory() override;
 
   std::vector<Unit>& units() { return units_; }
   const GroupPtr& group() const { return group_; }
 
-  // Collective: makes resident units whole after parts have changed.
+  // Collective: gathers resident units after shards have changed.
   void take_step();
 
-  // Collective, from where all ranks are at the same point: all units are whole
-  // until end_whole(). Not to be nested.
+  // Collective: all units are whole until end_whole(). Calls must not nest.
   void begin_whole();
   void end_whole();
 
-  // A unit is not needed for now: its gradients are complete.
+  // Releases the whole of a unit that is not needed for now.
   void release(std::size_t unit);
-  // Nothing is: parts are about to change.
+  // Releases all units, because shards are about to change.
   void release_all();
-  // A forward begins.
+  // Call it when a forward begins.
   void begin_pass();
 
   void before_use(const std::vector<std::size_t>& units) override;
@@ -65,11 +66,9 @@ class ParamMemory final : public MemoryWatch,
       GroupPtr group,
       std::shared_ptr<BufferPool> pool,
       std::shared_ptr<ShardMemory> shards);
-  Flat make_flat(
-      const FlatPlan& plan,
-      const std::vector<at::Tensor>& params,
-      bool resident);
-  void cut(Flat& flat, std::size_t unit);
+  ShardedBucket make_bucket(
+      const Bucket& plan, const std::vector<at::Tensor>& params, bool resident);
+  void cut(ShardedBucket& bucket, std::size_t unit);
   void start(std::size_t unit);
   void finish(std::size_t unit);
   std::optional<std::size_t> note_uses(const std::vector<std::size_t>& used);
@@ -80,8 +79,8 @@ class ParamMemory final : public MemoryWatch,
   std::vector<Unit> units_;
   std::vector<State> states_; // by unit
 
-  // The units that forward and backward used the last time, in order, and
-  // those of the pass that is under way.
+  // The units that the last forward and the last backward used, in order, and
+  // those of the current pass.
   std::array<std::vector<std::size_t>, 2> passes_;
   std::vector<std::size_t> pass_;
   bool is_backward_ = false;

@@ -34,7 +34,8 @@ void write_archive(const fs::path& path, OutputArchive& archive) {
   write_file(path, bytes.str());
 }
 
-// As Module::save(), with copies: parameters are parts of larger buffers.
+// As Module::save(), but with copies: torch::save() would write the whole
+// buffer that a parameter is a view of.
 void fill(OutputArchive& archive, const torch::nn::Module& module) {
   for (const auto& item : module.named_parameters(false)) {
     archive.write(item.key(), item.value().detach().clone());
@@ -51,7 +52,8 @@ void fill(OutputArchive& archive, const torch::nn::Module& module) {
   }
 }
 
-// As Module::load(), but into the memory that there is.
+// As Module::load(), but copies into the existing memory, which is shared with
+// buckets.
 void take(InputArchive& archive, torch::nn::Module& module) {
   const auto copy = [&](const auto& named, bool is_buffer) {
     for (const auto& item : named) {
@@ -105,8 +107,8 @@ optim::StateDict read_states(const fs::path& path) {
   return states;
 }
 
-// Runs on the first rank of the first of the groups that have copies; when it
-// fails, all ranks throw.
+// Runs `action` on the first rank of `group` and `dp_group`. If it fails there,
+// all ranks throw.
 template <typename F>
 void on_first(const ShardedCore& core, const char* what, const F& action) {
   const GroupPtr& copies = core.dp_group();

@@ -9,7 +9,7 @@ namespace argosy::sharding {
 namespace {
 
 offload::OffloadOptions mapped(offload::OffloadOptions options) {
-  options.io = offload::OffloadIo::Mapped; // addresses stay
+  options.io = offload::OffloadIo::Mapped; // so that a shard keeps its address
   return options;
 }
 
@@ -36,7 +36,7 @@ at::Tensor ShardMemory::make(std::int64_t count, c10::ScalarType type) {
 void ShardMemory::need(const at::Tensor& part) {
   const auto found = slots_.find(part.data_ptr());
   if (found != slots_.end() && !found->second.is_here) {
-    tier_->fetch(found->second.number); // where it was
+    tier_->fetch(found->second.number); // to the same address
     found->second.is_here = true;
   }
 }

@@ -15,20 +15,21 @@ class OffloadTier;
 
 namespace argosy::sharding {
 
-// Where the parts are that a rank keeps: in memory, or in a file that is mapped
-// into it, so that a part has one address always and its pages leave while
-// nobody needs them.
+// Holds the shards that a rank keeps: in memory, or in a file that is mapped
+// into memory. A shard in a file keeps its address, and its pages leave memory
+// while nobody needs them.
 class ShardMemory {
  public:
-  // None: in memory.
+  // Without `offload`, shards are in memory.
   explicit ShardMemory(const std::optional<offload::OffloadOptions>& offload);
   ~ShardMemory();
 
-  // Zeros, not to outlive this.
+  // Returns a zeroed shard, which must not outlive this.
   at::Tensor make(std::int64_t count, c10::ScalarType type);
 
-  // Brings it into memory, if it is not there.
+  // Brings the shard into memory if it is not there.
   void need(const at::Tensor& part);
+  // Lets the shard leave memory. `written`: it has changed since need().
   void let_go(const at::Tensor& part, bool written);
 
  private:

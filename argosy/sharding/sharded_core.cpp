@@ -42,7 +42,7 @@ bool is_inside(
       });
 }
 
-// The units of some parameters, chosen by index.
+// Plans the units of the parameters `chosen`, by index.
 template <typename Members>
 std::vector<UnitPlan> plan_some(
     const std::vector<ParameterInfo>& all,
@@ -96,22 +96,23 @@ GroupPtr if_several(const GroupPtr& group) {
   return group && group->nranks() > 1 ? group : nullptr;
 }
 
-// Parameters lie in buffers as they lie in memory, without gaps.
+// Parameters are copied to buckets in their order in memory, which must have no
+// gaps.
 void close_gaps(const NamedTensors& parameters) {
   for (const auto& [name, tensor] : parameters) {
     ARGOSY_CHECK(
         tensor.layout() == c10::kStrided && tensor.device().is_cpu(),
         "[sharding] parameter ",
         name,
-        " is not a dense tensor on the CPU");
+        " is not on the CPU or not dense, expected a dense CPU tensor");
     if (!tensor.is_non_overlapping_and_dense()) {
       tensor.set_data(tensor.contiguous());
     }
   }
 }
 
-// Whole buffers at the same time: a unit in use and the next one, and gradients
-// that come in while others are reduced.
+// Buffers for what is whole at the same time: with p_g_os a unit in use and the
+// next one; from os_g on gradients that arrive while others are reduced.
 std::shared_ptr<BufferPool> make_pool(
     const std::vector<UnitPlan>& plan,
     const NamedTensors& parameters,
@@ -120,10 +121,10 @@ std::shared_ptr<BufferPool> make_pool(
     const GroupPtr& group) {
   std::map<c10::ScalarType, std::int64_t> largest;
   for (const UnitPlan& unit : plan) {
-    for (const FlatPlan& flat : unit.flats) {
+    for (const Bucket& bucket : unit.buckets) {
       auto& count =
-          largest[parameters[flat.entries[0].parameter].second.scalar_type()];
-      count = std::max(count, flat.count);
+          largest[parameters[bucket.entries[0].parameter].second.scalar_type()];
+      count = std::max(count, bucket.count);
     }
   }
   auto pool = std::make_shared<BufferPool>();
@@ -166,7 +167,7 @@ struct ShardedCore::Impl {
   std::shared_ptr<ParamMemory> params;
   std::optional<GradMemory> grads;
   std::vector<OwnPiece> pieces;
-  bool is_stale = false; // resident parameters, after a step
+  bool is_stale = false; // resident parameters are those before a step
 
   Impl(torch::nn::Module& its_module, Level its_level, ShardingOptions given)
       : module(its_module),
@@ -186,14 +187,13 @@ std::shared_ptr<ShardMemory> ShardedCore::Impl::shards_if(
     bool offloaded) const {
   ARGOSY_CHECK(
       !offloaded || options.offload,
-      "[sharding] offload_params or offload_grads without offload, which says "
-      "where to");
+      "[sharding] offload_params and offload_grads need the option offload");
   return std::make_shared<ShardMemory>(
       offloaded ? options.offload : std::nullopt);
 }
 
-// Everybody has the values of the first rank; of experts, those that have the
-// same ones.
+// Gives all ranks the values of the first one. For experts, that is the first
+// of the ranks that hold the same ones.
 void ShardedCore::Impl::share_start() const {
   NamedTensors experts;
   NamedTensors all = buffers;
@@ -214,7 +214,7 @@ void ShardedCore::Impl::share_start() const {
   }
 }
 
-// How many ranks a gradient of an expert is the sum of.
+// The number of ranks over which a gradient of an expert is a sum.
 int ShardedCore::Impl::expert_ranks() const {
   const auto ranks = [](const GroupPtr& some) {
     return some ? some->nranks() : 1;
@@ -258,7 +258,8 @@ ShardedCore::ShardedCore(
   if (impl_->options.keep_memory) {
     keep_tensor_memory();
   }
-  ARGOSY_CHECK(!impl_->named.empty(), "[sharding] a module without parameters");
+  ARGOSY_CHECK(
+      !impl_->named.empty(), "[sharding] the module has no parameters");
   close_gaps(impl_->named);
   impl_->share_start();
   impl_->cut();
@@ -267,6 +268,7 @@ ShardedCore::ShardedCore(
 ShardedCore::~ShardedCore() = default;
 
 void ShardedCore::before_forward() {
+  impl_->grads->reduction().recover();
   after_step();
   impl_->params->release_all();
   impl_->params->begin_pass();
@@ -278,17 +280,16 @@ void ShardedCore::before_forward() {
 
 void ShardedCore::after_forward(const Tensors& /*outputs*/) {
   if (at::GradMode::is_enabled()) {
-    impl_->grads->check_idle();
     impl_->is_stale = impl_->is_stale || sync(); // a step may follow
   }
 }
 
 void ShardedCore::set_sync(bool sync) {
-  impl_->grads->set_sync(sync);
+  impl_->grads->reduction().set_sync(sync);
 }
 
 bool ShardedCore::sync() const {
-  return impl_->grads->sync();
+  return impl_->grads->reduction().sync();
 }
 
 void ShardedCore::zero_grad() {
@@ -296,7 +297,7 @@ void ShardedCore::zero_grad() {
 }
 
 void ShardedCore::reduce_gradients() {
-  impl_->grads->reduce();
+  impl_->grads->reduction().reduce();
   impl_->is_stale = true; // a step may follow
 }
 
@@ -345,6 +346,7 @@ void ShardedCore::after_step() {
 }
 
 void ShardedCore::begin_whole() {
+  impl_->grads->reduction().recover();
   after_step();
   impl_->params->release_all();
   impl_->params->begin_whole();

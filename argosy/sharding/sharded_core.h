@@ -16,63 +16,75 @@
 
 namespace argosy::sharding {
 
-// What is spread over the ranks.
+// What is sharded over the ranks.
 enum class Level {
-  os,     // states of the optimizer (ZeRO 1)
-  os_g,   // and gradients (ZeRO 2)
-  p_g_os, // and parameters (ZeRO 3)
+  os,     // optimizer state (ZeRO 1)
+  os_g,   // optimizer state and gradients (ZeRO 2)
+  p_g_os, // optimizer state, gradients and parameters (ZeRO 3)
 };
 
-// By its name. Throws InvalidArgument when there is none such.
+// The level called "os", "os_g" or "p_g_os". Throws InvalidArgument for other
+// names.
 Level level_of(const std::string& name);
 const char* to_string(Level level);
 
 struct ShardingOptions {
-  GroupPtr group; // null: all ranks
-  // The ranks at the same place of other groups, which have other data: their
-  // gradients are averaged too. Null: there are none.
+  // The ranks over which the state is sharded. Null: all ranks.
+  GroupPtr group;
+  // The ranks that hold the same shards in other groups. They train on other
+  // data, and gradients are averaged over them too. Null: there are none.
   GroupPtr dp_group;
-  // Those of them that have the same experts; null: there are none. Gradients
-  // of experts, which have seen tokens of all of dp_group, are averaged over
-  // these, and divided by how many times more dp_group has.
+  // The ranks of dp_group that hold the same experts; null: there are none.
+  // Gradients of experts come from the tokens of all of dp_group. They are
+  // averaged over this group and divided by the ratio of the groups' sizes.
   GroupPtr expert_dp_group;
-  // Buffers (running statistics) are those of the first rank at every forward.
+  // Broadcast the buffers (running statistics) of the first rank at every
+  // forward in grad mode.
   bool sync_buffers = false;
-  // Bytes that are communicated together, for os and os_g.
+  // For os and os_g: bytes that are communicated in one call.
   std::size_t buffer_max_size = std::size_t{1} << 23;
-  // For p_g_os: modules that are gathered as one; see members_by_module(). What
-  // has less than segment_size bytes goes with its neighbour.
+  // For p_g_os: the modules that are gathered as one unit; see
+  // members_by_module(). A unit smaller than segment_size bytes joins its
+  // neighbour.
   std::vector<std::string> units;
   std::size_t segment_size = std::size_t{1} << 18;
   // For p_g_os: modules whose parameters stay whole on every rank.
   std::vector<std::string> exclude_layer;
-  // Set when a step may leave parameters without a gradient.
+  // Set it if a step may leave parameters without a gradient. They count as
+  // zeros. A parameter that no rank has used keeps the gradient that it had.
   bool find_unused_parameters = false;
-  // Gradients of 16-bit parameters add up and are reduced in float32: those of
-  // the parts are float32 tensors then, which optimizers of argosy::optim take.
+  // Accumulate and reduce gradients of 16-bit parameters in float32. The
+  // gradients of the pieces are then float32 tensors, which optimizers of
+  // argosy::optim accept.
   bool main_grad = false;
-  // Where states of the optimizer are between steps; none: in memory. Needs an
-  // optimizer of argosy::optim. With offload_params and offload_grads, parts of
-  // parameters (p_g_os) and of gradients (os_g, p_g_os) are there too, in a
-  // file that is mapped into memory.
+  // Where optimizer state is between steps; none: in memory. Needs an optimizer
+  // of argosy::optim. offload_params and offload_grads also keep the shards of
+  // parameters (p_g_os) and gradients (os_g, p_g_os) there, in a file that is
+  // mapped into memory.
   std::optional<offload::OffloadOptions> offload;
   bool offload_params = false;
   bool offload_grads = false;
-  // Memory of large tensors is kept for the next step; see
+  // Keep the memory of large tensors for the next step; see
   // keep_tensor_memory().
   bool keep_memory = true;
 };
 
-// A part of a parameter that this rank steps. `tensor` is the part, in one
-// dimension, with its gradient after backward.
+// The piece of a parameter that this rank's optimizer updates.
 struct OwnPiece {
   std::string name; // of the parameter
-  at::Tensor param; // the whole, for its shape
+  at::Tensor param; // the parameter itself
   Piece place;
-  at::Tensor tensor;
+  at::Tensor tensor; // one-dimensional; has the gradient after backward
 };
 
-// What sharding does around a module, without its type.
+// The part of ShardedModel that does not depend on the type of the module. All
+// ranks construct it alike, which blocks; they then have the first rank's
+// values. Throws InvalidArgument, on all ranks, if their parameters differ in
+// name, shape or type.
+//
+// If backward throws on all ranks, the gradients of earlier passes stay as they
+// were, and the next step works. If it throws on some ranks only, all ranks get
+// an error in this step or the next.
 class ShardedCore final : public training::ModelCore {
  public:
   ShardedCore(torch::nn::Module& module, Level level, ShardingOptions options);
@@ -94,8 +106,9 @@ class ShardedCore final : public training::ModelCore {
   const std::vector<ParameterInfo>& parameters() const;
   const std::vector<OwnPiece>& pieces() const;
 
-  // Around a step of the optimizer. A forward does what after_step() does when
-  // nobody has.
+  // Call them around a step of the optimizer. after_step() is collective. If
+  // the wrapped optimizer was stepped directly, the next forward does what
+  // after_step() does.
   void before_step();
   void after_step();
 

@@ -17,7 +17,7 @@
 #include "argosy/optim/flat_parameters.h"
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/gradients.h"
-#include "argosy/optim/groups.h"
+#include "argosy/optim/parameter_groups.h"
 
 namespace argosy::sharding {
 
@@ -45,7 +45,7 @@ std::map<const void*, std::string> names_by_parameter(const ShardedCore& core) {
   return names;
 }
 
-// This rank's parts of the parameters of a group.
+// This rank's pieces of the parameters of a group.
 std::vector<at::Tensor> parts_of(
     const std::vector<at::Tensor>& params,
     const Pieces& pieces,
@@ -56,7 +56,7 @@ std::vector<at::Tensor> parts_of(
         names.count(param.unsafeGetTensorImpl()) > 0,
         "[sharding] the optimizer has a parameter of shape ",
         param.sizes(),
-        " that is none of the model's");
+        " that the model does not have");
     const auto found = pieces.find(param.unsafeGetTensorImpl());
     if (found != pieces.end()) {
       parts.push_back(found->second);
@@ -76,13 +76,13 @@ std::vector<std::string> names_of(
   return result;
 }
 
-// What a state is called: "<parameter>.<kind>".
+// Splits the name of a state, "<parameter>.<kind>".
 std::pair<std::string, std::string> split_name(const std::string& name) {
   const std::size_t dot = name.rfind('.');
   return {name.substr(0, dot), name.substr(dot + 1)};
 }
 
-// The parts of whole states that belong to this rank's pieces.
+// Cuts this rank's pieces out of whole states.
 StateDict cut_states(const StateDict& states, const ShardedCore& core) {
   std::map<std::string, Piece> places;
   for (const OwnPiece& piece : core.pieces()) {
@@ -99,7 +99,7 @@ StateDict cut_states(const StateDict& states, const ShardedCore& core) {
         known.count(parameter) > 0,
         "[sharding.load_state_dict] \"",
         name,
-        "\" belongs to no parameter of the model");
+        "\" does not belong to a parameter of the model");
     const auto place = places.find(parameter);
     if (place == places.end()) {
       continue;
@@ -114,7 +114,7 @@ StateDict cut_states(const StateDict& states, const ShardedCore& core) {
   return cut;
 }
 
-// A state of one kind that some rank has.
+// Describes a state that some rank has.
 struct StateText {
   std::string name;
   c10::ScalarType type = c10::ScalarType::Float;
@@ -139,7 +139,8 @@ StateText decode(const std::string& text) {
       std::stoll(text.substr(last + 1))};
 }
 
-// Which states any rank has, in an order that all ranks share.
+// The states that any rank has, in an order that all ranks share: a rank
+// without a piece of a parameter does not have its state.
 std::map<std::string, StateText> all_states(
     const StateDict& own, const GroupPtr& group) {
   std::vector<std::string> texts;
@@ -158,11 +159,11 @@ std::map<std::string, StateText> all_states(
   return all;
 }
 
-// One kind of state of all parameters of a flat buffer.
+// Gathers one kind of state of all parameters of a bucket.
 class StateGather {
  public:
-  StateGather(const ShardedCore& core, const FlatPlan& flat)
-      : core_(core), flat_(flat) {}
+  StateGather(const ShardedCore& core, const Bucket& bucket)
+      : core_(core), bucket_(bucket) {}
 
   void run(
       const std::string& kind,
@@ -170,7 +171,7 @@ class StateGather {
       const std::map<std::string, StateText>& all,
       StateDict& whole) const {
     std::optional<c10::ScalarType> type;
-    for (const FlatEntry& entry : flat_.entries) {
+    for (const BucketEntry& entry : bucket_.entries) {
       const auto found = all.find(name_of(entry) + '.' + kind);
       if (found != all.end()) {
         type = found->second.type;
@@ -180,7 +181,7 @@ class StateGather {
       return;
     }
     const at::Tensor full = gathered(kind, own, *type);
-    for (const FlatEntry& entry : flat_.entries) {
+    for (const BucketEntry& entry : bucket_.entries) {
       const std::string name = name_of(entry) + '.' + kind;
       if (all.count(name) > 0) {
         whole[name] = optim::alias(full, entry.begin, param_of(entry)).clone();
@@ -189,11 +190,11 @@ class StateGather {
   }
 
  private:
-  const std::string& name_of(const FlatEntry& entry) const {
+  const std::string& name_of(const BucketEntry& entry) const {
     return core_.parameters()[entry.parameter].name;
   }
 
-  at::Tensor param_of(const FlatEntry& entry) const {
+  at::Tensor param_of(const BucketEntry& entry) const {
     return core_.module().named_parameters(true)[name_of(entry)];
   }
 
@@ -202,22 +203,22 @@ class StateGather {
       const StateDict& own,
       c10::ScalarType type) const {
     const GroupPtr& group = core_.group();
-    const at::Tensor part = at::zeros({flat_.count / group->nranks()}, type);
+    const at::Tensor part = at::zeros({bucket_.count / group->nranks()}, type);
     for (const Piece& piece :
-         pieces_of(flat_, group->rank(), group->nranks())) {
+         pieces_of(bucket_, group->rank(), group->nranks())) {
       const auto found =
           own.find(core_.parameters()[piece.parameter].name + '.' + kind);
       if (found != own.end()) {
         part.narrow(0, piece.in_part, piece.count).copy_(found->second);
       }
     }
-    at::Tensor full = at::zeros({flat_.count}, type);
+    at::Tensor full = at::zeros({bucket_.count}, type);
     all_gather(full, part, group);
     return full;
   }
 
   const ShardedCore& core_;
-  const FlatPlan& flat_;
+  const Bucket& bucket_;
 };
 
 } // namespace
@@ -257,7 +258,7 @@ FusedOptimizer& ShardedOptimizer::fused(const char* what) {
   return *fused;
 }
 
-// Of the parts, in the order of the groups.
+// The names of the pieces, in the order of the groups.
 std::vector<std::string> ShardedOptimizer::names() const {
   std::map<const void*, std::string> names;
   for (const OwnPiece& piece : core_->pieces()) {
@@ -310,9 +311,9 @@ StateDict ShardedOptimizer::state_dict() {
     }
   }
   for (const UnitPlan& unit : core_->plan()) {
-    for (const FlatPlan& flat : unit.flats) {
+    for (const Bucket& bucket : unit.buckets) {
       for (const std::string& kind : kinds) {
-        StateGather(*core_, flat).run(kind, own, all, whole);
+        StateGather(*core_, bucket).run(kind, own, all, whole);
       }
     }
   }

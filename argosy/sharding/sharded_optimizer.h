@@ -13,31 +13,35 @@ class GradScaler;
 
 namespace argosy::sharding {
 
-// An optimizer of which each rank has its part of the states. The optimizer
-// given gets this rank's parts of the parameters in the place of the
-// parameters, each in the group of its parameter, and must outlive this. Any
-// whose step treats elements one by one: not LAMB and LARS, which need the norm
-// of a whole tensor.
+// Wraps an optimizer so that each rank keeps and updates only its shard of the
+// state. Replaces the parameters in the groups of the wrapped optimizer, which
+// must outlive this, by this rank's pieces of them. Works with every optimizer
+// that updates elements independently: not with LAMB and LARS, which need norms
+// of whole tensors.
 class ShardedOptimizer {
  public:
-  // States that a FusedOptimizer has are cut. Throws InvalidArgument when
-  // another optimizer has any, and for parameters that are not the model's.
+  // Shards the state that a FusedOptimizer already has. Throws InvalidArgument
+  // if another optimizer already has state, and if the optimizer has parameters
+  // that the model does not have.
   ShardedOptimizer(
       torch::optim::Optimizer& optimizer, std::shared_ptr<ShardedCore> core);
 
-  // All ranks: steps, and makes whole what is to be whole.
+  // Collective: updates this rank's pieces, then gathers the parameters that
+  // are whole between steps. Stepping the wrapped optimizer directly also
+  // works; the next forward gathers then.
   void step();
-  // Unless the scaler leaves it out; returns whether it did not.
+  // Returns false if the scaler skipped the step.
   bool step(optim::GradScaler& scaler);
   void zero_grad() { core_->zero_grad(); }
 
-  // All ranks: as torch's, of the gradients of all parameters; returns their
-  // norm before.
+  // Collective: clips by the norm of the gradients of all parameters, and
+  // returns that norm before clipping.
   double clip_grad_norm_(double max_norm);
   void clip_grad_value_(double clip_value);
 
-  // All ranks: states of whole parameters by "<parameter>.<kind>", on every
-  // rank, as those of the optimizer without sharding. Needs a FusedOptimizer.
+  // Collective: the state of whole parameters by "<parameter>.<kind>", on every
+  // rank, in the form that the optimizer without sharding has. Throws
+  // InvalidArgument unless the wrapped optimizer is a FusedOptimizer.
   optim::StateDict state_dict();
   void load_state_dict(const optim::StateDict& states);
 

@@ -14,12 +14,6 @@ namespace argosy::sharding {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64; // bytes, of entries and parts
-
-std::int64_t aligned(std::int64_t count, std::int64_t to) {
-  return (count + to - 1) / to * to;
-}
-
 std::vector<std::string> parts_of(const std::string& name) {
   std::vector<std::string> parts{""};
   for (const char c : name) {
@@ -42,7 +36,7 @@ std::string first_parts(const std::vector<std::string>& parts, std::size_t n) {
   return join({parts.begin(), parts.begin() + static_cast<long>(n)}, ".");
 }
 
-// "blocks.3" of blocks.3.linear.weight, "head" of head.weight, "" of weight.
+// "blocks.3" for blocks.3.linear.weight, "head" for head.weight, "" for weight.
 std::string usual_module(const std::string& name) {
   const auto parts = parts_of(name);
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
@@ -53,12 +47,13 @@ std::string usual_module(const std::string& name) {
   return parts.size() > 1 ? parts.front() : "";
 }
 
-// How many parts of a name the boundary covers; 0 when it is not inside.
+// The number of components of a name that the boundary covers; 0 if the name is
+// not inside of it.
 std::size_t covered(
     const std::vector<std::string>& name,
     const std::vector<std::string>& boundary) {
   if (boundary.size() >= name.size()) {
-    return 0; // the last part is the parameter's own
+    return 0; // the last component is the parameter's own name
   }
   for (std::size_t i = 0; i < boundary.size(); ++i) {
     if (boundary[i] != "*" && boundary[i] != name[i]) {
@@ -95,7 +90,7 @@ class Modules {
     for (const Boundary& boundary : boundaries_) {
       ARGOSY_CHECK(
           boundary.used,
-          "[sharding] no parameter lies in a module \"",
+          "[sharding] there is no parameter in a module \"",
           boundary.text,
           "\"");
     }
@@ -110,8 +105,8 @@ class Modules {
   std::vector<Boundary> boundaries_;
 };
 
-// Whether a unit is not worth a call of its own. All ranks must say the same,
-// and parts of layers have different sizes.
+// Whether a unit is too small for a call of its own. All ranks must decide
+// alike, so distributed parameters, whose sizes differ, never count as small.
 bool is_small(
     const std::vector<ParameterInfo>& parameters,
     const UnitMembers& members,
@@ -131,7 +126,8 @@ void append(UnitMembers& to, const UnitMembers& more) {
       to.parameters.end(), more.parameters.begin(), more.parameters.end());
 }
 
-// Each that is too small goes with the one before; the first with the second.
+// Merges units that are too small with the unit before them; the first one with
+// the second.
 std::vector<UnitMembers> without_small(
     std::vector<UnitMembers> units,
     const std::vector<ParameterInfo>& parameters,
@@ -150,20 +146,13 @@ std::vector<UnitMembers> without_small(
   return result;
 }
 
-FlatPlan& flat_for(UnitPlan& unit, const ParameterInfo& parameter) {
-  for (FlatPlan& flat : unit.flats) {
-    if (flat.type == parameter.type && flat.trainable == parameter.trainable &&
-        flat.is_distributed == parameter.is_distributed &&
-        flat.is_expert == parameter.is_expert) {
-      return flat;
+Bucket& bucket_in(UnitPlan& unit, const ParameterInfo& parameter) {
+  for (Bucket& bucket : unit.buckets) {
+    if (training::same_kind(bucket, parameter)) {
+      return bucket;
     }
   }
-  return unit.flats.emplace_back(FlatPlan{
-      .type = parameter.type,
-      .element = parameter.element,
-      .trainable = parameter.trainable,
-      .is_distributed = parameter.is_distributed,
-      .is_expert = parameter.is_expert});
+  return unit.buckets.emplace_back(training::bucket_for(parameter));
 }
 
 } // namespace
@@ -173,9 +162,9 @@ std::ostream& operator<<(std::ostream& out, const std::vector<UnitPlan>& plan) {
   for (const UnitPlan& unit : plan) {
     std::size_t bytes = 0;
     std::size_t parameters = 0;
-    for (const FlatPlan& flat : unit.flats) {
-      bytes += flat.bytes();
-      parameters += flat.entries.size();
+    for (const Bucket& bucket : unit.buckets) {
+      bytes += bucket.bytes();
+      parameters += bucket.entries.size();
     }
     out << "\n  " << unit.name << ": " << parameters << " parameters, " << bytes
         << " bytes" << (unit.resident ? ", resident" : "");
@@ -229,25 +218,20 @@ UnitPlan plan_unit(
     int num_ranks) {
   UnitPlan unit{.name = members.name};
   for (const std::size_t i : members.parameters) {
-    FlatPlan& flat = flat_for(unit, parameters[i]);
-    const auto line = static_cast<std::int64_t>(kAlignment / flat.element);
-    const std::int64_t begin = aligned(flat.count, line);
-    flat.entries.push_back({i, begin, parameters[i].count});
-    flat.count = begin + parameters[i].count;
+    training::append(bucket_in(unit, parameters[i]), i, parameters[i]);
   }
-  for (FlatPlan& flat : unit.flats) {
-    const auto line = static_cast<std::int64_t>(kAlignment / flat.element);
-    flat.count =
-        std::max<std::int64_t>(aligned(flat.count, line * num_ranks), 0);
+  for (Bucket& bucket : unit.buckets) {
+    const std::int64_t slice = (bucket.count + num_ranks - 1) / num_ranks;
+    bucket.count = num_ranks * training::whole_lines(slice, bucket.element);
   }
   return unit;
 }
 
-std::vector<Piece> pieces_of(const FlatPlan& flat, int rank, int num_ranks) {
-  const std::int64_t part = flat.count / num_ranks;
+std::vector<Piece> pieces_of(const Bucket& bucket, int rank, int num_ranks) {
+  const std::int64_t part = bucket.count / num_ranks;
   const std::int64_t first = part * rank;
   std::vector<Piece> pieces;
-  for (const FlatEntry& entry : flat.entries) {
+  for (const BucketEntry& entry : bucket.entries) {
     const std::int64_t begin = std::max(entry.begin, first);
     const std::int64_t end = std::min(entry.begin + entry.count, first + part);
     if (begin < end) {

@@ -6,57 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "argosy/training/bucket.h"
+
 // How parameters are cut over ranks: a pure plan. Torch-free.
 namespace argosy::sharding {
 
-// A parameter as the plan sees it.
-struct ParameterInfo {
-  std::string name;
-  std::int64_t count = 0;  // elements
-  std::size_t element = 4; // bytes of one
-  std::string type = "Float";
-  bool trainable = true;
-  // A part of a layer that other ranks have the rest of: its size may differ
-  // there, and must not decide about what is whole.
-  bool is_distributed = false;
-  // Of an expert, which other ranks have others of: averaged over others.
-  bool is_expert = false;
+using training::Bucket;
+using training::BucketEntry;
+using training::ParameterInfo;
 
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(count) * element;
-  }
-};
-
-// Where a parameter lies in a flat buffer, in elements.
-struct FlatEntry {
-  std::size_t parameter = 0; // index
-  std::int64_t begin = 0;
-  std::int64_t count = 0;
-
-  bool operator==(const FlatEntry&) const = default;
-};
-
-// Parameters of one type side by side, trainable or not, whole or parts of a
-// layer, of experts or not, in a buffer of which each rank owns an equal part.
-struct FlatPlan {
-  std::string type;
-  std::size_t element = 4;
-  bool trainable = true;
-  bool is_distributed = false;
-  bool is_expert = false;
-  std::int64_t count = 0; // elements, with gaps between entries
-  std::vector<FlatEntry> entries;
-
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(count) * element;
-  }
-  bool operator==(const FlatPlan&) const = default;
-};
-
-// What is communicated together.
+// Parameters that are gathered and whose gradients are reduced together. Its
+// buckets separate them by type and flags. Each rank owns an equal slice of
+// every bucket.
 struct UnitPlan {
   std::string name;
-  std::vector<FlatPlan> flats;
+  std::vector<Bucket> buckets;
   bool resident = true; // whole on every rank, not only while it is used
 
   bool operator==(const UnitPlan&) const = default;
@@ -64,43 +28,46 @@ struct UnitPlan {
 
 std::ostream& operator<<(std::ostream& out, const std::vector<UnitPlan>& plan);
 
-// Parameters that belong together, by index.
+// The parameters of a unit, by index.
 struct UnitMembers {
   std::string name;
   std::vector<std::size_t> parameters;
 };
 
-// In the reverse of registration, which is the order of their gradients, up to
-// `bytes`; 0 for every parameter alone. Parameters that do not train are left
-// out, and parts of layers lie apart.
+// Groups parameters into units of up to `bytes`, in the reverse of the order of
+// registration, which is the order of their gradients. With 0 bytes every
+// parameter is a unit. Leaves out parameters that do not train. Units have
+// either distributed parameters only, or none.
 std::vector<UnitMembers> members_by_size(
     const std::vector<ParameterInfo>& parameters, std::size_t bytes);
 
-// By the modules that `boundaries` name: "encoder", or "blocks.*" for each of a
-// list. Without boundaries, each entry of a list or sequence of modules, and
-// what is left by the modules on top. What has less than `least_bytes` goes
-// with what is registered before it. Throws InvalidArgument for a boundary that
-// no parameter lies in.
+// Groups parameters by the modules that `boundaries` name: "encoder", or
+// "blocks.*" for each entry of a list. Without boundaries, each entry of a list
+// or sequence of modules is a unit, and the other parameters are grouped by
+// their top-level modules. A unit of fewer than `least_bytes` joins the unit
+// before it. Throws InvalidArgument for a boundary that contains no parameter.
 std::vector<UnitMembers> members_by_module(
     const std::vector<ParameterInfo>& parameters,
     const std::vector<std::string>& boundaries,
     std::size_t least_bytes);
 
+// Lays the members out in buckets that `num_ranks` ranks can share equally.
 UnitPlan plan_unit(
     const std::vector<ParameterInfo>& parameters,
     const UnitMembers& members,
     int num_ranks);
 
-// A range of a parameter that one rank owns.
+// The range of a parameter that lies in one rank's slice of a bucket.
 struct Piece {
   std::size_t parameter = 0;
   std::int64_t from = 0;    // in the parameter
-  std::int64_t in_part = 0; // in the rank's part of the flat buffer
+  std::int64_t in_part = 0; // in the rank's slice
   std::int64_t count = 0;
 
   bool operator==(const Piece&) const = default;
 };
 
-std::vector<Piece> pieces_of(const FlatPlan& flat, int rank, int num_ranks);
+// At most one piece of each parameter.
+std::vector<Piece> pieces_of(const Bucket& bucket, int rank, int num_ranks);
 
 } // namespace argosy::sharding

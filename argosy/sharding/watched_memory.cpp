@@ -1,36 +1,32 @@
 #include "argosy/sharding/watched_memory.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/CPUAllocator.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/training/intercept.h"
+#include "argosy/torch_hooks/op_hook.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::sharding {
 
 namespace {
+
+using torch_hooks::CaughtOp;
+
+constexpr auto kHook = torch_hooks::OpHook::kIntercept;
 
 struct Watched {
   std::weak_ptr<MemoryWatch> watch;
   std::size_t memory = 0;
 };
 
-void delete_watched(void* context) {
-  delete static_cast<Watched*>(context);
-}
-
 Watched* watched_of(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.has_storage()
-      ? tensor.storage().data_ptr().cast_context<Watched>(&delete_watched)
-      : nullptr;
+  return torch_hooks::find_owned<Watched>(tensor);
 }
 
 bool has_key(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.key_set().has(kInterceptKey);
+  return torch_hooks::is_marked(tensor, kHook);
 }
 
 template <typename F>
@@ -46,15 +42,15 @@ void for_each_tensor(const c10::IValue& value, const F& f) {
   }
 }
 
-// Whether an op only looks at memory in another shape: it does not read it.
-// Those that may copy, as reshape(), call others to do so.
+// Whether an op returns a view and does not read memory. Ops that may copy,
+// such as reshape(), call other ops for that.
 bool is_view(const c10::FunctionSchema& schema) {
   return !schema.returns().empty() &&
       schema.returns()[0].alias_info() != nullptr &&
       !schema.returns()[0].alias_info()->isWrite();
 }
 
-// The memories that an op uses, by watch, and those that it writes to.
+// The watched memories that an op uses, by watch, and those that it writes to.
 class Uses {
  public:
   Uses(const c10::FunctionSchema& schema, const c10::IValue* arguments) {
@@ -91,8 +87,8 @@ class Uses {
         watch,
         "[sharding] ",
         schema.name(),
-        " on a parameter whose sharded model has been destroyed: its values "
-        "are spread over the ranks");
+        " uses a parameter of a sharded model that has been destroyed: its "
+        "values are spread over the ranks");
     auto& memories = used_[watch];
     if (std::find(memories.begin(), memories.end(), watched.memory) ==
         memories.end()) {
@@ -107,71 +103,45 @@ class Uses {
   std::vector<std::pair<WatchPtr, std::size_t>> written_;
 };
 
-// A copy of what a tensor says about itself, with the key and in `storage`.
-c10::intrusive_ptr<c10::TensorImpl> with_key(
-    const at::Tensor& tensor, const c10::Storage& storage, std::int64_t begin) {
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(storage),
-      tensor.key_set().add(kInterceptKey),
-      tensor.dtype());
-  impl->set_sizes_and_strides(tensor.sizes(), tensor.strides());
-  impl->set_storage_offset(begin);
-  return impl;
-}
-
-// Views of watched memory are watched as well.
+// Marks results that are views of watched memory: they must be watched too.
 void mark_views(const c10::IValue* begin, const c10::IValue* end) {
   for (const c10::IValue* value = begin; value != end; ++value) {
     for_each_tensor(*value, [](const at::Tensor& tensor) {
       if (tensor.defined() && !has_key(tensor) &&
           watched_of(tensor) != nullptr) {
-        tensor.unsafeGetTensorImpl()->shallow_copy_from(
-            with_key(tensor, tensor.storage(), tensor.storage_offset()));
+        torch_hooks::move_marked(
+            tensor, kHook, tensor.storage(), tensor.storage_offset());
       }
     });
   }
 }
 
-} // namespace
-
-void run_watched(
-    const c10::OperatorHandle& op,
-    c10::DispatchKeySet keys,
-    torch::jit::Stack* stack) {
-  const c10::FunctionSchema& schema = op.schema();
-  const Uses uses(
-      schema, stack->data() + (stack->size() - schema.arguments().size()));
-  if (!is_view(schema)) {
+void run_watched(CaughtOp& caught, c10::function_ref<void()> next) {
+  const Uses uses(caught.schema(), caught.arguments());
+  if (!is_view(caught.schema())) {
     uses.before();
   }
-  op.redispatchBoxed(keys, stack);
+  next();
   uses.after();
-  const c10::IValue* const end = stack->data() + stack->size();
-  mark_views(end - schema.returns().size(), end);
+  mark_views(caught.results(), caught.stack().data() + caught.stack().size());
 }
+
+} // namespace
 
 c10::Storage watched_storage(
     std::size_t bytes, std::weak_ptr<MemoryWatch> watch, std::size_t memory) {
-  auto* context = new Watched{std::move(watch), memory};
-  return c10::Storage(
-      c10::Storage::use_byte_size_t{},
+  torch_hooks::install_interceptor(
+      torch_hooks::InterceptOrder::kMemory, "sharded parameters", &run_watched);
+  return torch_hooks::make_owning_storage(
       bytes,
-      c10::DataPtr(nullptr, context, &delete_watched, c10::kCPU),
-      nullptr,
-      false);
-}
-
-void set_memory(const c10::Storage& storage, void* data) {
-  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
-  void* context = impl->data_ptr().release_context();
-  impl->set_data_ptr_noswap(
-      c10::DataPtr(data, context, &delete_watched, c10::kCPU));
+      new Watched{std::move(watch), memory},
+      &torch_hooks::delete_owned<Watched>,
+      c10::kCPU);
 }
 
 void move_into(
     const at::Tensor& tensor, const c10::Storage& storage, std::int64_t begin) {
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(
-      with_key(tensor, storage, begin));
+  torch_hooks::move_marked(tensor, kHook, storage, begin);
 }
 
 bool is_watched(const at::Tensor& tensor) {

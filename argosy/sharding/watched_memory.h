@@ -9,35 +9,33 @@
 
 namespace argosy::sharding {
 
-// Told of ops on tensors whose memory comes and goes.
+// Gets notified of ops on tensors whose memory is not always there.
 class MemoryWatch {
  public:
   virtual ~MemoryWatch() = default;
 
-  // Before an op on tensors in these memories, by number: they must be there
-  // when it returns, and until the next call.
+  // Called before an op on tensors in these memories, by number. They must be
+  // there when it returns, and until the next call.
   virtual void before_use(const std::vector<std::size_t>& memories) = 0;
 
-  // After an op that wrote to a tensor in one.
+  // Called after an op that has written to a tensor in this memory.
   virtual void after_write(std::size_t memory) = 0;
 };
 
-// A storage of so many bytes without memory. Ops on tensors in it are told to
-// `watch` first, also those of backward on what forward has saved: the
-// dispatcher brings them to us, above autograd. Throws InvalidArgument from the
-// op when the watch is gone.
+// Returns a storage of `bytes` bytes without memory; torch_hooks::set_memory()
+// gives it some. The dispatcher reports every op on tensors in it to `watch`
+// before it runs, also ops of backward on tensors that forward has saved. An op
+// throws InvalidArgument if `watch` no longer exists. Throws InvalidArgument
+// when the hook `intercept` is switched off.
 c10::Storage watched_storage(
     std::size_t bytes, std::weak_ptr<MemoryWatch> watch, std::size_t memory);
 
-// What the storage has from now on; null for none. Does not own it.
-void set_memory(const c10::Storage& storage, void* data);
-
-// An existing tensor, for all who hold it, lies in a watched storage from now
-// on, from element `begin`, with the shape and order in memory that it has.
+// Moves an existing tensor, for all handles to it, into a watched storage, from
+// element `begin` on. Keeps its sizes and strides. Does not copy values.
 void move_into(
     const at::Tensor& tensor, const c10::Storage& storage, std::int64_t begin);
 
-// Whether it lies in one.
+// Whether the tensor lies in a watched storage.
 bool is_watched(const at::Tensor& tensor);
 
 } // namespace argosy::sharding

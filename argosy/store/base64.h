@@ -6,10 +6,10 @@
 
 namespace argosy::store {
 
-// The standard alphabet, padded.
+// Standard alphabet, with padding.
 std::string base64_encode(std::string_view bytes);
 
-// Nothing when `text` is not padded base64.
+// Returns nullopt if `text` is not padded base64.
 std::optional<std::string> base64_decode(std::string_view text);
 
 } // namespace argosy::store

@@ -2,7 +2,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
-#include "argosy/store/key_text.h"
+#include "argosy/store/error_text.h"
 
 namespace argosy::store {
 

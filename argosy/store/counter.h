@@ -6,8 +6,9 @@
 
 namespace argosy::store {
 
-// What a key that holds `held` (nothing: absent) holds after add(amount).
-// Throws StoreError when that is no decimal number or the sum has over 63 bits.
+// Returns the value of a counter after add(amount), given its current text
+// (nullopt: absent). Throws StoreError when the text is not a decimal number or
+// the sum overflows 63 bits.
 std::int64_t counter_sum(
     const std::string& key,
     const std::optional<std::string>& held,

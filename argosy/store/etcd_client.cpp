@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/text.h"
-#include "argosy/store/backoff.h"
-#include "argosy/store/key_text.h"
+#include "argosy/store/error_text.h"
 #include "argosy/store/resolve.h"
 
 namespace argosy::store {
@@ -13,11 +13,11 @@ namespace {
 
 using nlohmann::json;
 
-// A member that hangs must not use up the time of the others.
+// Limits one try, so that a hanging member leaves time for the others.
 constexpr std::chrono::seconds kTry(10);
 
-// Answers of 500 and above mean that etcd cannot serve now: it has no leader,
-// is starting or stopping, or has timed out inside.
+// HTTP status 500 and above means that etcd cannot serve now: it has no leader,
+// is starting or stopping, or timed out internally.
 std::string passing_failure(const HttpResult& result) {
   if (!result.failure.empty()) {
     return result.failure;
@@ -95,7 +95,7 @@ json EtcdClient::call(
   const std::string body = request.dump();
   std::string failure;
   for (Backoff backoff;; backoff.pause(deadline)) {
-    // Not tried once more without time: its failure would hide the real one.
+    // Out of time: another try would replace the real failure by a time-out.
     if (!failure.empty() && deadline.expired()) {
       throw_unreachable(failure, deadline);
     }

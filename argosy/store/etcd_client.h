@@ -13,48 +13,47 @@
 
 namespace argosy::store {
 
-// etcd understood the request and refused it.
+// etcd answered with an error.
 class EtcdRefused : public StoreError {
  public:
   EtcdRefused(int code, const std::string& message)
       : StoreError(message), code_(code) {}
 
-  bool not_found() const { return code_ == 5; } // the code of gRPC
+  bool not_found() const { return code_ == 5; } // gRPC's status code NOT_FOUND
 
  private:
   int code_;
 };
 
-// No endpoint served the request by the deadline.
+// No endpoint answered by the deadline.
 class EtcdUnreachable : public TimeoutError {
  public:
   using TimeoutError::TimeoutError;
 };
 
-// Requests to etcd's JSON gateway that outlast its restart. Thread-safe.
+// Sends requests to etcd's JSON gateway and survives its restarts. Thread-safe.
 //
-// A member that cannot be reached, or says that it cannot serve now, is asked
-// again after a pause, or the next one is, until the deadline. So a request may
-// be carried out more than once: its author must make that harmless.
+// If a member cannot be reached or cannot serve now, retries after a pause,
+// with the next member, until the deadline. So a request may be executed more
+// than once; callers must make that harmless (see EtcdTxn).
 class EtcdClient {
  public:
-  // Connects to nothing yet.
+  // Does not connect yet.
   explicit EtcdClient(std::vector<Endpoint> endpoints);
 
-  // Throws StoreError when not one of the hosts resolves: call() would go on
+  // Throws StoreError when none of the hosts resolves; call() would keep
   // trying.
   void resolve_any(Deadline deadline) const;
 
   // POSTs to /v3/<path>. Throws EtcdRefused; StoreError when the answer is not
-  // etcd's; EtcdUnreachable that names the endpoints and the last failure.
+  // from etcd; EtcdUnreachable, naming the endpoints and the last failure.
   nlohmann::json call(
       const std::string& path,
       const nlohmann::json& request,
       Deadline deadline);
 
-  // Hands each message of a stream to `on_message` until that returns false, or
-  // the stream ends for whatever reason. Makes one try; an empty result, or why
-  // there was no stream.
+  // Passes each message of a stream to `on_message` until it returns false or
+  // the stream ends. Tries once. Returns "", or why there was no stream.
   std::string stream(
       const std::string& path,
       const nlohmann::json& request,

@@ -11,13 +11,13 @@ namespace argosy::store {
 
 namespace {
 
-using Sink = std::function<bool(std::string_view)>; // false: enough
+using Sink = std::function<bool(std::string_view)>; // returns false to stop
 
 constexpr std::chrono::milliseconds kConnectTry(3000);
 
 std::size_t write_body(char* data, std::size_t, std::size_t size, void* sink) {
   const bool more = (*static_cast<Sink*>(sink))({data, size});
-  return more ? size : 0; // curl stops when fewer bytes are taken
+  return more ? size : 0; // curl stops when fewer bytes are consumed
 }
 
 void start_curl() {
@@ -38,7 +38,7 @@ void set_limits(CURL* curl, const Deadline& deadline) {
   ::curl_easy_setopt(curl, CURLOPT_TCP_KEEPINTVL, 5L);
 }
 
-// Without "Expect:", curl waits a second before it sends a large body.
+// An empty "Expect:" header: otherwise curl waits a second before a large body.
 struct Headers {
   Headers()
       : list(::curl_slist_append(
@@ -73,7 +73,7 @@ HttpResult perform(
     result.failure =
         reason[0] != '\0' ? reason.c_str() : ::curl_easy_strerror(code);
   }
-  // Keeps the connection, forgets what points into this frame.
+  // Keeps the connection, but clears pointers into this stack frame.
   ::curl_easy_reset(curl);
   return result;
 }

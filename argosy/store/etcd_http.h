@@ -9,15 +9,15 @@
 
 namespace argosy::store {
 
-// What became of a request. Failures are values, because the caller retries.
+// The result of a request. Failures are values, because the caller retries.
 struct HttpResult {
-  std::string failure; // empty: an answer came; else why none did
+  std::string failure; // empty if an answer came
   long status = 0;
   std::string body;
 };
 
-// POSTs JSON over HTTP, past all proxies. Keeps connections open for later
-// calls. Thread-safe; a call uses a connection of its own.
+// POSTs JSON over HTTP, ignoring proxies. Keeps connections open for reuse.
+// Thread-safe; concurrent calls use separate connections.
 class EtcdHttp {
  public:
   EtcdHttp();
@@ -26,8 +26,9 @@ class EtcdHttp {
   HttpResult post(
       const std::string& url, const std::string& body, Deadline deadline);
 
-  // Hands each line of the answer to `on_line` as it comes, until that returns
-  // false, the answer ends, or the deadline. The result's body is empty.
+  // Passes each line of the answer to `on_line` as it arrives, until that
+  // returns false, the answer ends, or the deadline. The result's body is
+  // empty.
   HttpResult post_stream(
       const std::string& url,
       const std::string& body,

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
-#include "argosy/store/backoff.h"
 #include "argosy/store/base64.h"
 #include "argosy/store/counter.h"
+#include "argosy/store/error_text.h"
 #include "argosy/store/etcd_client.h"
 #include "argosy/store/etcd_txn.h"
-#include "argosy/store/kept_lease.h"
-#include "argosy/store/key_text.h"
+#include "argosy/store/renewed_lease.h"
 
 namespace argosy::store {
 
@@ -18,14 +18,14 @@ namespace {
 
 using nlohmann::json;
 
-// etcd takes 128 operations per transaction unless told otherwise.
+// etcd's default limit is 128 operations per transaction.
 constexpr std::size_t kKeysPerRead = 100;
 
-// A watch is made anew at times, in case its connection died without a word.
+// Watches are renewed, in case the connection died silently.
 constexpr std::chrono::seconds kLongestWatch(60);
 
-// The end of the range of all keys that start with `prefix`, as etcd wants it:
-// the prefix plus one.
+// The end of the key range with this prefix, in etcd's form: the prefix plus
+// one.
 std::string range_end(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') {
     prefix.pop_back();
@@ -37,7 +37,7 @@ std::string range_end(std::string prefix) {
   return prefix;
 }
 
-LeaseVerbs verbs_of(
+LeaseOperations operations_of(
     const std::shared_ptr<EtcdClient>& client, std::int64_t id) {
   const auto renew = [client, id](Deadline deadline) {
     return is_renewed(*client, id, deadline);
@@ -46,7 +46,7 @@ LeaseVerbs verbs_of(
     try {
       client->call("lease/revoke", {{"ID", std::to_string(id)}}, deadline);
     } catch (const EtcdRefused&) {
-      // Revoked before, by a try whose answer got lost.
+      // Already revoked by a try whose answer was lost.
     }
   };
   return {renew, revoke};
@@ -63,7 +63,7 @@ class EtcdKv::Impl {
 
   struct Missing {
     std::vector<std::string> keys;
-    std::int64_t revision = 0; // at which the first was missing
+    std::int64_t revision = 0; // at which the first key was missing
   };
 
   Missing missing(const std::vector<std::string>& keys, Deadline deadline);
@@ -100,8 +100,8 @@ EtcdKv::Impl::Missing EtcdKv::Impl::missing(
   return result;
 }
 
-// Returns when `key` may have been put after that revision. An empty result,
-// or why the watch failed.
+// Blocks until `key` may have been put after that revision. Returns "", or why
+// the watch failed.
 std::string EtcdKv::Impl::await_put(
     const std::string& key, std::int64_t after, Deadline deadline) {
   const json request = {
@@ -110,7 +110,7 @@ std::string EtcdKv::Impl::await_put(
         {"start_revision", std::to_string(after + 1)},
         {"filters", {"NODELETE"}}}}};
   const auto on_message = [](const json& message) {
-    // Without events: the watch was made, or it was cancelled.
+    // A message without events says that the watch was created or cancelled.
     return !message.contains("events") && !message.value("canceled", false);
   };
   return client->stream(
@@ -153,7 +153,7 @@ std::int64_t EtcdKv::add(
     const std::string& key, std::int64_t amount, Deadline deadline) {
   const std::string full = impl_->root + key;
   EtcdTxn::Change change(impl_->txn);
-  // Guesses that the key is absent; a wrong guess reports what it holds.
+  // Guesses that the key is absent; a wrong guess returns its value.
   std::optional<EtcdValue> held;
   for (;;) {
     const std::int64_t sum = counter_sum(
@@ -202,7 +202,7 @@ void EtcdKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
       if (absent.keys.empty() && open.size() == keys.size()) {
         return;
       }
-      // Keys seen before may have been erased: all are read once more.
+      // Keys seen before may have been erased since, so all are read once more.
       open = absent.keys.empty() ? keys : absent.keys;
       if (absent.keys.empty()) {
         continue;
@@ -252,11 +252,11 @@ std::unique_ptr<Lease> EtcdKv::grant(
   check_ttl(ttl);
   const auto lease = new_lease(
       *impl_->client, std::chrono::ceil<std::chrono::seconds>(ttl), deadline);
-  return std::make_unique<KeptLease>(
+  return std::make_unique<RenewedLease>(
       lease.id,
       lease.ttl,
       impl_->client.get(),
-      verbs_of(impl_->client, lease.id));
+      operations_of(impl_->client, lease.id));
 }
 
 } // namespace argosy::store

@@ -10,19 +10,18 @@
 namespace argosy::store {
 
 // A Kv in etcd, over the JSON gateway of its v3 API. Keys are stored as
-// `<prefix>/<key>`, values as they are.
+// `<prefix>/<key>`, values unchanged.
 //
-// etcd may go away and come back while calls are under way: they go on, and
-// each changes the store exactly once. A call that throws TimeoutError may or
-// may not have changed it.
+// Survives restarts of etcd: pending calls continue, and each changes the store
+// exactly once. A call that throws TimeoutError may or may not have changed it.
 class EtcdKv final : public Kv {
  public:
-  // Connects to nothing yet. Throws InvalidArgument without an endpoint or
-  // without a prefix.
+  // Does not connect yet. Throws InvalidArgument if `endpoints` or `prefix` is
+  // empty.
   EtcdKv(const std::vector<Endpoint>& endpoints, const std::string& prefix);
   ~EtcdKv() override;
 
-  // Returns when etcd answers. Throws StoreError when something else does, or
+  // Blocks until etcd answers. Throws StoreError when something else answers or
   // no host resolves.
   void ping(Deadline deadline);
 
@@ -45,8 +44,8 @@ class EtcdKv final : public Kv {
   std::map<std::string, std::string> list(
       const std::string& prefix, Deadline deadline) override;
 
-  // etcd counts in seconds: `ttl` is rounded up, and etcd may make a short one
-  // longer (2 s with its default election time-out).
+  // etcd counts seconds: `ttl` is rounded up, and etcd may lengthen a short one
+  // (to 2 s with its default election time-out).
   std::unique_ptr<Lease> grant(
       std::chrono::milliseconds ttl, Deadline deadline) override;
 

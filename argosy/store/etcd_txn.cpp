@@ -115,9 +115,9 @@ std::string EtcdTxn::take_stale() {
   return marker;
 }
 
-// Granted at the first use, renewed by use: no thread for it. The mutex is not
-// held during calls, so that no thread waits past its own deadline; two threads
-// may each get a lease, of which one stays unused.
+// Granted on first use and renewed by use, without a thread. The mutex is not
+// held during calls, so that no thread waits beyond its own deadline; two
+// threads may each get a lease, of which one stays unused.
 std::int64_t EtcdTxn::marker_lease(Deadline deadline) {
   const auto now = Deadline::Clock::now();
   std::int64_t lease = 0;
@@ -167,7 +167,7 @@ EtcdTxn::Outcome EtcdTxn::Change::apply(
       throw;
     }
   }
-  // A lease is gone. If it was the markers', a new one helps.
+  // A lease is gone. If it was that of the markers, a new one helps.
   txn_.forget_lease();
   return apply_once(key, conditions, operation, deadline);
 }
@@ -185,12 +185,12 @@ EtcdTxn::Outcome EtcdTxn::Change::apply_once(
   if (!stale_.empty()) {
     request["success"].push_back(erasure(stale_));
   }
-  marker_may_exist_ = true; // until the answer comes
+  marker_may_exist_ = true; // until the answer arrives
   const json answer = txn_.client_.call("kv/txn", request, deadline);
   Outcome outcome{answer.value("succeeded", false), std::nullopt};
   if (!outcome.applied) {
     const json& parts = answer.at("responses");
-    // By a try whose answer got lost.
+    // Applied by a try whose answer was lost?
     outcome.applied = first_value(parts.at(1).at("response_range")).has_value();
     outcome.now = first_value(parts.at(0).at("response_range"));
   }

@@ -13,67 +13,68 @@
 
 namespace argosy::store {
 
-// A key's value and the revision that wrote it.
+// A value and the revision that wrote it.
 struct EtcdValue {
   std::string value;
   std::int64_t revision = 0;
 };
 
-// The first pair of a range answer, or nothing.
+// Returns the first pair of a range answer, or nullopt.
 std::optional<EtcdValue> first_value(const nlohmann::json& range);
 
-// A 64-bit integer, which the gateway writes as a string and leaves out when
-// it is 0.
+// Reads a 64-bit integer, which the gateway writes as a string and omits if 0.
 std::int64_t int_field(const nlohmann::json& object, const char* name);
 
-// Conditions on a full key.
+// Conditions on a key, given with its prefix.
 nlohmann::json is_absent(const std::string& key);
 nlohmann::json is_present(const std::string& key);
 nlohmann::json has_value(const std::string& key, const std::string& value);
 nlohmann::json has_revision(const std::string& key, std::int64_t revision);
 
-// Changes of a full key. Lease 0: none.
+// Operations on a key, given with its prefix. Lease 0: none.
 nlohmann::json put(
     const std::string& key, const std::string& value, std::int64_t lease = 0);
 nlohmann::json erasure(const std::string& key);
 
 struct EtcdLease {
   std::int64_t id = 0;
-  std::chrono::seconds ttl{0}; // what etcd made of the one asked for
+  std::chrono::seconds ttl{0}; // as granted by etcd
 };
 
 EtcdLease new_lease(
     EtcdClient& client, std::chrono::seconds ttl, Deadline deadline);
 
-// False when etcd has forgotten the lease.
+// Renews a lease; returns false if etcd no longer knows it.
 bool is_renewed(EtcdClient& client, std::int64_t lease, Deadline deadline);
 
-// Changes keys exactly once, although EtcdClient may send a request many times.
+// Changes keys exactly once, although EtcdClient may send a request several
+// times.
 //
-// Every change is a transaction that also puts a *marker*, a key unique to this
-// change, under the condition that the marker does not exist. When an answer
-// gets lost and the transaction is sent again, the condition fails, the marker
-// is found, and the change counts as done. The marker costs no round trip; the
-// next change deletes it in its own transaction. All markers hang on one lease,
-// so those of a client that died vanish. etcd restarts leases at full length
-// when a leader takes over, so a marker outlives etcd's own absence.
+// Every change is a transaction that also puts a *marker*, a key unique to the
+// change, on the condition that it does not exist. If an answer is lost and the
+// transaction is sent again, the condition fails, the marker is found, and the
+// change counts as done. The marker costs no round trip; the next change
+// deletes it in its own transaction. All markers are attached to one lease, so
+// those of a client that died disappear. etcd restarts leases at full length
+// when a new leader takes over, so markers survive an outage of etcd.
 class EtcdTxn {
  public:
   explicit EtcdTxn(EtcdClient& client);
 
   struct Outcome {
     bool applied = false;
-    std::optional<EtcdValue> now; // of the key, when not applied
+    std::optional<EtcdValue> now; // value of the key, if not applied
   };
 
-  // One change. Its tries, with whatever condition and operation, share a
-  // marker: at most one is applied.
+  // One change. Its tries, with any conditions and operations, share a marker,
+  // so at most one is applied.
   class Change {
    public:
     explicit Change(EtcdTxn& txn);
     ~Change();
 
-    // Applies `operation` if `conditions` hold; else reports what `key` holds.
+    // Applies `operation` if `conditions` hold; otherwise returns the value of
+    // `key`.
     Outcome apply(
         const std::string& key,
         const std::vector<nlohmann::json>& conditions,
@@ -101,7 +102,7 @@ class EtcdTxn {
   void forget_lease();
 
   EtcdClient& client_;
-  const std::string id_; // of this client, random
+  const std::string id_; // random id of this client
 
   std::mutex mutex_;
   std::uint64_t num_markers_ = 0;        // guarded by mutex_

@@ -30,13 +30,13 @@ constexpr std::chrono::milliseconds kAcceptPause(100);
 struct Connection {
   Socket socket;
   std::string in;
-  std::string out;      // the reply, until it is sent whole
-  std::size_t sent = 0; // of `out`
+  std::string out;      // the reply, until it is sent completely
+  std::size_t sent = 0; // bytes of `out` already sent
   bool greeted = false;
   std::optional<PendingWait> wait;
 
-  // One request at a time, so that a client that sends without reading uses no
-  // more memory than one that behaves.
+  // Serves one request at a time, so that a client that sends without reading
+  // does not grow our memory.
   bool busy() const { return wait || !out.empty(); }
 };
 
@@ -49,7 +49,7 @@ std::string new_instance() {
   return bytes;
 }
 
-// False when the connection is broken or at its end.
+// Returns false when the connection is broken or closed.
 bool read_some(Connection& connection) {
   std::array<char, 64 << 10> chunk;
   const ssize_t got =
@@ -113,7 +113,7 @@ class KvServer::Impl {
   Socket epoll_;
   const std::string instance_ = new_instance();
 
-  // Used by the thread alone.
+  // Used only by the server thread.
   KvService service_;
   std::map<int, Connection> connections_;
   std::set<int> waiting_; // connections with a pending wait
@@ -192,13 +192,13 @@ void KvServer::Impl::accept_all() {
     if (fd >= 0) {
       Connection& connection = connections_[fd];
       connection.socket = Socket(fd);
-      tune(connection.socket);
+      set_tcp_options(connection.socket);
       watch(fd, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD);
     } else if (errno == EAGAIN) {
       return;
     } else if (errno != EINTR && errno != ECONNABORTED) {
-      // Out of descriptors, most likely: the listener stays ready, so look
-      // away for a while.
+      // Probably out of descriptors. The listener stays readable, so stop
+      // polling it for a while.
       log::warn(with_errno("[store.server] cannot accept a client"));
       watch(listener_.fd(), 0, EPOLL_CTL_MOD);
       accept_again_ = Deadline::Clock::now() + kAcceptPause;
@@ -207,7 +207,7 @@ void KvServer::Impl::accept_all() {
   }
 }
 
-// False when the connection is to be closed.
+// Returns false if the connection must be closed.
 bool KvServer::Impl::serve(Connection& connection, std::uint32_t events) {
   if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) {
     return false;
@@ -221,11 +221,11 @@ bool KvServer::Impl::serve(Connection& connection, std::uint32_t events) {
   return advance(connection);
 }
 
-// False for a greeting that is not ours.
+// Returns false for a greeting that is not ours.
 bool KvServer::Impl::greet(Connection& connection) {
   const std::size_t size = std::min(connection.in.size(), kHello.size());
   if (connection.in.compare(0, size, kHello, 0, size) != 0) {
-    // One of another version gets ours, to know what went wrong.
+    // A client of another version gets our greeting, so that it can report it.
     if (connection.in.starts_with(kHelloName)) {
       connection.out = kHello;
       write_some(connection);
@@ -241,7 +241,7 @@ bool KvServer::Impl::greet(Connection& connection) {
   return true;
 }
 
-// Serves the requests that have arrived whole.
+// Serves the requests that have arrived completely.
 bool KvServer::Impl::advance(Connection& connection) {
   if (!connection.greeted && !greet(connection)) {
     return false;
@@ -275,7 +275,7 @@ bool KvServer::Impl::advance(Connection& connection) {
 void KvServer::Impl::reply(Connection& connection, const std::string& body) {
   connection.wait.reset();
   connection.out = frame_header(body.size()) + body;
-  // A failure shows again as an event of the socket.
+  // A failure shows up again as an event of the socket.
   write_some(connection);
 }
 
@@ -300,7 +300,7 @@ void KvServer::Impl::close(int fd) {
   connections_.erase(fd);
 }
 
-// Milliseconds until something is due; also does what is due but has no event.
+// Returns the milliseconds until the next timer; also runs expired timers.
 int KvServer::Impl::next_timeout() {
   const auto now = Deadline::Clock::now();
   if (accept_again_ && *accept_again_ <= now) {

@@ -7,19 +7,20 @@
 
 namespace argosy::store {
 
-// A key-value service for TcpKv clients, served by one thread of this process.
-// The keys live as long as the server does.
+// A key-value server for TcpKv clients, run by one thread of this process. The
+// keys live as long as the server.
 //
-// Clients are not trusted to behave: garbage, messages over 64 MiB and broken
-// greetings end their connection; a client that does not read its reply is not
-// served until it does. Whoever can connect can read and write all keys.
+// Robust against misbehaving clients: it closes connections that send garbage,
+// messages over 64 MiB or a wrong greeting, and does not serve a client until
+// it has read its reply. There is no authentication: whoever can connect can
+// read and write all keys.
 class KvServer {
  public:
   // Listens on `address`: an empty host means all interfaces, port 0 any free
-  // port. Throws StoreError that names the address, for one that is in use too.
+  // port. Throws StoreError, naming the address, also if it is in use.
   explicit KvServer(const Endpoint& address);
 
-  // Stops at once; waits of clients end with a broken connection.
+  // Stops at once and closes all connections.
   ~KvServer();
 
   std::uint16_t port() const;

@@ -36,7 +36,7 @@ void do_list(const KvTable& table, WireReader& in, WireWriter& out) {
   }
 }
 
-// Time spans come from the peer, so they are kept where arithmetic is safe.
+// Clamps durations from the peer to a range where arithmetic cannot overflow.
 std::chrono::milliseconds read_span(WireReader& in) {
   constexpr std::int64_t kYear = 365LL * 24 * 3600 * 1000;
   return std::chrono::milliseconds(
@@ -96,7 +96,7 @@ std::string too_long(std::size_t size) {
 
 std::optional<std::string> KvService::execute(
     std::string_view request, Time now, std::optional<PendingWait>& pending) {
-  // Leases end on time even when the timer is late.
+  // Expires leases on time even if the timer is late.
   table_.expire(now);
   try {
     WireReader in(request);

@@ -15,18 +15,17 @@ struct PendingWait {
   KvTable::Time deadline;
 };
 
-// Answers the requests of the wire protocol from a table. No sockets, no
-// threads.
+// Executes requests of the wire protocol on a table. No sockets, no threads.
 class KvService {
  public:
   using Time = KvTable::Time;
 
-  // The reply to a request, or nothing: then `pending` holds the wait. A
-  // malformed request is answered by a refusal.
+  // Returns the reply, or nullopt and sets `pending` to the wait. Answers a
+  // malformed request with Refused.
   std::optional<std::string> execute(
       std::string_view request, Time now, std::optional<PendingWait>& pending);
 
-  // The reply to a wait once its keys exist or its time is up.
+  // Returns the reply to a wait once its keys exist or its time is up.
   std::optional<std::string> answer(PendingWait& pending, Time now) const;
 
   KvTable& table() { return table_; }

@@ -28,7 +28,7 @@ Deadline deadline_of(std::chrono::milliseconds timeout) {
 
 KvStore::KvStore(std::shared_ptr<Kv> kv, std::chrono::milliseconds timeout)
     : c10d::Store(timeout), kv_(std::move(kv)) {
-  ARGOSY_CHECK(kv_ != nullptr, "[store.kv_store] no Kv, expected one");
+  ARGOSY_CHECK(kv_ != nullptr, "[store.kv_store] the Kv is null");
 }
 
 KvStore::~KvStore() = default;
@@ -62,7 +62,7 @@ Bytes KvStore::get(const std::string& key) {
     if (const auto value = kv_->get(key, limit)) {
       return to_bytes(*value);
     }
-    // The key may be erased between the two calls, hence the loop.
+    // A loop, because the key may be erased between the two calls.
     kv_->wait({key}, limit);
   }
 }

@@ -10,12 +10,12 @@
 
 namespace argosy::store {
 
-// A c10d::Store over any Kv, for all that c10d builds on a store. Thread-safe,
-// but for setTimeout().
+// A c10d::Store over any Kv, for c10d components. Thread-safe, except for
+// setTimeout().
 //
-// Every call is limited by the store's time-out (5 minutes unless set; 0 means
-// none). Throws what the Kv throws, so a wait that ends without its keys is an
-// argosy::TimeoutError that names them.
+// Every call is limited by the store's time-out (5 minutes by default; 0 means
+// none). Throws what the Kv throws: a wait that ends without its keys throws
+// argosy::TimeoutError, naming them.
 class KvStore final : public c10d::Store {
  public:
   explicit KvStore(
@@ -26,14 +26,14 @@ class KvStore final : public c10d::Store {
   void set(
       const std::string& key, const std::vector<std::uint8_t>& value) override;
 
-  // An empty `expected` also matches an absent key. Returns what the key holds
-  // now; `expected`, as all of c10d's stores do, when it is absent.
+  // An empty `expected` also matches an absent key. Returns the current value;
+  // if the key is absent, returns `expected`, as c10d's stores do.
   std::vector<std::uint8_t> compareSet(
       const std::string& key,
       const std::vector<std::uint8_t>& expected,
       const std::vector<std::uint8_t>& desired) override;
 
-  // Waits for the key.
+  // Blocks until the key exists.
   std::vector<std::uint8_t> get(const std::string& key) override;
   std::int64_t add(const std::string& key, std::int64_t value) override;
   bool deleteKey(const std::string& key) override;

@@ -2,7 +2,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/store/counter.h"
-#include "argosy/store/key_text.h"
+#include "argosy/store/error_text.h"
 
 namespace argosy::store {
 
@@ -106,8 +106,8 @@ std::optional<KvTable::Time> KvTable::expire(Time now) {
 }
 
 bool TableWait::done(const KvTable& table) {
-  // Starts at the key that was absent; a full round is needed, since a key seen
-  // before may have been erased.
+  // Starts at the key that was absent. Checks all keys, since a key seen before
+  // may have been erased.
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     const std::size_t at = (absent_ + i) % keys_.size();
     if (!table.entries_.contains(keys_[at])) {

@@ -11,14 +11,14 @@
 
 namespace argosy::store {
 
-// The keys of one store and their leases: the logic that MemKv and KvServer
-// share. Not thread-safe, never blocks. Time is an argument.
+// The keys and leases of a store; shared by MemKv and KvServer. Not
+// thread-safe, never blocks. Time is an argument.
 class KvTable {
  public:
   using Time = Deadline::Clock::time_point;
 
-  // `lease` 0: none. Any write takes the key off the lease it was on. Throws
-  // StoreError when the lease is unknown.
+  // `lease` 0: none. Every write detaches the key from its previous lease.
+  // Throws StoreError when the lease is unknown.
   void set(
       const std::string& key, const std::string& value, std::int64_t lease = 0);
   std::optional<std::string> get(const std::string& key) const;
@@ -35,12 +35,12 @@ class KvTable {
 
   std::int64_t grant(std::chrono::milliseconds ttl, Time now);
 
-  // False when the lease is unknown.
+  // Returns false when the lease is unknown.
   bool renew(std::int64_t lease, Time now);
   bool has_lease(std::int64_t lease) const { return leases_.contains(lease); }
   void revoke(std::int64_t lease);
 
-  // Revokes what has run out; the time at which the next lease does.
+  // Revokes expired leases; returns when the next one expires.
   std::optional<Time> expire(Time now);
 
  private:
@@ -60,8 +60,8 @@ class KvTable {
   std::int64_t last_lease_ = 0;
 };
 
-// A wait for keys of a table. Remembers one key that was absent, so that asking
-// again after some other write costs one look-up.
+// A wait for keys of a table. Remembers one absent key, so that checking again
+// after an unrelated write costs one lookup.
 class TableWait {
  public:
   explicit TableWait(std::vector<std::string> keys) : keys_(std::move(keys)) {}

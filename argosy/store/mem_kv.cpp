@@ -4,14 +4,14 @@
 #include <mutex>
 
 #include "argosy/common/error.h"
-#include "argosy/store/kept_lease.h"
-#include "argosy/store/key_text.h"
+#include "argosy/store/error_text.h"
 #include "argosy/store/kv_table.h"
+#include "argosy/store/renewed_lease.h"
 
 namespace argosy::store {
 
 struct MemState {
-  // Locks, and throws when the store was aborted.
+  // Locks; throws if the store was aborted.
   std::unique_lock<std::mutex> enter() {
     std::unique_lock lock(mutex);
     throw_if_aborted();
@@ -48,7 +48,7 @@ class MemLease final : public Lease {
     state_->table.revoke(id_);
   }
 
-  // The number of `lease` in the table of `state`; 0 without a lease.
+  // The id of `lease` in the table of `state`; 0 without a lease.
   static std::int64_t number(
       const Lease* lease, const std::shared_ptr<MemState>& state) {
     const auto* own = dynamic_cast<const MemLease*>(lease);

@@ -9,19 +9,19 @@ namespace argosy::store {
 
 struct MemState;
 
-// A Kv in this process's memory, for ranks that are threads. The keys of a
-// lease go with its release() or destructor: its holder cannot vanish alone.
+// A Kv in this process's memory, for thread ranks. A lease ends with its
+// release() or destructor only, since its holder cannot die alone.
 class MemKv final : public Kv {
  public:
   MemKv();
   ~MemKv() override;
 
-  // The store of that name: the same one for all who ask while anyone holds
-  // it, then forgotten.
+  // Returns the store with that name: the same object for all callers as long
+  // as someone holds it.
   static std::shared_ptr<MemKv> named(const std::string& name);
 
-  // All waits and calls, now and later, throw PeerLost with `reason`. The first
-  // reason stays.
+  // Makes all waits and calls, current and later, throw PeerLost with `reason`.
+  // The first reason is kept.
   void abort(const std::string& reason);
 
   void set(
@@ -46,7 +46,8 @@ class MemKv final : public Kv {
       std::chrono::milliseconds ttl, Deadline deadline) override;
 
  private:
-  std::shared_ptr<MemState> state_; // shared with leases, which may live longer
+  // Shared with leases, which may outlive this.
+  std::shared_ptr<MemState> state_;
 };
 
 } // namespace argosy::store

@@ -18,8 +18,8 @@ namespace {
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using std::chrono::milliseconds;
 
-// c10d reads a file that does not exist again and again until the time-out, so
-// it is made first; that also tells at once what is wrong with the path.
+// Creates the file first: c10d would retry a missing file until the time-out.
+// This also reports problems with the path at once.
 StorePtr open_file(const std::string& path) {
   const Socket file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (file.fd() < 0) {

@@ -7,13 +7,13 @@
 
 namespace argosy::store {
 
-// The Kv at a URL (see url.h), without torch:
+// Opens the Kv at a URL (see url.h), without torch:
 //   mem://name   the MemKv of that name in this process
 //   tcp://...    a client of the KvServer there
 //   etcd://...   keys under the URL's prefix
-// Returns when the store answers. Throws InvalidArgument for other URLs,
+// Blocks until the store answers. Throws InvalidArgument for other URLs,
 // StoreError when something else answers or the host does not resolve,
-// TimeoutError at the deadline; the URL's timeout may make that earlier.
+// TimeoutError at the deadline or the URL's timeout, whichever is earlier.
 std::shared_ptr<Kv> open_kv(const std::string& url, Deadline deadline);
 
 } // namespace argosy::store

@@ -6,8 +6,8 @@
 #include <future>
 #include <thread>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
-#include "argosy/store/backoff.h"
 
 namespace argosy::store {
 
@@ -40,8 +40,8 @@ Answer look_up(const Endpoint& endpoint, int flags) {
   return answer;
 }
 
-// getaddrinfo() takes no deadline, so it runs on a thread that may be left
-// behind. EAI_AGAIN when it is.
+// getaddrinfo() takes no deadline, so it runs on a thread that may be
+// abandoned; the result is then EAI_AGAIN.
 Answer look_up_by(const Endpoint& endpoint, Deadline deadline) {
   std::promise<Answer> promise;
   auto answer = promise.get_future();

@@ -19,9 +19,9 @@ struct SocketAddress {
   }
 };
 
-// The addresses of an endpoint, in the order of preference. Retries until the
-// deadline while the resolver says that the failure may pass. Throws StoreError
-// that names the host.
+// Returns the addresses of an endpoint in order of preference. Retries
+// temporary failures of the resolver until the deadline. Throws StoreError,
+// naming the host.
 std::vector<SocketAddress> resolve(const Endpoint& endpoint, Deadline deadline);
 
 } // namespace argosy::store

@@ -12,8 +12,8 @@
 #include <optional>
 #include <utility>
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
-#include "argosy/store/backoff.h"
 #include "argosy/store/resolve.h"
 
 namespace argosy::store {
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kBacklog = 1024;
 
-// False at the deadline.
+// Returns false at the deadline.
 bool ready(int fd, short events, const Deadline& deadline) {
   for (;;) {
     pollfd entry{fd, events, 0};
@@ -52,7 +52,7 @@ int new_socket(const SocketAddress& address) {
       address.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-// 0, or the errno of the failure.
+// Returns 0 or errno.
 int try_connect(int fd, const SocketAddress& address, Deadline deadline) {
   if (::connect(fd, address.get(), address.size) == 0) {
     return 0;
@@ -64,16 +64,17 @@ int try_connect(int fd, const SocketAddress& address, Deadline deadline) {
                                       : ETIMEDOUT;
 }
 
-// One try of each address. Nothing, and `failure`, when none answers.
+// Tries each address once. Returns nullopt and sets `failure` if none answers.
 std::optional<Socket> try_all(
     const Endpoint& server, Deadline deadline, std::string& failure) {
   for (const SocketAddress& address : resolve(server, deadline)) {
     Socket socket(new_socket(address));
-    // An address that swallows packets must not use up the others' time.
+    // Limits each try, so that an unreachable address leaves time for the
+    // others.
     const int error = try_connect(
         socket.fd(), address, deadline.earlier(std::chrono::seconds(5)));
     if (error == 0) {
-      tune(socket);
+      set_tcp_options(socket);
       return socket;
     }
     failure = std::strerror(error);
@@ -97,7 +98,7 @@ std::vector<SocketAddress> addresses_to_listen_on(const Endpoint& address) {
   if (!address.host.empty()) {
     return resolve(address, limit);
   }
-  // IPv6 serves IPv4 too, where the host has it.
+  // An IPv6 socket also serves IPv4, where the host has IPv6.
   auto all = resolve({"0.0.0.0", address.port}, limit);
   all.insert(all.begin(), any_ipv6(address.port));
   return all;
@@ -170,7 +171,7 @@ std::uint16_t port_of(const Socket& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
   ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size);
-  // The port has the same place in IPv4 and IPv6 addresses.
+  // The port is at the same offset in IPv4 and IPv6 addresses.
   return ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
@@ -216,7 +217,7 @@ bool is_quiet(const Socket& socket) {
   return ::poll(&entry, 1, 0) == 0;
 }
 
-void tune(const Socket& socket) {
+void set_tcp_options(const Socket& socket) {
   set_option(socket.fd(), IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket.fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket.fd(), IPPROTO_TCP, TCP_KEEPIDLE, 10);

@@ -23,34 +23,34 @@ class Socket {
   int fd_;
 };
 
-// Connects, again and again until the deadline: the server may start later, or
-// its name appear later. `expected` says what should be there, for messages.
-// The socket does not block. Throws StoreError when the name does not resolve,
-// TimeoutError otherwise; both name the endpoint.
+// Connects, retrying until the deadline, since the server or its name may
+// appear later. `expected` tells what should be there, for messages. The socket
+// is non-blocking. Throws StoreError when the name does not resolve, else
+// TimeoutError; both name the endpoint.
 Socket connect_to(
     const Endpoint& server, Deadline deadline, std::string_view expected);
 
-// A listening socket that does not block. An empty host means all interfaces,
-// port 0 any free port. Throws StoreError that names the address.
+// Returns a non-blocking listening socket. An empty host means all interfaces,
+// port 0 any free port. Throws StoreError, naming the address.
 Socket listen_on(const Endpoint& address);
 
-// The port that a socket is bound to.
+// Returns the port that a socket is bound to.
 std::uint16_t port_of(const Socket& socket);
 
 enum class IoResult { Done, Closed, TimedOut };
 
 IoResult send_all(const Socket& socket, std::string_view bytes, Deadline);
 
-// Appends `count` bytes to `bytes`; fewer unless Done.
+// Appends `count` bytes to `bytes`; fewer if the result is not Done.
 IoResult receive(
     const Socket& socket, std::size_t count, std::string& bytes, Deadline);
 
-// Whether an idle connection is still up: the peer has neither closed it nor
-// sent anything.
+// Whether an idle connection is usable: the peer has neither closed it nor sent
+// anything.
 bool is_quiet(const Socket& socket);
 
-// Small messages leave at once, and a peer that vanished without a word is
+// Disables Nagle's algorithm, and enables keep-alive so that a vanished peer is
 // noticed within half a minute.
-void tune(const Socket& socket);
+void set_tcp_options(const Socket& socket);
 
 } // namespace argosy::store

@@ -1,8 +1,8 @@
 #include "argosy/store/tcp_client.h"
 
+#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
-#include "argosy/store/backoff.h"
-#include "argosy/store/key_text.h"
+#include "argosy/store/error_text.h"
 
 namespace argosy::store {
 
@@ -56,14 +56,14 @@ TcpClient::TcpClient(
   give_back(std::move(*socket));
 }
 
-// A new connection, past the greeting. Nothing when the server closed it
-// without a word, as ours does only when it stops.
+// Opens a connection and greets. Returns nullopt if the server closed it
+// silently, which our server does only when it stops.
 std::optional<Socket> TcpClient::connect(
     Deadline deadline, std::string& instance) {
   Socket socket = connect_to(server_, deadline, kExpected);
   std::string answer;
   IoResult result = send_all(socket, kHello, deadline);
-  // Read a byte first: a foreign server's greeting may be shorter than ours.
+  // Reads one byte first: a foreign server's greeting may be shorter than ours.
   if (result == IoResult::Done) {
     result = receive(socket, 1, answer, deadline);
   }
@@ -71,7 +71,7 @@ std::optional<Socket> TcpClient::connect(
     result = receive(socket, kHello.size() - 1, answer, deadline);
   }
   if (result == IoResult::Done && answer != kHello) {
-    throw_foreign(server_, answer, "greeted otherwise");
+    throw_foreign(server_, answer, "sent another greeting");
   }
   if (result == IoResult::Done) {
     result = receive(socket, kInstanceBytes, instance, deadline);

@@ -15,13 +15,14 @@ namespace argosy::store {
 // Whether a request may reach the server twice.
 enum class Repeat { Allowed, Forbidden };
 
-// The connections of a TcpKv: sends a request, returns the reply. Thread-safe.
+// The connections of a TcpKv: sends requests and receives replies. Thread-safe.
 class TcpClient {
  public:
   TcpClient(const Endpoint& server, Deadline deadline, TcpKvOptions options);
 
-  // The reply's body with its status, Ok or Missing. `what` names the call in
-  // messages. Throws StoreError with the reason when the server refuses.
+  // Returns the body of the reply, including its status Ok or Missing. `what`
+  // names the call in messages. Throws StoreError with the reason when the
+  // server refuses.
   std::string call(
       std::string_view what,
       const WireWriter& request,

@@ -1,25 +1,26 @@
 #include "argosy/store/tcp_kv.h"
 
 #include "argosy/common/error.h"
-#include "argosy/store/kept_lease.h"
-#include "argosy/store/key_text.h"
+#include "argosy/store/error_text.h"
+#include "argosy/store/renewed_lease.h"
 #include "argosy/store/tcp_client.h"
 
 namespace argosy::store {
 
 namespace {
 
-// How much later than the deadline the server may say which keys are missing.
+// How long after the deadline the server may still report the missing keys.
 constexpr std::chrono::milliseconds kAnswerGrace(100);
 
-// The fields of a reply, behind its status.
+// The fields of a reply, after its status.
 WireReader fields(const std::string& reply) {
   WireReader in(reply);
   in.u8();
   return in;
 }
 
-LeaseVerbs verbs_of(const std::shared_ptr<TcpClient>& client, std::int64_t id) {
+LeaseOperations operations_of(
+    const std::shared_ptr<TcpClient>& client, std::int64_t id) {
   const auto renew = [client, id](Deadline deadline) {
     const auto request = WireWriter(Op::Renew).i64(id);
     const auto reply =
@@ -123,8 +124,8 @@ std::unique_ptr<Lease> TcpKv::grant(
   const auto request = WireWriter(Op::Grant).i64(ttl.count());
   const auto reply = client_->call("grant", request, Repeat::Allowed, deadline);
   const std::int64_t id = fields(reply).i64();
-  return std::make_unique<KeptLease>(
-      id, ttl, client_.get(), verbs_of(client_, id));
+  return std::make_unique<RenewedLease>(
+      id, ttl, client_.get(), operations_of(client_, id));
 }
 
 } // namespace argosy::store

@@ -10,21 +10,21 @@
 namespace argosy::store {
 
 struct TcpKvOptions {
-  // How long a server that was reached before may stay away.
+  // How long to retry when a server that was reached before is gone.
   std::chrono::milliseconds reconnect = std::chrono::seconds(5);
 };
 
-// A client of KvServer. Each call uses a connection of its own, kept for later
-// calls, so a wait does not hold up other threads.
+// A client of KvServer. Each call uses a separate connection, kept for later
+// calls, so a wait does not block other threads.
 //
-// When a connection breaks, calls that may be repeated (set, get, wait, list,
-// grant) connect anew; add, compare_set and erase throw StoreError, since the
-// server may have done them. A server that does not come back, or comes back
-// empty after a restart, is lost for good: StoreError.
+// If a connection breaks, calls that can be repeated (set, get, wait, list,
+// grant) reconnect; add, compare_set and erase throw StoreError, since the
+// server may have executed them. A server that does not come back, or comes
+// back empty after a restart, is permanently lost: StoreError.
 class TcpKv final : public Kv {
  public:
   // Connects; retries until the deadline, so the server may start later. Throws
-  // StoreError when something else answers there, or the name does not resolve;
+  // StoreError when something else answers or the name does not resolve,
   // TimeoutError when nothing answers.
   TcpKv(const Endpoint& server, Deadline deadline, TcpKvOptions options = {});
   ~TcpKv() override;
@@ -48,8 +48,8 @@ class TcpKv final : public Kv {
   std::map<std::string, std::string> list(
       const std::string& prefix, Deadline deadline) override;
 
-  // The lease is the server's, not a connection's: it survives a connection
-  // that breaks and is made again within `ttl`.
+  // The lease belongs to the server, not to a connection: it survives a
+  // reconnection within `ttl`.
   std::unique_ptr<Lease> grant(
       std::chrono::milliseconds ttl, Deadline deadline) override;
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/store/key_text.h"
+#include "argosy/store/error_text.h"
 #include "argosy/store/resolve.h"
 #include "argosy/store/socket.h"
 
@@ -17,10 +17,10 @@ using Bytes = std::vector<std::uint8_t>;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using std::chrono::milliseconds;
 
-// How long after its deadline a wait may look for what is missing.
+// How long after its deadline a wait may look for the missing keys.
 constexpr milliseconds kReconnectGrace(100);
 
-// The first line: the rest is torch's stack.
+// The first line; the rest is torch's stack trace.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
@@ -31,7 +31,7 @@ StorePtr construct(const Endpoint& address, bool serve, Deadline deadline) {
   options.port = address.port;
   options.isServer = serve;
   options.waitWorkers = false;
-  // c10d counts whole seconds when it connects: less than one is none.
+  // c10d counts whole seconds when it connects; a fraction would become 0.
   options.timeout = std::chrono::ceil<std::chrono::seconds>(
       deadline.remaining(std::chrono::hours(24)));
   try {
@@ -46,8 +46,8 @@ StorePtr construct(const Endpoint& address, bool serve, Deadline deadline) {
   }
 }
 
-// c10d shakes no hands, and its calls but wait() have no time limit. So the
-// first call is a wait, which any c10d server answers at once.
+// c10d has no handshake, and only wait() has a time limit. So the first call is
+// a wait, which any c10d server answers at once.
 void greet(c10d::Store& store, const Endpoint& address, Deadline deadline) {
   try {
     store.wait({}, deadline.remaining(std::chrono::hours(24)));
@@ -68,7 +68,7 @@ void greet(c10d::Store& store, const Endpoint& address, Deadline deadline) {
   }
 }
 
-// A wait's time-out stays with the connection and limits all later answers.
+// The time-out of a wait stays with the connection and limits later answers.
 void limit_answers(c10d::Store& store, milliseconds timeout) {
   store.wait({}, timeout);
 }
@@ -80,8 +80,8 @@ StorePtr host(const Endpoint& address, Deadline deadline) {
   return server;
 }
 
-// c10d's own retries print warnings, and its limits are coarse; so connect
-// first, to know that it will.
+// Connects a plain socket first, because c10d's own retries print warnings and
+// have coarse limits.
 StorePtr connect(
     const Endpoint& address, Deadline deadline, milliseconds timeout) {
   connect_to(address, deadline, "a c10d::TCPStore");
@@ -187,7 +187,7 @@ void TcpStore::wait(
     store->wait(keys, deadline.remaining(limited(timeout)));
     limit_answers(*store, limited(timeout_));
   } catch (const std::exception& error) {
-    // c10d may give up a little early: it rounds.
+    // c10d rounds, and may give up slightly early.
     if (deadline.remaining() > milliseconds(10)) {
       throw_failed("wait", error);
     }
@@ -196,7 +196,7 @@ void TcpStore::wait(
   }
 }
 
-// All of `keys` when the store does not answer soon.
+// Returns all of `keys` if the store does not answer soon.
 std::vector<std::string> TcpStore::missing(
     const std::vector<std::string>& keys) {
   std::vector<std::string> absent;

@@ -12,21 +12,21 @@
 
 namespace argosy::store {
 
-// c10d::TCPStore with its traps removed. It speaks with torch's own servers and
-// clients. Thread-safe; as with c10d's, a wait holds up other threads that use
-// the same object.
+// A safer c10d::TCPStore, compatible with torch's servers and clients.
+// Thread-safe; as with c10d's, a wait blocks other threads that use the same
+// object.
 //
 // - A c10d wait that times out stays registered with the server. If the key is
-//   set later, its answer is taken for that of a later call: add() returns a
+//   set later, the answer is taken for that of a later call: add() returns a
 //   wrong number. Here the connection is dropped after any failure, and the
-//   next call makes a new one.
-// - A c10d call whose server hangs or is no c10d server never returns. Here all
-//   calls are limited by the store's time-out.
+//   next call opens a new one.
+// - A c10d call to a server that hangs, or is no c10d server, never returns.
+//   Here the store's time-out limits all calls.
 // - Errors are TimeoutError, which names the missing keys, and StoreError.
 class TcpStore final : public c10d::Store {
  public:
-  // With `serve`, hosts the store in this object. Returns when the store
-  // answers; throws as open() says.
+  // With `serve`, hosts the store in this object. Blocks until the store
+  // answers; throws as open() does.
   TcpStore(
       const Endpoint& address, bool serve, std::chrono::milliseconds timeout);
   ~TcpStore() override;
@@ -50,7 +50,7 @@ class TcpStore final : public c10d::Store {
  private:
   using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-  // The connection, made anew after a failure.
+  // Returns the connection; reconnects after a failure.
   StorePtr client(Deadline deadline);
   void drop();
 
@@ -60,7 +60,7 @@ class TcpStore final : public c10d::Store {
   [[noreturn]] void throw_failed(const char* what, const std::exception& error);
 
   const Endpoint address_;
-  StorePtr server_; // null unless it serves; constant after construction
+  StorePtr server_; // null unless serving; constant after construction
   std::mutex mutex_;
   StorePtr client_; // guarded by mutex_; null after a failure
 };

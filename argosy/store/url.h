@@ -12,7 +12,7 @@ namespace argosy::store {
 
 enum class Scheme { Tcp, File, Etcd, Mem };
 
-// Where a store is:
+// The location of a store:
 //   tcp://host:port                     one endpoint
 //   file:///path                        a path
 //   etcd://host:port[,host:port]/prefix endpoints; the prefix is a name
@@ -22,13 +22,13 @@ struct Url {
   Scheme scheme = Scheme::Mem;
   std::vector<Endpoint> endpoints;
   std::string path;
-  std::string name; // of a mem store; the key prefix of an etcd store
+  std::string name; // of a mem store; key prefix of an etcd store
   std::optional<std::chrono::milliseconds> timeout;
 
   bool operator==(const Url&) const = default;
 };
 
-// Throws InvalidArgument that shows the URL and the forms above.
+// Throws InvalidArgument, showing the URL and the forms above.
 Url parse_url(std::string_view text);
 
 } // namespace argosy::store

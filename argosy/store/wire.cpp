@@ -95,7 +95,7 @@ std::optional<std::string> WireReader::optional_text() {
 std::vector<std::string> WireReader::texts() {
   const std::size_t count = u32();
   std::vector<std::string> values;
-  // No reserve: the count is the peer's word.
+  // No reserve(): the count comes from the peer and may be huge.
   for (std::size_t i = 0; i < count; ++i) {
     values.push_back(text());
   }

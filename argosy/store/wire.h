@@ -8,15 +8,15 @@
 
 // The protocol between TcpKv and KvServer.
 //
-// Both sides greet first. The client sends kHello, the server kHello and its
-// 8-byte instance number, which differs after a restart. The greeting ends like
-// a request of a line protocol, so that a foreign server answers it, or closes,
-// instead of waiting for more.
+// Both sides greet first. The client sends kHello; the server sends kHello and
+// its 8-byte instance number, which changes with a restart. The greeting ends
+// like a request of a line-based protocol, so that a foreign server answers it
+// or closes the connection instead of waiting for more.
 //
-// Then the client sends a frame per request and reads a frame per reply, one
-// after the other. A frame is a 4-byte length and that many bytes: first the
-// Op, or the Status, then the fields. Integers are little-endian; a text is a
-// 4-byte length and its bytes; an optional text follows a byte 1, or is a 0.
+// Then the client sends one frame per request and reads one frame per reply,
+// sequentially. A frame is a 4-byte length followed by the payload: first the
+// Op or Status, then the fields. Integers are little-endian; a text is a 4-byte
+// length and its bytes; an optional text is a byte 1 and the text, or a byte 0.
 namespace argosy::store {
 
 inline constexpr std::string_view kHelloName = "ARGOSY KV ";
@@ -40,7 +40,7 @@ enum class Op : std::uint8_t {
 
 enum class Status : std::uint8_t {
   Ok,
-  Missing, // a wait that timed out; the missing keys follow
+  Missing, // a wait timed out; the missing keys follow
   Refused  // the reason follows
 };
 
@@ -80,10 +80,10 @@ class WireReader {
   std::string_view body_;
 };
 
-// The bytes that go before a frame of `size` bytes.
+// Returns the header of a frame of `size` bytes.
 std::string frame_header(std::size_t size);
 
-// The size that a header of kLengthBytes announces.
+// Decodes the size from a header of kLengthBytes.
 std::size_t frame_size(std::string_view header);
 
 } // namespace argosy::store

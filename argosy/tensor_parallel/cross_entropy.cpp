@@ -6,9 +6,9 @@
 
 #include <limits>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/ops.h"
 
 namespace argosy::tensor_parallel {
@@ -19,15 +19,16 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// Which classes this rank has.
-comm::Part own_classes(
+// The classes that this rank has.
+comm::ShardRange own_classes(
     std::int64_t own, const Group& group, std::int64_t num_classes) {
   const std::int64_t whole =
       num_classes == 0 ? own * group.nranks() : num_classes;
-  const comm::Part part = comm::part_of(whole, group.nranks(), group.rank());
+  const comm::ShardRange part =
+      comm::shard_range(whole, group.nranks(), group.rank());
   ARGOSY_CHECK(
       part.size == own,
-      "[parallel.cross_entropy] scores of ",
+      "[tensor_parallel.cross_entropy] the scores have ",
       own,
       " classes, expected rank ",
       group.rank(),
@@ -45,22 +46,24 @@ void check_targets(
                                .logical_and_(ignored.logical_not());
   ARGOSY_CHECK(
       !wrong.any().item<bool>(),
-      "[parallel.cross_entropy] target ",
+      "[tensor_parallel.cross_entropy] target ",
       target.masked_select(wrong).select(0, 0).item<std::int64_t>(),
       " is not in [0, ",
       classes,
       ")");
 }
 
-// The targets whose class this rank has: their rows, and their places among all
-// scores of this rank.
+// The targets whose class this rank has: their rows, and the positions of their
+// scores.
 struct OwnTargets {
   at::Tensor rows;
   at::Tensor places;
 };
 
 OwnTargets own_targets(
-    const at::Tensor& target, const at::Tensor& ignored, comm::Part classes) {
+    const at::Tensor& target,
+    const at::Tensor& ignored,
+    comm::ShardRange classes) {
   const at::Tensor column = target - classes.begin;
   const at::Tensor rows = column.ge(0)
                               .logical_and_(column.lt(classes.size))
@@ -98,7 +101,8 @@ struct CrossEntropy : Function<CrossEntropy> {
         is_short_float(given) ? given.to(at::kFloat) : given;
     const at::Tensor shifted =
         scores - largest_scores(scores, group).unsqueeze(1);
-    // In one call: the sum of the exponentials, and the target's score.
+    // One all_reduce for both: the sums of the exponentials and the targets'
+    // scores.
     at::Tensor sums = at::zeros({2, scores.size(0)}, scores.options());
     sums[1].index_copy_(
         0, own.rows, shifted.view({-1}).index_select(0, own.places));
@@ -114,7 +118,7 @@ struct CrossEntropy : Function<CrossEntropy> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.cross_entropy] has no second derivative");
+        "[tensor_parallel.cross_entropy] has no second derivative");
     const auto saved = context->get_saved_variables();
     const at::Tensor grad = grads[0].masked_fill(saved[1], 0);
     at::Tensor out = saved[0] * grad.unsqueeze(1);
@@ -132,13 +136,13 @@ at::Tensor cross_entropy(
     const CrossEntropyOptions& options) {
   ARGOSY_CHECK(
       scores.dim() > 0 && scores.numel() == target.numel() * scores.size(-1),
-      "[parallel.cross_entropy] scores ",
+      "[tensor_parallel.cross_entropy] scores ",
       scores.sizes(),
       " and targets ",
       target.sizes(),
       ", expected a target for each row of scores");
   const GroupPtr members = group_or_axis(group, "model");
-  const comm::Part classes =
+  const comm::ShardRange classes =
       own_classes(scores.size(-1), *members, options.num_classes);
   const at::Tensor flat = target.reshape({-1});
   const at::Tensor ignored = flat.eq(options.ignore_index);

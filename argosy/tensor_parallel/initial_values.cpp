@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/training/parameter_marks.h"
@@ -16,26 +16,26 @@ namespace argosy::tensor_parallel {
 
 namespace {
 
-// Normal numbers are drawn 16 at a time: blocks that are multiples of it, and a
-// last one that is no shorter, have the values of the whole.
+// torch draws normal numbers 16 at a time. Blocks whose size is a multiple of
+// 16, with a last one that is not shorter, get the same values as the whole.
 constexpr std::int64_t kBlockRows = 512;
 
-// Of both dims of the matrix, what this rank has.
+// This rank's range of both dims of the matrix.
 struct OwnBox {
-  comm::Part rows;
-  comm::Part columns;
+  comm::ShardRange rows;
+  comm::ShardRange columns;
 };
 
 OwnBox own_box(const CutMatrix& matrix) {
   const auto part = [&](int dim, std::int64_t size) {
     return matrix.dim == dim
-        ? comm::part_of(size, matrix.group.nranks(), matrix.group.rank())
-        : comm::Part{0, size};
+        ? comm::shard_range(size, matrix.group.nranks(), matrix.group.rank())
+        : comm::ShardRange{0, size};
   };
   return {part(0, matrix.rows), part(1, matrix.columns)};
 }
 
-// Copies what a block that begins at row `first` has of this rank's part.
+// Copies this rank's part of a block that begins at row `first`.
 void keep_own(
     const at::Tensor& out,
     const OwnBox& box,
@@ -51,7 +51,8 @@ void keep_own(
   }
 }
 
-// Of torch::nn::init::kaiming_uniform_() with a = sqrt(5), to the last bit.
+// The bound of torch::nn::init::kaiming_uniform_() with a = sqrt(5), to the
+// last bit.
 double weight_bound(std::int64_t fan_in) {
   const double gain = std::sqrt(2.0 / (1 + std::pow(std::sqrt(5.0), 2)));
   const double deviation = gain / std::sqrt(static_cast<double>(fan_in));
@@ -63,8 +64,8 @@ double weight_bound(std::int64_t fan_in) {
 at::Generator initial_generator() {
   const auto tracker = rng_states_tracker();
   const at::Generator* scope = RngStatesTracker::Scope::current();
-  // In that of what ranks have different parts of, they would cut different
-  // values.
+  // Inside of a scope of kModelParallelRng ranks draw different numbers, and
+  // would cut slices of different matrices.
   if (scope != nullptr &&
       !(tracker->has(kModelParallelRng) &&
         *scope == tracker->generator(kModelParallelRng))) {
@@ -98,11 +99,11 @@ void add_linear(
     at::Tensor& bias) {
   ARGOSY_CHECK(
       linear.in_features > 0 && linear.out_features > 0,
-      "[parallel.linear] ",
+      "[tensor_parallel.linear] ",
       linear.in_features,
       " inputs and ",
       linear.out_features,
-      " outputs, expected more than none");
+      " outputs, expected at least 1");
   const at::Generator generator = initial_generator();
   const auto uniform = [&](double bound) {
     return [&generator, bound](at::Tensor& block) {

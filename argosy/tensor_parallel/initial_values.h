@@ -11,15 +11,16 @@ namespace torch::nn {
 class Module;
 }
 
-// First values of layers that are cut: the parts of what torch::nn's layer has
-// when it draws from the same generator. Not installed.
+// Initial values of layers that are split over ranks: each rank gets its slice
+// of the values that torch::nn's layer would draw from the same generator. Not
+// installed.
 namespace argosy::tensor_parallel {
 
-// The rank's kGlobalRng, or torch's generator where there is none. Ranks must
-// draw alike.
+// The rank's kGlobalRng, or torch's default generator if the rank has none. All
+// ranks of a group must draw the same numbers from it.
 at::Generator initial_generator();
 
-// A matrix, and which of its dims is cut over a group; -1: none.
+// A matrix whose dim `dim` is split over a group; -1: it is not split.
 struct CutMatrix {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -27,20 +28,21 @@ struct CutMatrix {
   const Group& group;
 };
 
-// Fills the whole, a block of rows after the other, and keeps this rank's part.
-// `fill` draws the elements of a block in order.
+// Fills the whole matrix, one block of rows after the other, and returns this
+// rank's slice. `fill` draws the elements of a block in order.
 at::Tensor draw_part(
     const CutMatrix& matrix, const std::function<void(at::Tensor&)>& fill);
 
-// A linear layer of which this rank has a part.
+// A linear layer of which this rank holds a slice.
 struct CutLinear {
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
   bool bias = true;
-  int dim = 0; // of the weight [out, in] that is cut; the bias is with dim 0
+  int dim = 0; // split dim of the weight [out, in]; 0 splits the bias too
 };
 
-// Registers "weight" and "bias" with the values that torch::nn::Linear draws.
+// Registers "weight" and "bias" with this rank's slices of the values that
+// torch::nn::Linear draws.
 void add_linear(
     torch::nn::Module& module,
     const CutLinear& linear,
@@ -48,7 +50,7 @@ void add_linear(
     at::Tensor& weight,
     at::Tensor& bias);
 
-// Marks what is cut, unless the group has one rank.
+// Marks a parameter that is split along `dim`, unless the group has one rank.
 void mark_cut(const at::Tensor& parameter, int dim, const Group& group);
 
 } // namespace argosy::tensor_parallel

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/initial_values.h"
 #include "argosy/tensor_parallel/linear.h"
 #include "argosy/tensor_parallel/ops.h"
@@ -21,7 +21,7 @@ void check_rows(const at::Tensor& index, std::int64_t rows) {
   const auto largest = index.max().item<std::int64_t>();
   ARGOSY_CHECK(
       smallest >= 0 && largest < rows,
-      "[parallel.embedding] number ",
+      "[tensor_parallel.embedding] index ",
       smallest < 0 ? smallest : largest,
       " is not in [0, ",
       rows,
@@ -95,7 +95,7 @@ void VocabParallelEmbeddingImpl::reset() {
 }
 
 std::int64_t VocabParallelEmbeddingImpl::first_row() const {
-  return comm::part_of(
+  return comm::shard_range(
              options.num_embeddings(), group_->nranks(), group_->rank())
       .begin;
 }

@@ -7,17 +7,19 @@
 
 #include "argosy/comm/ops.h"
 
-// Layers of which every rank of a group has a part. They take and return plain
-// tensors. All ranks of the group make the same layers in the same order and
-// call them alike, forward and backward; calls wait for the others.
+// Layers whose weights are split over the ranks of a group. They take and
+// return plain tensors. All ranks of the group construct the same layers in the
+// same order and call forward and backward alike; calls block until the other
+// ranks have come.
 //
-// A part is that of the torch::nn layer that one process makes with the same
-// seed: ranks draw the whole, in blocks, from kGlobalRng (rng.h) or else from
-// torch's generator, which ranks that are threads share, so that those need
-// model_parallel_random_seed(). What does not divide by the number of ranks
-// leaves the last ones less, or nothing. Parameters that are cut are marked
-// (parameter_marks.h). Without a group, that of the model axis
-// (hybrid_group.h), or all ranks.
+// Each rank holds its slice of the weights that the torch::nn layer would have
+// in one process with the same seed: every rank draws the whole, in blocks,
+// from kGlobalRng (rng.h), or else from torch's default generator. Ranks that
+// are threads share that generator, so they must call
+// model_parallel_random_seed() first. If a dim does not divide by the number of
+// ranks, the last ranks hold less, or nothing. Split parameters are marked
+// (parameter_marks.h). `group` null: the group of the model axis
+// (hybrid_mesh.h), or all ranks.
 namespace argosy {
 
 struct ColumnParallelLinearOptions {
@@ -28,13 +30,14 @@ struct ColumnParallelLinearOptions {
   TORCH_ARG(std::int64_t, in_features);
   TORCH_ARG(std::int64_t, out_features);
   TORCH_ARG(bool, bias) = true;
-  // Else the output stays cut in its last dim.
+  // If false, the output stays split in its last dim.
   TORCH_ARG(bool, gather_output) = true;
   TORCH_ARG(GroupPtr, group) = nullptr;
 };
 
-// y = x W^T + b, cut by the outputs. The input is the same on all ranks.
-// Backward sums its gradient over the group beside the product for that of W.
+// y = x W^T + b, split by output features. The input must be the same on all
+// ranks. Backward sums its gradient over the group while computing the gradient
+// of W.
 class ColumnParallelLinearImpl
     : public torch::nn::Cloneable<ColumnParallelLinearImpl> {
  public:
@@ -59,13 +62,13 @@ struct RowParallelLinearOptions {
   TORCH_ARG(std::int64_t, in_features);
   TORCH_ARG(std::int64_t, out_features);
   TORCH_ARG(bool, bias) = true;
-  // Whether the input is cut in its last dim already.
+  // Whether the input is already split in its last dim.
   TORCH_ARG(bool, input_is_parallel) = false;
   TORCH_ARG(GroupPtr, group) = nullptr;
 };
 
-// y = x W^T + b, cut by the inputs. The output is the same on all ranks; the
-// bias, which all have whole, is added after the sum over the ranks.
+// y = x W^T + b, split by input features. The output is the same on all ranks.
+// All ranks hold the whole bias, which is added after the sum over the ranks.
 class RowParallelLinearImpl
     : public torch::nn::Cloneable<RowParallelLinearImpl> {
  public:
@@ -93,8 +96,8 @@ struct VocabParallelEmbeddingOptions {
   TORCH_ARG(GroupPtr, group) = nullptr;
 };
 
-// A look-up in a table that is cut by its rows. Throws InvalidArgument for
-// numbers that are no row.
+// An embedding whose table is split by rows. forward() throws InvalidArgument
+// for an index outside of the table.
 class VocabParallelEmbeddingImpl
     : public torch::nn::Cloneable<VocabParallelEmbeddingImpl> {
  public:
@@ -104,7 +107,7 @@ class VocabParallelEmbeddingImpl
   void reset() override;
   at::Tensor forward(const at::Tensor& index);
 
-  // The row of the whole table that this rank's first one is.
+  // Global index of the first local row.
   std::int64_t first_row() const;
 
   VocabParallelEmbeddingOptions options;
@@ -117,12 +120,12 @@ TORCH_MODULE(VocabParallelEmbedding);
 
 struct ParallelCrossEntropyOptions {
   TORCH_ARG(std::int64_t, ignore_index) = -100;
-  // Needed where it does not divide by the number of ranks.
+  // Required if it does not divide by the number of ranks.
   TORCH_ARG(std::int64_t, num_classes) = 0;
   TORCH_ARG(GroupPtr, group) = nullptr;
 };
 
-// tensor_parallel::cross_entropy(): the loss of each target.
+// The loss of each target; see tensor_parallel::cross_entropy().
 class ParallelCrossEntropyImpl
     : public torch::nn::Cloneable<ParallelCrossEntropyImpl> {
  public:

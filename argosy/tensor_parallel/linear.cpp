@@ -1,14 +1,14 @@
 #include "argosy/tensor_parallel/linear.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/linear.h>
 
 #include "argosy/comm/functional.h"
-#include "argosy/comm/graph_node.h"
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
-#include "argosy/training/kept_value.h"
+#include "argosy/torch_hooks/autocast.h"
+#include "argosy/torch_hooks/graph_node.h"
+#include "argosy/torch_hooks/kept_value.h"
 
 namespace argosy::tensor_parallel {
 
@@ -18,7 +18,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// Below, handing an operation to another thread takes longer than it does.
+// For smaller messages, handing the operation to another thread takes longer
+// than the operation.
 constexpr std::size_t kOverlapBytes = 64 << 10;
 
 at::Tensor rows_of(const at::Tensor& tensor) {
@@ -29,19 +30,19 @@ bool overlaps(const at::Tensor& tensor) {
   return tensor.nbytes() >= kOverlapBytes;
 }
 
-comm::Arrival gather(
+comm::PendingTensor gather(
     const at::Tensor& x, const LinearInput& input, bool sync_op) {
   if (input.cut_dim < 0) {
     return [x] { return x; };
   }
-  return comm::gather_parts(
+  return comm::gather_shards(
       x, input.cut_dim, input.whole, input.group, sync_op);
 }
 
-comm::Arrival sum(const at::Tensor& grad, const LinearInput& input) {
+comm::PendingTensor sum(const at::Tensor& grad, const LinearInput& input) {
   const bool sync_op = !overlaps(grad);
   if (input.cut_dim >= 0) {
-    return comm::reduce_parts(
+    return comm::reduce_shards(
         grad, input.cut_dim, ReduceOp::SUM, input.group, sync_op);
   }
   const WorkPtr work = all_reduce(grad, ReduceOp::SUM, input.group, sync_op);
@@ -60,7 +61,7 @@ struct ColumnLinear : Function<ColumnLinear> {
       const LinearInput& input) {
     const at::Tensor whole = gather(x, input, true)();
     context->save_for_backward({input.gather_again ? x : whole, weight});
-    training::keep_value(*context, "input", input);
+    torch_hooks::keep_value(*context, "input", input);
     context->saved_data["has_bias"] = bias.has_value();
     return at::linear(whole, weight, bias);
   }
@@ -68,16 +69,16 @@ struct ColumnLinear : Function<ColumnLinear> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     ARGOSY_CHECK(
         !at::GradMode::is_enabled(),
-        "[parallel.linear] has no second derivative; copy_to() and "
+        "[tensor_parallel.linear] has no second derivative; copy_to() and "
         "torch::linear have");
     const auto saved = context->get_saved_variables();
-    const auto input = training::kept_value<LinearInput>(*context, "input");
+    const auto input = torch_hooks::kept_value<LinearInput>(*context, "input");
     const bool needs_grad_weight = context->needs_input_grad(1);
-    const comm::Arrival whole = input.gather_again && needs_grad_weight
+    const comm::PendingTensor whole = input.gather_again && needs_grad_weight
         ? gather(saved[0], input, !overlaps(saved[0]))
         : [&] { return saved[0]; };
     const at::Tensor grad = rows_of(grads[0]);
-    comm::Arrival grad_x = [] { return at::Tensor(); };
+    comm::PendingTensor grad_x = [] { return at::Tensor(); };
     if (context->needs_input_grad(0)) {
       std::vector<std::int64_t> sizes = grads[0].sizes().vec();
       sizes.back() = saved[1].size(1);
@@ -97,11 +98,7 @@ struct ColumnLinear : Function<ColumnLinear> {
 } // namespace
 
 at::Tensor autocast(const at::Tensor& tensor) {
-  if (!at::autocast::is_cpu_enabled()) {
-    return tensor;
-  }
-  return at::autocast::cached_cast(
-      at::autocast::get_autocast_cpu_dtype(), tensor, at::kCPU);
+  return torch_hooks::cast_as_autocast(tensor);
 }
 
 at::Tensor column_linear(
@@ -112,7 +109,7 @@ at::Tensor column_linear(
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1) &&
           input.cut_dim < x.dim() - 1,
-      "[parallel.linear] an input ",
+      "[tensor_parallel.linear] the input is ",
       x.sizes(),
       ", expected [..., ",
       weight.size(1),
@@ -130,7 +127,7 @@ at::Tensor column_linear(
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight) {
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1),
-      "[parallel.linear] an input ",
+      "[tensor_parallel.linear] the input is ",
       x.sizes(),
       ", expected [..., ",
       weight.size(1),
@@ -142,7 +139,7 @@ at::Tensor sum_in_place(const at::Tensor& summand, const GroupPtr& group) {
   if (group->nranks() == 1) {
     return summand;
   }
-  return comm::apply(
+  return torch_hooks::apply(
       summand,
       [=](const at::Tensor& in) {
         at::Tensor out = in.contiguous().detach();

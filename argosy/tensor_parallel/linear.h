@@ -4,36 +4,36 @@
 
 #include "argosy/comm/ops.h"
 
-// What linear layers that are cut over ranks compute. Not installed.
+// The computations of linear layers that are split over ranks. Not installed.
 namespace argosy::tensor_parallel {
 
-// How the input of a layer is spread over the ranks of a group.
+// How the input of a layer is split over the ranks of a group.
 struct LinearInput {
   GroupPtr group;
-  // Which dim is cut, and how long it is; -1: all ranks have the whole.
-  std::int64_t cut_dim = -1;
-  std::int64_t whole = 0;    // 0: all parts are equal
-  bool gather_again = false; // for backward, rather than keep it
+  std::int64_t cut_dim = -1; // split dim; -1: all ranks have the whole
+  std::int64_t whole = 0;    // size of that dim; 0: all slices are equal
+  bool gather_again = false; // in backward, instead of keeping the whole
 };
 
-// x W^T + b with the rows of W that this rank has, of the whole x. Backward
-// sums the gradient of x over the group, and leaves each rank its part where x
-// was cut; meanwhile it multiplies for that of W. Has no second derivative.
+// x W^T + b with this rank's rows of W and the whole x. Backward sums the
+// gradient of x over the group (reduce_scatter if x was split) while computing
+// the gradient of W. Has no second derivative.
 at::Tensor column_linear(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& bias,
     const LinearInput& input);
 
-// x W^T with the columns of W and of x that this rank has: a summand of the
-// result, which nobody else holds.
+// x W^T with this rank's columns of W and x. The result is a summand of the
+// whole product, in memory that nobody else refers to.
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight);
 
-// As autocast casts what at::linear() is given, before it is saved.
+// Casts an input as autocast would for at::linear(), so that the cast tensor is
+// the one that is saved.
 at::Tensor autocast(const at::Tensor& tensor);
 
-// The sum over the ranks, in the memory of `summand`, which must not be used
-// any more. Backward as it is.
+// Returns the sum over the ranks in the memory of `summand`, which the caller
+// must no longer use. Backward passes the gradient through.
 at::Tensor sum_in_place(const at::Tensor& summand, const GroupPtr& group);
 
 } // namespace argosy::tensor_parallel

@@ -9,9 +9,9 @@
 
 #include <utility>
 
-#include "argosy/comm/graph_node.h"
 #include "argosy/common/error.h"
 #include "argosy/tensor_parallel/turns.h"
+#include "argosy/torch_hooks/graph_node.h"
 
 namespace argosy {
 
@@ -22,7 +22,7 @@ struct Rows {
   std::int64_t count = 0;
 };
 
-// Part of the batch, with a graph of its own.
+// A part of the batch, with a graph of its own.
 struct Copy {
   Rows rows;
   Tensors inputs; // leaves
@@ -52,12 +52,13 @@ Tensors rows_of(const Tensors& inputs, const Rows& rows) {
 }
 
 void check_rows(const Tensors& inputs, int parts) {
-  ARGOSY_CHECK(!inputs.empty(), "[parallel.multi_copy] no inputs");
+  ARGOSY_CHECK(
+      !inputs.empty(), "[tensor_parallel.multi_copy] there are no inputs");
   for (const at::Tensor& input : inputs) {
     ARGOSY_CHECK(
         input.dim() > 0 && input.size(0) == inputs[0].size(0) &&
             input.size(0) >= parts,
-        "[parallel.multi_copy] an input ",
+        "[tensor_parallel.multi_copy] an input is ",
         input.sizes(),
         ", expected as many rows as the first input ",
         inputs[0].sizes(),
@@ -90,7 +91,7 @@ at::Tensor combined(const Copies& copies, CopyOutputs outputs) {
   return sum;
 }
 
-// What of the gradient of the combined output is a copy's.
+// The share of a copy in the gradient of the combined output.
 at::Tensor own_gradient(
     const at::Tensor& gradient,
     const Copies& copies,
@@ -121,7 +122,7 @@ Tensors needing_gradient(const Tensors& tensors) {
   return needing;
 }
 
-// Gradients of an input, by its rows.
+// Concatenates the gradients of an input by rows.
 at::Tensor joined(const Copies& copies, std::size_t input, std::size_t place) {
   Tensors parts;
   for (const Copy& copy : copies) {
@@ -134,7 +135,7 @@ at::Tensor joined(const Copies& copies, std::size_t input, std::size_t place) {
 
 at::Tensor added_up(const Copies& copies, std::size_t place) {
   at::Tensor sum;
-  bool is_ours = false; // else others may hold it too
+  bool is_ours = false; // nobody else refers to the sum
   for (const Copy& copy : copies) {
     const at::Tensor& gradient = copy.gradients[place];
     if (!gradient.defined()) {
@@ -182,7 +183,8 @@ struct MicroBatchInterleaved::Impl {
     return copies;
   }
 
-  // Of all inputs, then of all parameters; undefined where none is needed.
+  // Returns the gradients of all inputs, then of all parameters; undefined
+  // where none is needed.
   Tensors backward(Copies& copies, const at::Tensor& gradient) {
     threads.run("backward of a part", [&](int index) {
       const auto i = static_cast<std::size_t>(index);
@@ -217,7 +219,7 @@ MicroBatchInterleaved::MicroBatchInterleaved(
     const MicroBatchInterleavedOptions& options) {
   ARGOSY_CHECK(
       options.interleave_num > 0,
-      "[parallel.multi_copy] interleave_num ",
+      "[tensor_parallel.multi_copy] interleave_num ",
       options.interleave_num,
       ", expected 1 or more");
   impl_ = std::make_shared<Impl>(
@@ -235,7 +237,7 @@ at::Tensor MicroBatchInterleaved::operator()(const Tensors& inputs) {
       sources.end(), impl_->parameters.begin(), impl_->parameters.end());
   const bool with_graph = at::GradMode::is_enabled();
   auto copies = std::make_shared<Copies>();
-  return comm::apply(
+  return torch_hooks::apply(
       sources,
       [&](const Tensors&) {
         *copies = impl_->forward(inputs, with_graph);
@@ -244,9 +246,11 @@ at::Tensor MicroBatchInterleaved::operator()(const Tensors& inputs) {
       [copies, impl = impl_](const Tensors& gradients) {
         ARGOSY_CHECK(
             !at::GradMode::is_enabled(),
-            "[parallel.multi_copy] has no second derivative");
+            "[tensor_parallel.multi_copy] has no second derivative");
         ARGOSY_CHECK(
-            !copies->empty(), "[parallel.multi_copy] backward a second time");
+            !copies->empty(),
+            "[tensor_parallel.multi_copy] backward was called twice, expected "
+            "once");
         Copies once = std::exchange(*copies, {});
         return impl->backward(once, gradients[0]);
       })[0];

@@ -11,10 +11,10 @@ class Module;
 
 namespace argosy {
 
-// What becomes of the results of the parts of a batch.
+// How the results of the parts of a batch are combined.
 enum class CopyOutputs {
-  Sum,         // of losses that are sums; as MindSpore's
-  Mean,        // by rows: of losses that are means
+  Sum,         // for losses that are sums; MindSpore's behaviour
+  Mean,        // weighted by rows, for losses that are means
   Concatenate, // along dim 0
 };
 
@@ -23,10 +23,10 @@ struct MicroBatchInterleavedOptions {
   CopyOutputs outputs = CopyOutputs::Sum;
 };
 
-// A net that takes a batch in parts, such that one part's communication runs
-// beside another's compute, forward and backward: for tensor parallel layers,
-// whose every step waits for the other ranks. The activations of all parts are
-// kept, as with the whole batch.
+// Runs a net on a batch in several parts, so that the communication of one part
+// overlaps with the computation of another, in forward and backward. Use it
+// with tensor parallel layers, which wait for other ranks in every layer. It
+// keeps the activations of all parts, as many as for the whole batch.
 //
 //   MicroBatchInterleaved twice(
 //       *gpt,
@@ -34,20 +34,20 @@ struct MicroBatchInterleavedOptions {
 //       {.outputs = CopyOutputs::Mean});
 //   twice({text, target}).backward();
 //
-// Each part is carried out by a thread of its own, one at a time: its turn ends
-// where it waits for an operation. So parts must call the same operations, and
-// all ranks of their groups must take part alike. The net is called on those
-// threads, as the rank of whoever calls.
+// Each part runs on a thread of its own, one at a time; the next part runs when
+// a part waits for an operation of a group. So all parts must call the same
+// operations, and all ranks of their groups must call it alike. The threads run
+// as the rank of the caller.
 //
-// The result is one step of the caller's graph, which all parameters of the
-// module flow into once: hooks, DataParallel and accumulation see one gradient.
-// It can go backward once, and has no second derivative.
+// In the caller's graph the result is one node, with all parameters of the
+// module as inputs, so hooks, DataParallel and accumulation see one gradient of
+// each. Backward works once, and there is no second derivative.
 class MicroBatchInterleaved {
  public:
   using Net = std::function<at::Tensor(const Tensors& inputs)>;
 
-  // `module` has the parameters that the net uses. Throws InvalidArgument for
-  // less than one part.
+  // `module` holds the parameters that the net uses. Throws InvalidArgument if
+  // interleave_num is below 1.
   MicroBatchInterleaved(
       const torch::nn::Module& module,
       Net net,
@@ -56,9 +56,9 @@ class MicroBatchInterleaved {
   MicroBatchInterleaved(MicroBatchInterleaved&&) noexcept;
   MicroBatchInterleaved& operator=(MicroBatchInterleaved&&) = delete;
 
-  // Cuts dim 0 of all inputs, which must be of one size, into parts that differ
-  // by a row at most. Throws InvalidArgument when there are fewer rows than
-  // parts, and what the net throws.
+  // Splits dim 0 of all inputs, which must have the same size, into parts that
+  // differ by at most one row. Throws InvalidArgument if there are fewer rows
+  // than parts, and whatever the net throws.
   at::Tensor operator()(const Tensors& inputs);
 
  private:

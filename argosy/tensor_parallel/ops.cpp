@@ -6,7 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "argosy/comm/functional.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 
 namespace argosy::tensor_parallel {
 

@@ -3,9 +3,9 @@
 #include <ATen/ops/full.h>
 #include <torch/nn/module.h>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
-#include "argosy/mesh/hybrid_group.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy::tensor_parallel {
@@ -19,7 +19,7 @@ void load_all(const Named& to, const Named& from, const GroupPtr& group) {
     const at::Tensor* whole = from.find(item.key());
     ARGOSY_CHECK(
         whole != nullptr,
-        "[parallel.load_module] the whole module has no ",
+        "[tensor_parallel.load_module] the whole module has no ",
         item.key());
     load_parameter(item.value(), *whole, group);
   }
@@ -36,7 +36,7 @@ at::Tensor full_parameter(const at::Tensor& parameter, const GroupPtr& group) {
   const GroupPtr members = group_or_axis(group, "model");
   const at::Tensor size = at::full({1}, part.size(marks.split_axis), at::kLong);
   all_reduce(size, ReduceOp::SUM, members);
-  return comm::gather_parts(
+  return comm::gather_shards(
       part, marks.split_axis, size.item<std::int64_t>(), members)();
 }
 
@@ -47,11 +47,11 @@ void load_parameter(
   const at::NoGradGuard no_grad;
   const ParameterMarks marks = marks_of(parameter);
   const at::Tensor part = marks.is_distributed
-      ? comm::own_part(whole, marks.split_axis, *group_or_axis(group, "model"))
+      ? comm::own_shard(whole, marks.split_axis, *group_or_axis(group, "model"))
       : whole;
   ARGOSY_CHECK(
       part.sizes() == parameter.sizes(),
-      "[parallel.load_parameter] a part ",
+      "[tensor_parallel.load_parameter] this rank's slice is ",
       part.sizes(),
       " of ",
       whole.sizes(),

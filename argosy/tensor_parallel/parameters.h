@@ -6,23 +6,24 @@ namespace torch::nn {
 class Module;
 }
 
-// Between parameters that are cut, as their marks say, and whole ones.
+// Conversions between parameters that are split over ranks (parameter_marks.h)
+// and whole ones.
 namespace argosy::tensor_parallel {
 
-// The whole, a plain tensor; a parameter that is not marked is returned as it
-// is, detached. All ranks of the group must call it; blocks.
+// Gathers a split parameter and returns the whole. Returns a parameter that is
+// not split detached. All ranks of the group must call it alike; blocks.
 at::Tensor full_parameter(
     const at::Tensor& parameter, const GroupPtr& group = nullptr);
 
-// Copies this rank's part of `whole` into the parameter. Nothing is sent.
-// Throws InvalidArgument when the shape is not that of the part.
+// Copies this rank's slice of `whole` into the parameter, without
+// communication. Throws InvalidArgument if the shapes do not match.
 void load_parameter(
     const at::Tensor& parameter,
     const at::Tensor& whole,
     const GroupPtr& group = nullptr);
 
-// The same for all parameters and buffers of a module, from one that has the
-// same names and whole ones. Throws InvalidArgument for a name that it lacks.
+// Does so for all parameters and buffers of `module`, by name. Throws
+// InvalidArgument for a name that `whole` does not have.
 void load_module(
     torch::nn::Module& module,
     const torch::nn::Module& whole,

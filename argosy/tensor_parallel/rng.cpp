@@ -4,53 +4,20 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/dropout.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-
-#include <algorithm>
-#include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dtensor.h"
-#include "argosy/mesh/hybrid_group.h"
-#include "argosy/training/generator_state.h"
-#include "argosy/training/intercept.h"
+#include "argosy/mesh/hybrid_mesh.h"
+#include "argosy/torch_hooks/generator_state.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
 
 namespace {
 
-using training::set_state;
-using training::state_of;
-
-thread_local const at::Generator* current_generator = nullptr;
-
-// DTensors draw from numbers of their own.
-bool has_dtensor(const torch::jit::Stack& stack, std::size_t num_arguments) {
-  return std::any_of(
-      stack.end() - static_cast<std::ptrdiff_t>(num_arguments),
-      stack.end(),
-      [](const c10::IValue& value) {
-        return value.isTensor() && is_dtensor(value.toTensor());
-      });
-}
+using torch_hooks::set_state;
+using torch_hooks::state_of;
 
 } // namespace
-
-void tensor_parallel::give_generator(
-    const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
-  if (current_generator == nullptr) {
-    return;
-  }
-  const auto& arguments = schema.arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    c10::IValue& given = stack[stack.size() - arguments.size() + i];
-    if (given.isNone() && arguments[i].name() == "generator" &&
-        !has_dtensor(stack, arguments.size())) {
-      given = *current_generator;
-    }
-  }
-}
 
 struct RngStatesTracker::Stream {
   at::Generator generator;
@@ -64,14 +31,15 @@ void RngStatesTracker::add(const std::string& name, std::uint64_t seed) {
   const std::lock_guard lock(mutex_);
   for (const auto& [known, stream] : streams_) {
     ARGOSY_CHECK(
-        known != name, "[parallel.rng] there is a stream ", name, " already");
+        known != name,
+        "[tensor_parallel.rng] there already is a stream ",
+        name);
     ARGOSY_CHECK(
         stream.seed != seed,
-        "[parallel.rng] stream ",
+        "[tensor_parallel.rng] stream ",
         known,
-        " has the seed ",
-        seed,
-        " already");
+        " already has the seed ",
+        seed);
   }
   streams_.emplace(name, Stream{at::detail::createCPUGenerator(seed), seed});
 }
@@ -86,7 +54,7 @@ at::Generator RngStatesTracker::generator(const std::string& name) const {
   const auto found = streams_.find(name);
   ARGOSY_CHECK(
       found != streams_.end(),
-      "[parallel.rng] there is no stream ",
+      "[tensor_parallel.rng] there is no stream ",
       name,
       "; add() or model_parallel_random_seed() makes one");
   return found->second.generator;
@@ -119,22 +87,6 @@ void RngStatesTracker::reset() {
   streams_.clear();
 }
 
-RngStatesTracker::Scope::Scope(const at::Generator& generator)
-    : generator_(std::make_unique<at::Generator>(generator)),
-      outer_(std::exchange(current_generator, generator_.get())),
-      was_intercepted_(c10::impl::tls_is_dispatch_key_included(kInterceptKey)) {
-  c10::impl::tls_set_dispatch_key_included(kInterceptKey, true);
-}
-
-RngStatesTracker::Scope::~Scope() {
-  current_generator = outer_;
-  c10::impl::tls_set_dispatch_key_included(kInterceptKey, was_intercepted_);
-}
-
-const at::Generator* RngStatesTracker::Scope::current() {
-  return current_generator;
-}
-
 RngStatesTracker::Scope RngStatesTracker::rng_state(
     const std::string& name) const {
   return Scope(generator(name));
@@ -160,12 +112,12 @@ void model_parallel_random_seed(
 }
 
 void model_parallel_random_seed(std::uint64_t seed) {
-  if (const auto hybrid = get_hybrid_communicate_group()) {
+  if (const auto hybrid = current_hybrid_mesh()) {
     model_parallel_random_seed(
         seed,
-        {.mp_rank = hybrid->get_model_parallel_rank(),
-         .pp_rank = hybrid->get_pipe_parallel_rank(),
-         .pp_size = hybrid->get_pipe_parallel_world_size()});
+        {.mp_rank = hybrid->rank_on("model"),
+         .pp_rank = hybrid->rank_on("pipe"),
+         .pp_size = hybrid->size_on("pipe")});
     return;
   }
   const auto world = require_world("parallel.model_parallel_random_seed");

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "argosy/comm/wait_listener.h"
+#include "argosy/comm/operation/observer.h"
 #include "argosy/observe/span.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/world/world.h"
@@ -45,15 +45,20 @@ void Turns::give_on(int index) {
 
 namespace {
 
-// A thread's place among those that take turns, from its first turn on.
-class Seat final : public comm::WaitListener {
+// Passes the turn on when its thread waits for an operation. Lives from the
+// first turn of the thread on.
+class Seat final : public comm::ThreadObserver {
  public:
-  Seat(Turns& turns, int index) : turns_(turns), index_(index) {
+  Seat(Turns& turns, int index)
+      : ThreadObserver(Waits::Observed), turns_(turns), index_(index) {
     const observe::Span span(kOthers);
     turns_.wait_for(index_);
   }
   ~Seat() override { turns_.leave(index_); }
 
+  Token on_issue(const comm::Call&, const std::vector<int>&) override {
+    return 0;
+  }
   void before_wait() override {
     {
       const observe::Span span(kOthers);

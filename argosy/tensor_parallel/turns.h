@@ -8,23 +8,23 @@
 #include <thread>
 #include <vector>
 
-// Threads of one rank that work by turns. Not installed.
+// Threads of one rank of which one runs at a time. Not installed.
 namespace argosy::tensor_parallel {
 
-// Whose turn it is among `count`: the next one's when somebody passes. Who has
-// left is left out. Thread-safe.
+// Passes a turn around `count` threads. Skips threads that have left.
+// Thread-safe.
 class Turns {
  public:
   explicit Turns(int count) : here_(static_cast<std::size_t>(count), true) {}
 
-  // Waits until the turn is `index`'s. The others come to an end, or wait for
-  // operations that have a deadline, so it comes.
+  // Blocks until it is the turn of `index`. That happens, because the other
+  // threads end, or wait for operations that have a deadline.
   void wait_for(int index);
 
-  // Gives the turn on and waits for the next one.
+  // Passes the turn on and blocks until the next one.
   void pass(int index);
 
-  // Gives the turn on for good.
+  // Passes the turn on and leaves.
   void leave(int index);
 
  private:
@@ -36,10 +36,10 @@ class Turns {
   std::vector<bool> here_; // guarded by mutex_
 };
 
-// Threads that carry out the same function by turns: a thread's turn ends when
-// it is about to wait for an operation of a group, and the operation then runs
-// beside the next thread's turn. So all ranks issue the operations of all
-// threads in the same order.
+// Threads that run the same function, one at a time. A thread passes its turn
+// when it is about to wait for an operation of a group, so that the operation
+// overlaps with the next thread's work. All ranks then issue the operations of
+// all threads in the same order.
 class TurnThreads {
  public:
   explicit TurnThreads(int count);
@@ -47,9 +47,10 @@ class TurnThreads {
   TurnThreads(const TurnThreads&) = delete;
   TurnThreads& operator=(const TurnThreads&) = delete;
 
-  // Runs body(i) on thread i, for all of them, as the calling thread's rank and
-  // with what LibTorch keeps for that thread. Throws what the first of them
-  // threw. In traces each is a span of that name.
+  // Runs body(i) on each thread i, as the rank of the calling thread and with
+  // LibTorch's thread-local state of that thread. Blocks until all have ended,
+  // and rethrows the exception of the first that threw. `name` is the name of
+  // the spans in traces.
   void run(const std::string& name, const std::function<void(int)>& body);
 
  private:

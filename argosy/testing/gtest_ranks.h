@@ -15,7 +15,7 @@ namespace argosy::testing {
 
 namespace detail {
 
-// A rank whose expectations failed did not throw, and must fail all the same.
+// Failed expectations do not throw, so a rank with failures must throw here.
 inline void run_process_rank(
     const std::function<void(World&)>& body,
     std::chrono::milliseconds timeout) {
@@ -29,9 +29,9 @@ inline void run_process_rank(
 
 } // namespace detail
 
-// Runs `body` on `num_ranks` process ranks that have met, from within a TEST:
-// each is this test program again, with just the running test. Must be the
-// first spawn of the test. Throws RankFailed.
+// Runs `body` on `num_ranks` process ranks that share a world, from within a
+// TEST. Each rank runs this test program again, filtered to the current test.
+// Must be the first spawn() of the test. Blocks. Throws RankFailed.
 inline void run_process_ranks(
     int num_ranks,
     const std::function<void(World&)>& body,

@@ -10,9 +10,9 @@ class World;
 // Ranks for tests.
 namespace argosy::testing {
 
-// Runs `body` on `num_ranks` thread ranks that have met, each with its world.
-// Throws RankFailed as spawn() does. Waits are limited to `timeout`, so that a
-// test that would hang fails.
+// Runs `body` on `num_ranks` thread ranks that share a world, and passes each
+// its World. Blocks. Throws RankFailed as spawn() does. Waits are limited to
+// `timeout`, so that a hanging test fails.
 void run_ranks(
     int num_ranks,
     const std::function<void(World&)>& body,

@@ -4,20 +4,17 @@ namespace argosy::training {
 
 namespace {
 
-thread_local double of_thread = 1;
+struct CurrentScale {
+  double value = 1;
+};
 
 } // namespace
 
-LossScale::LossScale(double scale) : outer_(of_thread) {
-  of_thread = scale;
-}
-
-LossScale::~LossScale() {
-  of_thread = outer_;
-}
+LossScale::LossScale(double scale)
+    : scale_(of_thread<CurrentScale>().value, scale) {}
 
 double LossScale::current() {
-  return of_thread;
+  return of_thread<CurrentScale>().value;
 }
 
 } // namespace argosy::training

@@ -1,22 +1,23 @@
 #pragma once
 
+#include "argosy/common/thread_context.h"
+
 namespace argosy::training {
 
-// While it lives, what backward of the calling thread starts from is so many
-// times the loss: divided by a number of microbatches, scaled for narrow types.
-// For those who add to gradients in the midst of it. Replaces an outer one.
+// While it lives, tells layers that backward on this thread starts from `scale`
+// times the loss: divided by the number of microbatches, or scaled by a
+// GradScaler. Layers that add a gradient of their own during backward, such as
+// the auxiliary loss of a gate, multiply it by current(). Nested scopes replace
+// each other.
 class LossScale {
  public:
   explicit LossScale(double scale);
-  ~LossScale();
-  LossScale(const LossScale&) = delete;
-  LossScale& operator=(const LossScale&) = delete;
 
-  // 1 without one.
+  // The scale of the innermost scope on this thread, or 1.
   static double current();
 
  private:
-  const double outer_;
+  ScopedValue<double> scale_;
 };
 
 } // namespace argosy::training

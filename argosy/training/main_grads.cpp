@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "argosy/training/grad_hook.h"
+#include "argosy/torch_hooks/grad_hook.h"
 
 namespace argosy::training {
 

@@ -4,21 +4,23 @@
 
 #include <vector>
 
+namespace argosy::torch_hooks {
+class GradHook;
+}
+
 namespace argosy::training {
 
-class GradHook;
-
-// What gradients of a type of parameter add up in: with `main_grad` float32 for
-// 16-bit ones.
+// The type in which gradients of a parameter accumulate: float32 for 16-bit
+// parameters if `main_grad` is set, else the parameter's own.
 c10::ScalarType grad_type(c10::ScalarType param, bool main_grad);
 
-// While it lives, gradients of 16-bit parameters add up in float32, so that
-// what several backward passes give is not lost to a few bits of mantissa:
-// grad() is a float32 tensor after backward. Optimizers of argosy::optim, clips
-// and GradScaler take it as it is. Sparse gradients stay as they are.
+// While it lives, gradients of 16-bit parameters accumulate in float32, so that
+// sums over several backward passes do not lose precision. grad() is a float32
+// tensor after backward; optimizers of argosy::optim, gradient clipping and
+// GradScaler accept it. Sparse gradients keep their type.
 //
-// For models that are not wrapped; DataParallelOptions and ShardingOptions have
-// `main_grad`, which also reduces in float32.
+// Use it for models that are not wrapped. DataParallelOptions and
+// ShardingOptions have `main_grad`, which also reduces in float32.
 class MainGrads {
  public:
   explicit MainGrads(const std::vector<at::Tensor>& params);
@@ -27,11 +29,11 @@ class MainGrads {
   MainGrads& operator=(const MainGrads&) = delete;
 
  private:
-  std::vector<GradHook> hooks_;
+  std::vector<torch_hooks::GradHook> hooks_;
 };
 
-// The gradient of a 16-bit leaf, if it has a dense one, becomes float32.
-// Backward adds to it in float32 from then on.
+// Converts the dense gradient of a 16-bit leaf to float32. Later backward
+// passes add to it in float32.
 void widen_grad(const at::Tensor& leaf);
 
 } // namespace argosy::training

@@ -21,8 +21,8 @@ concept TupleLike = requires {
   std::tuple_size<T>::value;
 };
 
-// Calls `visit` with every tensor in a value: itself, or in ranges, tuples and
-// optionals, at any depth.
+// Calls visit(tensor) for every tensor in `value`, which may be a tensor, or
+// ranges, tuples and optionals of tensors, nested to any depth.
 template <typename T, typename Visit>
 void for_each_tensor(T& value, const Visit& visit) {
   if constexpr (std::is_same_v<T, at::Tensor>) {

@@ -12,7 +12,8 @@ class Module;
 
 namespace argosy::training {
 
-// What a way of training in parallel does around a module, without its type.
+// What a way of training in parallel does around a module, independent of the
+// module's type. All ranks call these functions alike.
 class ModelCore {
  public:
   virtual ~ModelCore() = default;
@@ -20,21 +21,22 @@ class ModelCore {
   virtual void before_forward() = 0;
   virtual void after_forward(const Tensors& outputs) = 0;
 
-  // Without, gradients stay local and add up.
+  // If false, gradients are not reduced: they stay on this rank and accumulate.
   virtual void set_sync(bool sync) = 0;
   virtual bool sync() const = 0;
   virtual void zero_grad() = 0;
 
-  // Sends what has added up without sync. All ranks call it alike, outside of
+  // Reduces what has accumulated without sync. Blocks; call it outside of
   // backward.
   virtual void reduce_gradients() = 0;
 
-  // All ranks: parameters are whole in between. See Whole.
+  // Between the two, parameters are whole on all ranks. See Whole.
   virtual void begin_whole() {}
   virtual void end_whole() {}
 };
 
-// While it lives, gradients stay local and add up.
+// While it lives, gradients are not reduced: they stay on this rank and
+// accumulate.
 class NoSync {
  public:
   explicit NoSync(std::shared_ptr<ModelCore> core);
@@ -47,8 +49,9 @@ class NoSync {
   const bool before_;
 };
 
-// While it lives, parameters are whole on all ranks, to be looked at, saved, or
-// written to by all ranks alike. Made and ended by all ranks.
+// While it lives, parameters are whole on all ranks, so that you can read or
+// save them, or write to them on all ranks alike. All ranks must create and
+// destroy it alike; creating it blocks.
 class Whole {
  public:
   explicit Whole(std::shared_ptr<ModelCore> core) : core_(std::move(core)) {
@@ -81,11 +84,11 @@ decltype(auto) call_forward(Module& module, Args&&... args) {
   }
 }
 
-// A module of any type, trained as its core does it.
+// Wraps a module of any type; `Core` decides how it is trained.
 template <typename Module, typename Core = ModelCore>
 class ParallelModel {
  public:
-  // `make` gets the torch::nn::Module, and returns the core.
+  // Calls make(torch::nn::Module&), which returns a shared_ptr to the core.
   template <typename Make>
   ParallelModel(Module module, const Make& make)
       : module_(std::move(module)), core_(make(as_module(module_))) {}
@@ -109,7 +112,7 @@ class ParallelModel {
   Module& module() { return module_; }
   auto operator->() { return &as_module(module_); }
 
-  // Gradients start anew; cheaper than zeroing them.
+  // Drops all gradients, which is cheaper than zeroing them.
   void zero_grad() { core_->zero_grad(); }
 
   [[nodiscard]] NoSync no_sync() { return NoSync(core_); }
@@ -117,7 +120,7 @@ class ParallelModel {
   // While the result lives, parameters are whole on all ranks.
   [[nodiscard]] Whole whole() { return Whole(core_); }
 
-  // For those who steer several wrappers.
+  // For code that handles several wrappers alike.
   const std::shared_ptr<Core>& core() const { return core_; }
 
  private:

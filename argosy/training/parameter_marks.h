@@ -6,30 +6,31 @@ class Tensor;
 
 namespace argosy {
 
-// What optimizers, gradient clipping and broadcasts must know of a parameter.
-// A parameter that nobody has marked has the values below.
+// What optimizers, gradient clipping and broadcasts must know about a
+// parameter. The defaults hold for parameters that are not marked.
 struct ParameterMarks {
-  // Each rank of the tensor parallel group has its own part of it, cut along
-  // `split_axis`; else all have the same values.
+  // Each rank of the tensor parallel group holds a different slice, cut along
+  // `split_axis`. If false, all ranks hold the same values.
   bool is_distributed = false;
   int split_axis = -1;
-  // All have the same values, but each sees a part of the tokens: its gradient
-  // is to be summed over the tensor parallel group.
+  // All ranks hold the same values, but each rank sees only its slice of the
+  // tokens, so the gradient must be summed over the tensor parallel group.
   bool sequence_parallel = false;
-  // False on the further copies of a parameter that several stages hold, which
-  // a norm over all stages must not count again.
+  // False for the second and further copies of a parameter that several
+  // pipeline stages share: a norm over all stages must count it once.
   bool is_firstly_shared = true;
-  bool need_clip = true;
-  // Each rank of the expert group has other experts: its gradient is complete
-  // without the ranks of that group, and a norm adds theirs to it.
+  bool need_clip = true; // gradient clipping includes it
+  // Each rank of the expert group holds different experts. The gradient needs
+  // no reduction over that group, and a norm sums over its ranks.
   bool is_expert = false;
 
   bool operator==(const ParameterMarks&) const = default;
 };
 
-// The marks stay with the tensor itself: copies of the handle have them, and so
-// has the tensor after set_data() or Module::to(); clone() and detach() do not.
-// Two threads must not mark one tensor at once.
+// Marks belong to the tensor: copies of the handle share them, and set_data()
+// and Module::to() keep them. clone() and detach() do not copy them. Two
+// threads must not mark the same tensor at the same time. set_marks() throws
+// InvalidArgument unless the tensor is a leaf.
 ParameterMarks marks_of(const at::Tensor& parameter);
 void set_marks(const at::Tensor& parameter, const ParameterMarks& marks);
 

@@ -19,12 +19,12 @@ using world::Source;
 
 constexpr char kTag[] = "[world.adopt] ";
 
-// A source, and what it made of the environment.
+// A source, and how it reads the environment.
 struct Reading {
   const Source* source = nullptr;
   Finding finding;
-  Claim claim;                      // when complete
-  std::vector<std::string> missing; // "A or B", when something is
+  Claim claim;                      // if complete
+  std::vector<std::string> missing; // "A or B" each
 };
 
 std::string without_tag(std::string_view message) {
@@ -32,7 +32,7 @@ std::string without_tag(std::string_view message) {
   return std::string(message.substr(tagged ? sizeof(kTag) - 1 : 0));
 }
 
-// The names behind "A|B", for looking up and for showing.
+// Splits "A|B".
 std::vector<std::string> alternatives(const std::string& need) {
   return split(need, '|');
 }
@@ -65,7 +65,7 @@ std::string shown_of(const Source& source, const Environment& env) {
   return world::shown(env, names);
 }
 
-// Why the source has nothing to say here, or "".
+// Why the source does not apply here, or "".
 std::string silence_of(const Source& source, const Environment& env) {
   const bool marked = std::any_of(
       source.marks.begin(), source.marks.end(), [&](const std::string& name) {
@@ -113,8 +113,8 @@ std::vector<Reading> read_all(const Context& context) {
   return readings;
 }
 
-// Job scripts export WORLD_SIZE for their own use: without RANK it is a check
-// on what others say, not a source.
+// Job scripts export WORLD_SIZE for their own purposes. Without RANK it only
+// checks what other sources say.
 void settle_world_size(std::vector<Reading>& readings, const Environment& env) {
   const auto plain =
       std::find_if(readings.begin(), readings.end(), [](const Reading& r) {
@@ -203,7 +203,7 @@ void adopt_forced(
         name,
         " but these are not set: ",
         join(reading.missing, ", "));
-    // Forced also where the marks seemed to belong to another source.
+    // A forced source counts even if its marks seemed to belong to another.
     if (reading.finding.state != State::Complete) {
       reading.finding.state = State::Partial;
       reading.claim = reading.source->read(context);
@@ -252,7 +252,7 @@ void mark_outer(
 void adopt_nearest(Adoption& adoption, std::vector<Reading>& readings) {
   const std::vector<Reading*> winners = winning_level(readings);
   if (winners.empty()) {
-    return; // nobody speaks: a world of one
+    return; // no source applies: a world of one
   }
   mark_outer(readings, winners);
   for (const Reading* reading : winners) {

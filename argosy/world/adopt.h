@@ -9,17 +9,17 @@
 
 namespace argosy {
 
-// What one source of launch information said.
+// What one source of launch information (a launcher or scheduler) says.
 struct Finding {
   enum class State {
-    Absent,   // nothing of it is set
-    Partial,  // set by half, or to values that cannot be
-    Outer,    // speaks of an outer layer: a launcher inside it started us
-    Complete, // could be adopted, and is not: agrees, or another was forced
+    Absent,   // none of its variables is set
+    Partial,  // incomplete or invalid
+    Outer,    // describes an outer layer; an inner launcher started us
+    Complete, // usable, but another source was adopted
     Adopted,
   };
 
-  std::string source; // a name for ARGOSY_ADOPT
+  std::string source; // the name for ARGOSY_ADOPT
   State state = State::Absent;
   std::string reason; // variables with values, or what is missing
 
@@ -29,30 +29,29 @@ struct Finding {
 std::string to_string(Finding::State state);
 
 struct AdoptOptions {
-  // Text that the processes of one job on this host share and other jobs do
-  // not, for launchers whose variables have none. See local_job_key().
+  // A text that the processes of one job on this host share and other jobs do
+  // not, for launchers that provide none. See local_job_key().
   std::string job_key;
 };
 
-// All that looking at an environment finds out.
+// The result of examining an environment.
 struct Adoption {
-  LaunchInfo info; // meaningful when `error` is empty
+  LaunchInfo info; // valid if `error` is empty
   std::vector<Finding> findings;
-  std::vector<std::string> notes; // odd, but no error
+  std::vector<std::string> notes; // oddities that are not errors
   std::string error;              // why adopt() throws, or empty
 };
 
-// Who this process is according to `env`. docs/launch-environments.md lists the
-// sources and the rules. Reads the files that RANK_TABLE_FILE and
-// PADDLE_BACKUP_ENV_PATH name, and depends on nothing else: same environment,
-// same answer. Throws SystemError when such a file exists and cannot be read;
-// whatever else is wrong is in `error`.
+// Finds out who this process is from `env`. docs/launch-environments.md lists
+// the sources and rules. Deterministic: depends only on `env` and on the files
+// named by RANK_TABLE_FILE and PADDLE_BACKUP_ENV_PATH. Throws SystemError when
+// such a file cannot be read; reports all other problems in `error`.
 Adoption examine(const Environment& env, const AdoptOptions& options = {});
 
-// The same, throwing InvalidArgument with what would be in `error`.
+// The same, but throws InvalidArgument instead of returning an `error`.
 Adoption adopt(const Environment& env, const AdoptOptions& options = {});
 
-// adopt() with the environment and the job key of the calling process.
+// Calls adopt() with the environment and job key of this process.
 Adoption adopt_process();
 
 } // namespace argosy

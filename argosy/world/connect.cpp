@@ -15,12 +15,12 @@ namespace {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-// Jobs, and attempts of one job, may meet in one store.
+// Separates jobs, and attempts of one job, in a shared store.
 std::string prefix_of(const LaunchInfo& info) {
   return str("argosy/", info.run_id, "/", info.restart_count);
 }
 
-// Starts the text that rank 0 broadcasts when it has no address to tell.
+// Marks a broadcast text as an error message instead of an address.
 constexpr char kFailure = '!';
 
 StorePtr serve_on_free_port(const LaunchInfo& info, std::string& address) {
@@ -42,7 +42,7 @@ StorePtr serve_and_tell(
   try {
     store = serve_on_free_port(info, address);
   } catch (const std::exception& error) {
-    // The others wait for our text.
+    // The others are waiting for our text.
     from_rank_0(str(kFailure, error.what()));
     throw StoreError(
         str("[world.init] rank 0 cannot serve a store: ", error.what()));

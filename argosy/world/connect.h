@@ -9,14 +9,14 @@ namespace c10d {
 class Store;
 }
 
-// How a rank gets to the store where it meets the others. Not installed.
+// Connects a rank to the store where it meets the others. Not installed.
 namespace argosy {
 
-// The store that `info` names, with the prefix of its job and attempt.
+// Opens the store that `info` names, with a key prefix for job and attempt.
 c10::intrusive_ptr<c10d::Store> connect(
     const LaunchInfo& info, Deadline deadline);
 
-// Rank 0 serves a store on a free port and tells the others where it is.
+// Rank 0 serves a store on a free port and broadcasts its address.
 c10::intrusive_ptr<c10d::Store> connect(
     const LaunchInfo& info,
     const TextBroadcast& from_rank_0,

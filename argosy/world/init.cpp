@@ -12,13 +12,14 @@
 #include "argosy/common/log.h"
 #include "argosy/common/net.h"
 #include "argosy/heap/allocator.h"
+#include "argosy/torch_hooks/openblas.h"
+#include "argosy/world/address_exchange.h"
 #include "argosy/world/adopt.h"
-#include "argosy/world/binding.h"
 #include "argosy/world/connect.h"
-#include "argosy/world/exchange.h"
 #include "argosy/world/local_ranks.h"
-#include "argosy/world/meet.h"
+#include "argosy/world/rendezvous.h"
 #include "argosy/world/scheduler.h"
+#include "argosy/world/thread_binding.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -58,7 +59,7 @@ milliseconds timeout_of(const InitOptions& options) {
   return timeout;
 }
 
-// Unique among the ranks of a world; tells people where to look.
+// Unique among the ranks of a world, and readable in messages.
 std::string own_identity() {
   std::ostringstream out;
   out << "process " << ::getpid() << " on " << host_name() << ", thread "
@@ -66,7 +67,7 @@ std::string own_identity() {
   return out.str();
 }
 
-LaunchInfo launch_info() {
+LaunchInfo launch_environment() {
   if (const auto& bound = thread_binding().launch) {
     return *bound;
   }
@@ -79,16 +80,17 @@ bool wants_shared_heap() {
       .value_or(true);
 }
 
-// The last step of every way in: meet, fill in who is local, bind.
+// Common to all ways of joining: rendezvous, find local ranks, bind.
 std::shared_ptr<World> join(
     LaunchInfo info,
     const StorePtr& store,
     milliseconds timeout,
     Deadline deadline,
     std::shared_ptr<void> companion = nullptr) {
+  torch_hooks::install_openblas_core();
   if (info.size > 1) {
     store->setTimeout(timeout);
-    meet(*store, info.rank, info.size, own_identity(), deadline);
+    rendezvous(*store, info.rank, info.size, own_identity(), deadline);
     if (!info.knows_local) {
       find_local_ranks(*store, info, deadline);
     }
@@ -116,8 +118,8 @@ std::shared_ptr<World> run_scheduler(
   return std::make_shared<World>(info, store, timeout);
 }
 
-// MindSpore's workers find the scheduler's store, get a rank where they have
-// none, and let the scheduler hear from them.
+// MindSpore: workers find the scheduler's store, get a rank if they have none,
+// and send heartbeats to the scheduler.
 std::shared_ptr<World> join_scheduled(LaunchInfo info, milliseconds timeout) {
   const Deadline deadline = Deadline::after(timeout);
   const StorePtr store = connect(info, deadline);
@@ -140,11 +142,11 @@ std::shared_ptr<World> init_by_exchange(
     const LaunchInfo& info, const InitOptions& options) {
   const Deadline deadline = Deadline::after(timeout_of(options));
   // What was exchanged may go when all ranks have met, not before.
-  std::optional<Exchanged> exchanged;
+  std::optional<ExchangedAddress> exchanged;
   return init(
       info,
       [&](const std::string& own) {
-        exchanged.emplace(exchange(info, own, deadline));
+        exchanged.emplace(exchange_address(info, own, deadline));
         return exchanged->value();
       },
       options);
@@ -167,7 +169,7 @@ void check_ranks(const LaunchInfo& info) {
       ", expected 0 <= rank < size");
 }
 
-// How long the rank that serves the store stays for others that still use it.
+// How long the rank that serves the store waits for others that still use it.
 constexpr std::chrono::seconds kLinger(10);
 
 } // namespace
@@ -184,7 +186,7 @@ std::shared_ptr<World> init_parallel_env(const InitOptions& options) {
         timeout,
         Deadline::after(timeout));
   }
-  return init(launch_info(), options);
+  return init(launch_environment(), options);
 }
 
 std::shared_ptr<World> init(
@@ -208,7 +210,7 @@ std::shared_ptr<World> init(
     return join_scheduled(info, scheduled_timeout(options));
   }
   check_ranks(info);
-  if (info.exchange != Exchange::None) {
+  if (info.address_exchange != AddressExchange::None) {
     return init_by_exchange(info, options);
   }
   const milliseconds timeout = timeout_of(options);
@@ -255,14 +257,19 @@ bool is_available() {
   return true;
 }
 
+LaunchInfo launch_info() {
+  const auto world = current_world();
+  return world ? world->info() : launch_environment();
+}
+
 int get_rank() {
   const auto world = current_world();
-  return world ? world->rank() : launch_info().rank;
+  return world ? world->rank() : launch_environment().rank;
 }
 
 int get_world_size() {
   const auto world = current_world();
-  return world ? world->size() : launch_info().size;
+  return world ? world->size() : launch_environment().size;
 }
 
 void destroy_process_group() {
@@ -270,29 +277,6 @@ void destroy_process_group() {
     world->leave(Deadline::after(kLinger));
     bind_world(nullptr);
   }
-}
-
-ParallelEnv::ParallelEnv()
-    : ParallelEnv(current_world() ? current_world()->info() : launch_info()) {}
-
-ParallelEnv::ParallelEnv(LaunchInfo info) : info_(std::move(info)) {
-  const Environment env = Environment::of_process();
-  device_id_ = static_cast<int>(env.find_int("DEVICE_ID", 0).value_or(0));
-  nrings_ =
-      static_cast<int>(env.find_int("FLAGS_nccl_nrings", 1, 8).value_or(1));
-  pg_timeout_ = default_timeout(env);
-}
-
-std::string ParallelEnv::current_endpoint() const {
-  return info_.current_endpoint ? info_.current_endpoint->text() : "";
-}
-
-std::vector<std::string> ParallelEnv::trainer_endpoints() const {
-  std::vector<std::string> endpoints;
-  for (const Endpoint& endpoint : info_.worker_endpoints) {
-    endpoints.push_back(endpoint.text());
-  }
-  return endpoints;
 }
 
 } // namespace argosy

@@ -22,29 +22,29 @@ class Environment;
 class World;
 
 struct InitOptions {
-  // How long to wait for the other ranks, and the world's limit for later
-  // waits. Unset: ARGOSY_TIMEOUT, else PADDLE_PG_TIMEOUT, else 30 minutes.
+  // The time limit for joining, and the world's default limit for later waits.
+  // Unset: ARGOSY_TIMEOUT, else PADDLE_PG_TIMEOUT, else 30 minutes.
   std::optional<std::chrono::milliseconds> timeout;
 };
 
-// What the environment says about it: ARGOSY_TIMEOUT and so on.
+// Returns the time limit that the environment sets.
 std::chrono::milliseconds default_timeout(const Environment& environment);
 
-// Makes this thread a rank of the job that started the process: finds out who
-// we are from the launch environment (docs/launch-environments.md), meets all
+// Makes this thread a rank of the job that started the process: finds out its
+// rank from the launch environment (docs/launch-environments.md), meets all
 // other ranks, and binds the world to the calling thread.
 //
-// All ranks must call it; it returns when all have arrived. A process that
-// nobody launched is a world of one, so the same program runs alone. A second
-// call returns the world of the first.
+// All ranks must call it; blocks until all have arrived. A process without a
+// launcher is a world of one, so the same program runs alone. A second call
+// returns the existing world.
 //
-// Throws InvalidArgument for an environment that is wrong (it names the
-// variable), TimeoutError naming the ranks that did not come, StoreError when
-// the meeting point cannot be reached or served.
+// Throws InvalidArgument for an invalid environment, naming the variable;
+// TimeoutError, naming the ranks that did not come; StoreError when the store
+// cannot be reached or served.
 std::shared_ptr<World> init_parallel_env(const InitOptions& options = {});
 
-// The same, as `rank` of `size`, in a store that all ranks opened. For programs
-// that have ways of their own to tell their ranks apart.
+// The same as `rank` of `size` in a store that all ranks have opened, for
+// programs that number their ranks themselves.
 std::shared_ptr<World> init(
     const c10::intrusive_ptr<c10d::Store>& store,
     int rank,
@@ -55,12 +55,12 @@ std::shared_ptr<World> init(
 std::shared_ptr<World> init(
     const LaunchInfo& info, const InitOptions& options = {});
 
-// Tells all ranks a short text of rank 0: each rank calls it once, with its own
-// text, and gets rank 0's.
+// Broadcasts a short text: each rank calls it once, with its own text, and gets
+// rank 0's.
 using TextBroadcast = std::function<std::string(const std::string& own)>;
 
-// The same for ranks that can already talk in some way of their own, but have
-// no store: rank 0 serves one and tells the others where. See world/mpi.h.
+// The same for ranks that can already communicate but have no store: rank 0
+// serves one and broadcasts its address. See world/mpi.h.
 std::shared_ptr<World> init(
     LaunchInfo info,
     const TextBroadcast& from_rank_0,
@@ -69,43 +69,19 @@ std::shared_ptr<World> init(
 // Whether the calling thread has a world.
 bool is_initialized();
 
-// Whether this build can run on many ranks. Always true.
+// Always true; for compatibility with torch.distributed.
 bool is_available();
 
-// The calling thread's rank and number of ranks. Before initialisation, those
-// that the launch environment gives.
+// The calling thread's rank and world size. Before initialization, those of the
+// launch environment.
 int get_rank();
 int get_world_size();
 
-// Ends the calling thread's world. Does nothing when there is none.
+// Ends the calling thread's world. Does nothing if there is none.
 void destroy_process_group();
 
-// What the launch environment says, as a snapshot. Names follow
-// paddle.distributed; local_rank is really the local one.
-class ParallelEnv {
- public:
-  ParallelEnv();
-  explicit ParallelEnv(LaunchInfo info);
-
-  int rank() const { return info_.rank; }
-  int local_rank() const { return info_.local_rank; }
-  int world_size() const { return info_.size; }
-  int nranks() const { return info_.size; }
-  int device_id() const { return device_id_; }
-  int dev_id() const { return device_id_; }
-  std::string device_type() const { return "cpu"; }
-  // Empty when the launcher gave none.
-  std::string current_endpoint() const;
-  std::vector<std::string> trainer_endpoints() const;
-  int nrings() const { return nrings_; }
-  std::chrono::milliseconds pg_timeout() const { return pg_timeout_; }
-  const LaunchInfo& info() const { return info_; }
-
- private:
-  LaunchInfo info_;
-  int device_id_ = 0;
-  int nrings_ = 1;
-  std::chrono::milliseconds pg_timeout_{};
-};
+// The calling thread's place in its job: that of its world, or before
+// initialisation the one that the launch environment gives.
+LaunchInfo launch_info();
 
 } // namespace argosy

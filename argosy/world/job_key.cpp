@@ -11,8 +11,8 @@ namespace argosy {
 
 namespace {
 
-// Hydra gives each process one end of a socket pair; the system remembers who
-// made the pair. Asking does not touch what MPI sends through it.
+// Hydra gives each process one end of a socket pair, and the kernel knows who
+// created it. Asking does not disturb what MPI sends through it.
 int launcher_pid(const Environment& env) {
   const auto fd = parse_int(env.get("PMI_FD", ""));
   ucred peer{};
@@ -28,7 +28,7 @@ int launcher_pid(const Environment& env) {
 
 std::optional<std::string> process_start_time(int pid) {
   const auto stat = read_file(str("/proc/", pid, "/stat"));
-  // The second field, the name, may hold spaces and parentheses.
+  // The second field, the program name, may contain spaces and parentheses.
   const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
   if (name_end == std::string::npos) {
     return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<std::string> process_start_time(int pid) {
   if (fields.size() <= kStartTime) {
     return std::nullopt;
   }
-  // A zombie answers no more, whatever its parent is waiting for.
+  // A zombie counts as ended.
   return fields[1] == "Z" ? std::nullopt : std::optional(fields[kStartTime]);
 }
 

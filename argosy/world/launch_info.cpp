@@ -20,15 +20,15 @@ std::string to_string(Role role) {
   return "unknown";
 }
 
-std::string to_string(Exchange exchange) {
+std::string to_string(AddressExchange exchange) {
   switch (exchange) {
-    case Exchange::None:
+    case AddressExchange::None:
       return "none";
-    case Exchange::LocalFile:
+    case AddressExchange::LocalFile:
       return "file";
-    case Exchange::Pmi:
+    case AddressExchange::Pmi:
       return "pmi";
-    case Exchange::Pmix:
+    case AddressExchange::Pmix:
       return "pmix";
   }
   return "unknown";
@@ -43,8 +43,8 @@ std::ostream& operator<<(std::ostream& out, const LaunchInfo& info) {
         << info.node_rank << "/" << info.num_nodes;
   }
   out << ", from " << info.source;
-  if (info.exchange != Exchange::None) {
-    out << ", learns the address by " << to_string(info.exchange);
+  if (info.address_exchange != AddressExchange::None) {
+    out << ", learns the address by " << to_string(info.address_exchange);
   }
   if (!info.store_url.empty()) {
     out << ", meets at " << info.store_url

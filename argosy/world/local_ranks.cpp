@@ -15,8 +15,8 @@ namespace argosy {
 
 namespace {
 
-// Host names may repeat (containers), boot ids do not; but containers of one
-// host share the boot id. Together they tell hosts apart as a user sees them.
+// Containers may have equal host names, and containers of one host have equal
+// boot ids. Both together identify a host as a user sees it.
 std::string host_identity() {
   const std::string boot =
       read_file("/proc/sys/kernel/random/boot_id").value_or("");

@@ -9,8 +9,8 @@ class Store;
 
 namespace argosy {
 
-// Fills in which ranks share a host by having all ranks tell each other theirs.
-// All ranks must call it. Not installed.
+// Finds out which ranks share a host, through the store. All ranks call it;
+// blocks. Not installed.
 void find_local_ranks(c10d::Store& store, LaunchInfo& info, Deadline deadline);
 
 } // namespace argosy

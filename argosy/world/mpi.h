@@ -1,7 +1,7 @@
 #pragma once
 
-// Joining the ranks of a communicator. This header alone needs MPI, and only in
-// the program that includes it: libargosy.so is the same for every MPI.
+// Joins the ranks of an MPI communicator. Only the program that includes this
+// header needs MPI; libargosy.so works with every MPI.
 
 #include <mpi.h>
 
@@ -27,9 +27,8 @@ inline std::string broadcast_text(MPI_Comm comm, std::string text) {
 
 } // namespace detail
 
-// Makes the ranks of `comm` a world with the same ranks. Collective over
-// `comm`, which is only used during the call and stays the caller's. MPI must
-// be initialised.
+// Makes a world of the ranks of `comm`, with the same numbers. Collective over
+// `comm`, which is only used during the call. MPI must be initialized.
 inline std::shared_ptr<World> init_from_mpi(
     MPI_Comm comm, const InitOptions& options = {}) {
   int ready = 0;
@@ -45,7 +44,7 @@ inline std::shared_ptr<World> init_from_mpi(
   MPI_Comm_rank(local, &info.local_rank);
   MPI_Comm_size(local, &info.local_size);
   MPI_Comm_free(&local);
-  // With several hosts, the ranks tell each other in the store who shares one.
+  // With several hosts, ranks find out in the store which of them share one.
   int first = info.local_rank == 0 ? 1 : 0;
   MPI_Allreduce(&first, &info.num_nodes, 1, MPI_INT, MPI_SUM, comm);
   info.knows_local = info.num_nodes == 1;

@@ -73,7 +73,7 @@ PmiClient::~PmiClient() {
   }
 }
 
-// A connection says first which process it belongs to, and is told its rank.
+// A new connection first identifies its process, and is told the rank.
 void PmiClient::introduce(const Environment& env) {
   if (!connected_) {
     return;

@@ -8,13 +8,13 @@
 
 namespace argosy::world {
 
-// A client of a process manager that speaks PMI-1: lines of `name=value`
-// words, over a descriptor that the process inherited (PMI_FD) or over a
-// connection that it makes (PMI_PORT). Hydra, Intel MPI and MVAPICH speak it.
+// A client of a process manager that speaks PMI-1: lines of `name=value` words
+// over an inherited descriptor (PMI_FD) or a new connection (PMI_PORT). Used by
+// Hydra, Intel MPI and MVAPICH.
 //
-// Taking part is final: the manager expects one client per process, and close()
-// ends what MPI_Init would need. All calls throw TimeoutError at the deadline
-// and SystemError when the manager refuses or is gone.
+// A process can have one client only, and after close() MPI_Init would fail.
+// All methods throw TimeoutError at the deadline, and SystemError when the
+// manager refuses or is gone.
 class PmiClient {
  public:
   PmiClient(const Environment& env, Deadline deadline);
@@ -25,16 +25,16 @@ class PmiClient {
   void put(const std::string& key, const std::string& value);
   std::string get(const std::string& key);
 
-  // Returns when all processes of the job have called it.
+  // Blocks until all processes of the job have called it.
   void barrier();
 
-  // Takes leave, without which the manager believes that the process crashed.
+  // Signs off; otherwise the manager assumes that the process crashed.
   void close();
 
  private:
   using Words = std::map<std::string, std::string>;
 
-  // Sends a line, and returns the words of the answer, whose cmd must be
+  // Sends a line and returns the words of the answer, whose cmd must be
   // `answer`.
   Words ask(const std::string& line, const std::string& answer);
   void send(const std::string& line);
@@ -43,10 +43,10 @@ class PmiClient {
   void introduce(const Environment& env);
 
   int fd_ = -1;
-  bool connected_ = false; // ours to close
+  bool connected_ = false; // fd_ must be closed
   Deadline deadline_;
-  std::string unread_; // bytes after the last whole line
-  std::string space_;  // the job's name for its keys
+  std::string unread_; // bytes after the last complete line
+  std::string space_;  // the job's key space
 };
 
 } // namespace argosy::world

@@ -5,15 +5,16 @@
 
 namespace argosy {
 
-// Runs the body of a program. When it throws, prints the message with the rank,
-// leaves it where the launcher looks for it (TORCHELASTIC_ERROR_FILE, so it
-// stands first in the launcher's failure summary), and returns 1; else 0.
+// Runs the body of a program and returns its exit code. If it throws, prints
+// the message with the rank, writes it to the launcher's error file
+// (TORCHELASTIC_ERROR_FILE), so that it appears in the launcher's failure
+// summary, and returns 1.
 //
 //   int main() { return argosy::record(train); }
 int record(const std::function<void()>& body);
 
-// The message of the exception in flight, with its type in front when it is not
-// one of ours. For use in a catch block.
+// Returns the message of the current exception, with its type if it is not one
+// of Argosy's. Call it in a catch block.
 std::string current_exception_text();
 
 } // namespace argosy

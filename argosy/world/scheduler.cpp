@@ -11,7 +11,7 @@
 #include "argosy/common/log.h"
 #include "argosy/common/text.h"
 #include "argosy/world/connect.h"
-#include "argosy/world/meet.h"
+#include "argosy/world/rendezvous.h"
 
 namespace argosy {
 
@@ -26,7 +26,7 @@ std::string beat_key(int rank) {
   return str("beat/", rank);
 }
 
-// Who was heard when.
+// When each worker was last heard.
 class Register {
  public:
   Register(c10d::Store& store, int num_workers)
@@ -46,7 +46,8 @@ class Register {
     return select([&](std::size_t rank) { return beats_[rank] == 0; });
   }
 
-  // A worker that left on purpose beats no more; World::leave() said farewell.
+  // A worker that left on purpose sends no heartbeats; World::leave() announced
+  // it.
   std::vector<int> silent_for(milliseconds limit) const {
     return select([&](std::size_t rank) {
       return Clock::now() - heard_[rank] > limit && !has_left(rank);
@@ -59,7 +60,7 @@ class Register {
 
  private:
   bool has_left(std::size_t rank) const {
-    return store_.check({farewell_key(static_cast<int>(rank))});
+    return store_.check({departure_key(static_cast<int>(rank))});
   }
 
   template <typename Predicate>
@@ -131,7 +132,7 @@ struct Heartbeat::Impl {
         stop_changed.wait_for(lock, kBeatInterval, [&] { return stop; });
       }
     } catch (const std::exception& error) {
-      // The scheduler is gone; the rank's own waits will say so.
+      // The scheduler is gone; the rank's own waits will report it.
       log::debug("[world.heartbeat] ", error.what());
     }
   }

@@ -28,8 +28,8 @@ namespace argosy {
 
 namespace {
 
-// Tells a re-executed program which spawn() call it was made by, and by whom:
-// "<number of the call>:<pid of the parent>".
+// Tells a re-executed program which spawn() call created it: "<number of the
+// call>:<pid of the parent>".
 constexpr char kSpawnVariable[] = "ARGOSY_SPAWN";
 
 int next_call_number() {
@@ -66,16 +66,16 @@ std::optional<Origin> spawned_by() {
     const std::function<void()>& function, const Origin& origin) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   int code = 1;
-  // The parent may have died before the line above.
+  // The parent may have died before prctl().
   if (::getppid() == origin.parent) {
-    // A spawn() inside the function is a call of its own.
+    // A spawn() inside the function is an independent call.
     ::unsetenv(kSpawnVariable);
     code = record(function);
   }
   std::cout.flush();
   std::fflush(nullptr);
-  // The rank ends here: the rest of main() belongs to the parent alone. Static
-  // destructors are skipped, as other threads may still run.
+  // The rank ends here; the rest of main() is for the parent. Skips static
+  // destructors, because other threads may still run.
   ::_exit(code); // lint: allow exit
 }
 
@@ -85,7 +85,7 @@ struct RankProcess {
   pid_t pid = -1;
   int pidfd = -1;
   std::filesystem::path error_file;
-  std::filesystem::path log_file; // empty: output not captured
+  std::filesystem::path log_file; // empty: output is not captured
   std::optional<ProcessStatus> status;
 };
 
@@ -119,7 +119,7 @@ Environment rank_environment(
   environment.set("TORCHELASTIC_RUN_ID", str("spawn-", ::getpid(), "-", port));
   environment.set("TORCHELASTIC_ERROR_FILE", process.error_file.string());
   environment.set(kSpawnVariable, str(call_number, ":", ::getpid()));
-  // The parent's own store and choice of source do not concern its ranks.
+  // The parent's store and choice of source do not apply to its ranks.
   environment.unset("ARGOSY_STORE");
   environment.unset("ARGOSY_ADOPT");
   return environment;
@@ -195,7 +195,7 @@ class RankProcesses {
  public:
   explicit RankProcesses(int size) : processes_(size) {}
 
-  // Nothing that was started outlives this, also when starting threw half-way.
+  // Kills everything that was started, also if starting threw half-way.
   ~RankProcesses() {
     signal_running(SIGKILL);
     for (RankProcess& process : processes_) {
@@ -207,7 +207,7 @@ class RankProcesses {
 
   RankProcess& operator[](int rank) { return processes_[rank]; }
 
-  // Returns the rank that failed first, when all have ended.
+  // Waits until all have ended; returns the rank that failed first.
   std::optional<int> join(std::chrono::milliseconds grace) {
     while (num_running() > 0) {
       wait_for_one();
@@ -316,13 +316,14 @@ void spawn_processes(
     if (origin->call_number == call_number) {
       run_as_rank(function, *origin);
     }
-    return; // an earlier call of the program; its ranks are long done
+    return; // an earlier spawn() of the program, already done
   }
   const TempDir dir("argosy-spawn");
   // Served by the parent, so that it outlives every rank.
   const auto store = serve_store();
   RankProcesses processes(num_ranks);
-  // With words of its own the program takes another way, to its first spawn.
+  // With other arguments, the program runs differently, up to its first
+  // spawn().
   const int target = options.arguments.empty() ? call_number : 0;
   start_ranks(
       processes, num_ranks, store->getPort(), target, dir.path(), options);

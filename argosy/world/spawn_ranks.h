@@ -6,7 +6,7 @@
 
 namespace argosy {
 
-// The two ways of spawn(). Not installed.
+// The two implementations of spawn(). Not installed.
 void spawn_threads(
     const std::function<void()>& function,
     int num_ranks,

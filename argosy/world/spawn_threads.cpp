@@ -12,17 +12,17 @@
 #include "argosy/common/text.h"
 #include "argosy/store/kv_store.h"
 #include "argosy/store/mem_kv.h"
-#include "argosy/world/binding.h"
+#include "argosy/torch_hooks/openblas.h"
 #include "argosy/world/record.h"
 #include "argosy/world/spawn_ranks.h"
+#include "argosy/world/thread_binding.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
 
 namespace {
 
-// Shared by the threads and their parent; a thread that is left behind keeps
-// it alive.
+// Shared by the threads and their parent; an abandoned thread keeps it alive.
 struct ThreadJob {
   ThreadJob(std::function<void()> body, int num_ranks)
       : function(std::move(body)), ended(num_ranks, false) {}
@@ -91,7 +91,7 @@ void wait_for_ranks(ThreadJob& job, std::chrono::milliseconds grace) {
   job.changed.wait_for(lock, grace, [&] { return job.all_ended(); });
 }
 
-// Joins the threads that ended and returns the ranks of those that did not.
+// Joins threads that have ended; returns the ranks of those that have not.
 std::vector<int> join_ended(ThreadJob& job, std::vector<std::thread>& threads) {
   std::vector<bool> ended;
   {
@@ -116,6 +116,7 @@ void spawn_threads(
     const std::function<void()>& function,
     int num_ranks,
     const SpawnOptions& options) {
+  torch_hooks::install_openblas_core(); // before ranks multiply matrices
   const auto job = std::make_shared<ThreadJob>(function, num_ranks);
   std::vector<std::thread> threads;
   threads.reserve(num_ranks);

@@ -8,8 +8,9 @@
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/common/rank_label.h"
-#include "argosy/world/binding.h"
-#include "argosy/world/meet.h"
+#include "argosy/common/thread_context.h"
+#include "argosy/world/rendezvous.h"
+#include "argosy/world/thread_binding.h"
 
 namespace argosy {
 
@@ -57,14 +58,14 @@ void World::leave(Deadline deadline) {
     return;
   }
   try {
-    store_->set(farewell_key(rank()), {'1'});
+    store_->set(departure_key(rank()), {'1'});
     std::int64_t gone = store_->add("left", 1);
     while (info_.serves_store && gone < size() && !deadline.expired()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       gone = store_->add("left", 0);
     }
   } catch (const std::exception& error) {
-    // Whoever served the store has gone already, which is what we announce.
+    // The server of the store is already gone, so nobody needs our notice.
     log::debug("[world.leave] ", error.what());
   }
 }
@@ -72,8 +73,7 @@ void World::leave(Deadline deadline) {
 ThreadBinding::~ThreadBinding() = default;
 
 ThreadBinding& thread_binding() {
-  thread_local ThreadBinding binding;
-  return binding;
+  return of_thread<ThreadBinding>();
 }
 
 void bind_world(std::shared_ptr<World> world) {

@@ -1,18 +1,18 @@
-// DTensors for Python: torch.ops.argosy. A mesh is given as its shape and its
-// ranks row by row, placements as texts. argosy_torch/dtensor.py has names for
-// them.
+// DTensors for Python: torch.ops.argosy. A mesh is passed as its shape and its
+// ranks in row-major order, placements as strings. argosy_torch/dtensor.py
+// wraps these ops.
 #include <Python.h>
 
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
-#include "argosy/dtensor/dispatch/interpreter.h"
 #include "argosy/dtensor/dtensor.h"
-#include "argosy/dtensor/mesh_state.h"
+#include "argosy/dtensor/tensor/interpreter.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/world/init.h"
+#include "bindings/python/gil_release.h"
 #include "bindings/python/placement_text.h"
 #include "bindings/python/thread_rank.h"
-#include "bindings/python/unlocked.h"
 
 namespace argosy::python {
 
@@ -34,7 +34,7 @@ void join_threads(
     std::int64_t rank,
     std::int64_t size,
     double timeout) {
-  const UnlockedPython unlocked;
+  const GilRelease unlocked;
   join_thread_ranks(
       name,
       static_cast<int>(rank),
@@ -43,7 +43,7 @@ void join_threads(
 }
 
 void init(c10::optional<double> timeout) {
-  const UnlockedPython unlocked;
+  const GilRelease unlocked;
   InitOptions options;
   if (timeout) {
     options.timeout = milliseconds(*timeout);
@@ -52,7 +52,7 @@ void init(c10::optional<double> timeout) {
 }
 
 void destroy() {
-  const UnlockedPython unlocked;
+  const GilRelease unlocked;
   destroy_process_group();
 }
 
@@ -62,7 +62,7 @@ at::Tensor place(
     const Ints& mesh,
     const Ints& ranks,
     const Texts& placements) {
-  const UnlockedPython unlocked;
+  const GilRelease unlocked;
   return function(tensor, mesh_of(mesh, ranks), placements_from(placements));
 }
 
@@ -72,7 +72,7 @@ at::Tensor draw(
     const Ints& mesh,
     const Ints& ranks,
     const Texts& placements) {
-  const UnlockedPython unlocked;
+  const GilRelease unlocked;
   return function(shape, mesh_of(mesh, ranks), placements_from(placements));
 }
 
@@ -87,7 +87,7 @@ at::Tensor wrap(
 }
 
 at::Tensor gather(const at::Tensor& dtensor) {
-  const UnlockedPython unlocked;
+  const GilRelease unlocked;
   return full_tensor(dtensor);
 }
 
@@ -169,7 +169,7 @@ TORCH_LIBRARY_FRAGMENT(argosy, library) {
   library.def(
       "randn(int[] shape, int[] mesh, int[] ranks, str[] placements) -> Tensor",
       &draw<&dtensor_randn>);
-  // Since the last call: what this rank ran on gathered inputs.
+  // Ops that this rank ran on gathered inputs since the last call.
   library.def("take_gathered_ops() -> str[]", [] {
     return dtensor::gathered_ops()->take();
   });

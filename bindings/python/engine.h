@@ -10,9 +10,9 @@ namespace argosy::python {
 
 class TorchWork;
 
-// Takes steps, one at a time: on a thread of its own, or on that of somebody
-// who waits for the outcome and would otherwise sleep. A synchronous operation
-// so costs no change of threads, though c10d issues all of them alike.
+// Runs steps, one at a time, on its own thread or on a thread that waits for
+// the result and would otherwise sleep. So a synchronous operation costs no
+// thread switch, although c10d issues all operations alike.
 class Engine {
  public:
   Engine() = default;
@@ -20,15 +20,15 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Takes steps on the calling thread until the work has ended, nothing is
-  // left, or another thread is at it.
+  // Runs steps on the calling thread until the work has ended, no step is left,
+  // or another thread is running steps.
   void help(TorchWork& work);
 
-  // Whether everything that was issued has ended by the deadline.
+  // Returns whether all issued work has ended by the deadline.
   bool drain(Deadline deadline);
 
-  // Takes the steps that are left, and ends the thread. Before the object is
-  // destroyed, whose steps these are.
+  // Runs the remaining steps and ends the thread. Derived classes call it in
+  // their destructors, since steps are theirs.
   void stop();
 
  protected:
@@ -36,11 +36,11 @@ class Engine {
 
   // Called with the lock held.
   virtual bool has_step() const = 0;
-  // Called with the lock held; lets go of it while it is at work.
+  // Called with the lock held; releases it while it works.
   virtual void step(Lock& lock) = 0;
 
   Lock lock() { return Lock(mutex_); }
-  // There is a step to take. Starts the thread if there is none yet.
+  // Announces a step. Starts the thread if there is none yet.
   void wake(const Lock& lock);
 
  private:
@@ -51,7 +51,7 @@ class Engine {
   std::condition_variable changed_;
   std::condition_variable drained_;
   // Guarded by mutex_.
-  bool busy_ = false; // somebody takes a step
+  bool busy_ = false; // a thread is running a step
   bool stop_ = false;
   std::thread thread_;
 };

@@ -11,7 +11,7 @@ namespace argosy::python {
 
 namespace {
 
-// What goes before the data of every message.
+// Precedes the data of every message.
 struct Header {
   std::int64_t tag = 0;
   std::int64_t scalar_type = 0; // c10::ScalarType

@@ -5,13 +5,13 @@
 #include <exception>
 #include <memory>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "bindings/python/engine.h"
 #include "bindings/python/torch_work.h"
 
 namespace argosy::python {
 
-// Sends a tensor under a tag: a header that says what comes, then its data.
+// Sends a tensor with a tag: a header, then the data.
 void send_tagged(
     const at::Tensor& tensor,
     int peer,
@@ -19,10 +19,10 @@ void send_tagged(
     comm::Backend& backend,
     Deadline deadline);
 
-// The messages that this rank receives. A backend delivers those of one sender
-// in the order in which they were sent; c10d wants them by tag, and from
-// anybody. So messages are taken as they come, while some are awaited: each
-// goes to the first receive that it fits, or is kept for a later one.
+// Receives messages by tag, and from any source, as c10d requires. A backend
+// delivers messages of one sender in order only. So while receives are posted,
+// messages are taken as they arrive; each goes to the first receive that
+// matches, or is kept for a later one.
 class Mailbox final : public Engine {
  public:
   static constexpr int kAnySource = -1;
@@ -43,7 +43,7 @@ class Mailbox final : public Engine {
   struct Message {
     int source = 0;
     int tag = 0;
-    at::Tensor data; // of one dimension
+    at::Tensor data; // one-dimensional
   };
 
   bool has_step() const override { return !posted_.empty(); }
@@ -57,7 +57,7 @@ class Mailbox final : public Engine {
   // Guarded by the lock.
   std::deque<Receive> posted_;
   std::deque<Message> kept_;
-  std::exception_ptr error_; // after it nothing can be received any more
+  std::exception_ptr error_; // set once nothing can be received any more
 };
 
 } // namespace argosy::python

@@ -1,4 +1,4 @@
-// The Python module argosy_torch._C: makes process groups of Argosy for
+// The Python module argosy_torch._C: creates Argosy's process groups for
 // torch.distributed.
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>

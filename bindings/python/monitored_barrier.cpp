@@ -25,7 +25,7 @@ bool comes(c10d::Store& store, const std::string& key, Deadline deadline) {
     store.wait({key}, deadline.remaining(std::chrono::hours(24)));
     return true;
   } catch (const std::exception&) {
-    return false; // which stores throw, and what, differs
+    return false; // stores differ in whether and what they throw
   }
 }
 
@@ -75,7 +75,7 @@ void monitored_barrier(
     return;
   }
   store.set(str(prefix, rank), {1});
-  // Rank 0 may have come later than this one, and then wait as long.
+  // Rank 0 may have come later, and then wait for as long.
   const bool came = comes(store, verdict, Deadline::after(2 * timeout));
   const auto value = came ? store.get(verdict) : bytes("no word from it");
   const std::string text(value.begin(), value.end());

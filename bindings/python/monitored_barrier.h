@@ -6,10 +6,10 @@
 
 namespace argosy::python {
 
-// A barrier through the store, which says who did not come and leaves the group
-// usable. Rank 0 waits for all others and throws TimeoutError naming the first
-// that is missing, or with `name_all` every one; the others throw when rank 0
-// did. `number` counts the calls, alike on all ranks.
+// A barrier through the store that reports missing ranks and leaves the group
+// usable. Rank 0 waits for all others; it throws TimeoutError naming the first
+// missing rank or, if `name_all`, all of them. The others throw if rank 0 did.
+// `number` counts the calls and must be equal on all ranks. Blocks.
 void monitored_barrier(
     c10d::Store& store,
     int rank,

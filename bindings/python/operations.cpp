@@ -49,7 +49,7 @@ void check_length(const Tensors& list, int num_ranks, OpKind kind) {
       " ranks");
 }
 
-// One tensor for each rank, each with as many elements as `part`.
+// Checks for one tensor per rank, each with as many elements as `part`.
 void check_parts(
     const Tensors& list, const at::Tensor& part, int num_ranks, OpKind kind) {
   check_length(list, num_ranks, kind);
@@ -89,7 +89,7 @@ Counts equal_counts(
       static_cast<std::size_t>(part.numel()));
 }
 
-// Elements for each rank, from the rows.
+// Converts rows per rank to elements per rank.
 Counts row_counts(
     const at::Tensor& tensor, std::vector<std::int64_t> rows, int num_ranks) {
   const std::int64_t all = tensor.dim() == 0 ? 0 : tensor.size(0);

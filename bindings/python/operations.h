@@ -8,22 +8,23 @@
 
 #include "argosy/comm/op.h"
 
-// The calls of c10d as operations of Argosy. Arguments are checked here, on the
-// thread that calls; all throw InvalidArgument. Roots are ranks of the group.
+// Translates c10d's calls to operations of Argosy. Arguments are checked here,
+// on the calling thread; all functions throw InvalidArgument. Roots are group
+// ranks.
 namespace argosy::python {
 
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<std::vector<at::Tensor>>;
 
-// c10d takes lists for the sake of several devices in one process. We have one.
+// c10d takes lists, for several devices per process; we support one.
 const at::Tensor& only(const Tensors& tensors, std::string_view op);
 const Tensors& only(const TensorLists& lists, std::string_view op);
 
-// Refuses what is not on the CPU or of a type that is not carried.
+// Rejects tensors that are not on the CPU or have an unsupported dtype.
 void check_tensor(const at::Tensor& tensor, std::string_view op);
 void check_root(std::int64_t root, int num_ranks, std::string_view op);
 
-// Throws for PREMUL_SUM.
+// Throws InvalidArgument for PREMUL_SUM.
 comm::ReduceOp reduce_op_of(const c10d::ReduceOp& op);
 
 // In place.
@@ -32,9 +33,9 @@ comm::Op reduce_op(
     const at::Tensor& tensor, const c10d::ReduceOp& op, int root);
 comm::Op broadcast_op(const at::Tensor& tensor, int root);
 
-// `out` has a tensor for each rank.
+// `out` has one tensor per rank.
 comm::Op all_gather_op(const Tensors& out, const at::Tensor& in, int num_ranks);
-// `out` has place for all ranks.
+// `out` has space for all ranks.
 comm::Op all_gather_op(
     const at::Tensor& out, const at::Tensor& in, int num_ranks);
 comm::Op reduce_scatter_op(
@@ -56,7 +57,7 @@ comm::Op scatter_op(
     const at::Tensor& out, const Tensors* in, int root, int num_ranks);
 
 comm::Op all_to_all_op(const Tensors& out, const Tensors& in, int num_ranks);
-// Rows for each rank; none given: equal parts.
+// Rows per rank; empty: equal parts.
 comm::Op all_to_all_op(
     const at::Tensor& out,
     const at::Tensor& in,

@@ -7,9 +7,9 @@
 
 #include "argosy/comm/connect.h"
 #include "argosy/common/error.h"
+#include "bindings/python/gil_release.h"
 #include "bindings/python/monitored_barrier.h"
 #include "bindings/python/sparse.h"
-#include "bindings/python/unlocked.h"
 
 namespace argosy::python {
 
@@ -19,7 +19,7 @@ using c10d::OpType;
 using WorkPtr = ProcessGroupArgosy::WorkPtr;
 using std::chrono::milliseconds;
 
-// For what is under way when a group is let go.
+// The time limit for pending operations when a group is destroyed.
 constexpr std::chrono::seconds kGrace(5);
 
 std::unique_ptr<comm::Backend> connect(const ProcessGroupArgosy::Setup& setup) {
@@ -36,7 +36,7 @@ std::unique_ptr<comm::Backend> connect(const ProcessGroupArgosy::Setup& setup) {
        .deadline = Deadline::after(setup.timeout)});
 }
 
-// Neighbours that can be carried out as one are.
+// Fuses adjacent operations where possible.
 void execute_all(
     const std::vector<comm::Op>& ops,
     int rank,
@@ -73,11 +73,11 @@ ProcessGroupArgosy::ProcessGroupArgosy(Setup setup)
 }
 
 ProcessGroupArgosy::~ProcessGroupArgosy() {
-  // Callbacks of what is under way may need Python's lock.
-  const UnlockedPython unlocked;
+  // Callbacks of pending operations may need the GIL.
+  const GilRelease unlocked;
   std::vector<std::shared_ptr<Engine>> engines = {collectives_, mailbox_};
-  for (const auto& [peer, lane] : senders_) {
-    engines.push_back(lane);
+  for (const auto& [peer, queue] : senders_) {
+    engines.push_back(queue);
   }
   const Deadline deadline = Deadline::after(kGrace);
   bool drained = true;
@@ -253,9 +253,9 @@ WorkPtr ProcessGroupArgosy::gather(
       is_root || outputs.empty(),
       "[comm.gather] rank ",
       setup_.rank,
-      " gives a list, which only root ",
+      " passes a list, which only root ",
       options.rootRank,
-      " may");
+      " may do");
   return issue(
       {gather_op(
           is_root ? &only(outputs, "gather") : nullptr,
@@ -276,9 +276,9 @@ WorkPtr ProcessGroupArgosy::scatter(
       is_root || inputs.empty(),
       "[comm.scatter] rank ",
       setup_.rank,
-      " gives a list, which only root ",
+      " passes a list, which only root ",
       options.rootRank,
-      " may");
+      " may do");
   return issue(
       {scatter_op(
           only(outputs, "scatter"),
@@ -359,26 +359,26 @@ void ProcessGroupArgosy::check_peer(int peer, const char* op) const {
       " is this rank itself");
 }
 
-std::shared_ptr<Lane> ProcessGroupArgosy::lane_to(int peer) {
+std::shared_ptr<OperationQueue> ProcessGroupArgosy::queue_to(int peer) {
   const std::lock_guard lock(mutex_);
-  auto& lane = senders_[peer];
-  if (!lane) {
-    lane = std::make_shared<Lane>();
+  auto& queue = senders_[peer];
+  if (!queue) {
+    queue = std::make_shared<OperationQueue>();
   }
-  return lane;
+  return queue;
 }
 
 WorkPtr ProcessGroupArgosy::send(Tensors& tensors, int peer, int tag) {
   const at::Tensor& tensor = only(tensors, "send");
   check_tensor(tensor, "send");
   check_peer(peer, "send");
-  const auto lane = lane_to(peer);
+  const auto queue = queue_to(peer);
   auto run = [tensor, peer, tag, backend = backend_, limit = setup_.timeout] {
     send_tagged(tensor, peer, tag, *backend, Deadline::after(limit));
   };
   auto work = c10::make_intrusive<TorchWork>(
-      about(OpType::SEND, "argosy:send", tensors, {}), lane, std::move(run));
-  lane->issue(work);
+      about(OpType::SEND, "argosy:send", tensors, {}), queue, std::move(run));
+  queue->issue(work);
   return work;
 }
 

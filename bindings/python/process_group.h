@@ -9,34 +9,34 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/op.h"
-#include "bindings/python/lane.h"
 #include "bindings/python/mailbox.h"
+#include "bindings/python/operation_queue.h"
 #include "bindings/python/operations.h"
 
 namespace argosy::python {
 
-// A c10d process group on a backend of Argosy. Collectives are carried out in
-// the order of their issue, beside messages; what goes to one peer goes in
-// order, and waits for no other peer.
+// A c10d process group on a backend of Argosy. Collectives run in the order of
+// issue, concurrently with messages. Messages to one peer are sent in order,
+// independently of other peers.
 class ProcessGroupArgosy final : public c10d::ProcessGroup {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
   struct Setup {
-    c10::intrusive_ptr<c10d::Store> store; // the group's alone
+    c10::intrusive_ptr<c10d::Store> store; // used by this group only
     int rank = 0;
     int size = 1;
     std::chrono::milliseconds timeout{};
-    std::string name;              // in messages
+    std::string name;              // for messages
     std::vector<int> global_ranks; // empty: all
   };
 
-  // Connects the members: returns when all of them have called it.
+  // Connects the members; blocks until all of them have called it.
   explicit ProcessGroupArgosy(Setup setup);
-  // Waits a short while for what is under way, then ends it with PeerLost on
-  // all members: a program that fails must not wait for its peers.
+  // Waits briefly for pending operations, then ends them with PeerLost on all
+  // members: a program that fails must not wait for its peers.
   ~ProcessGroupArgosy() override;
 
   const std::string getBackendName() const override { return "argosy"; }
@@ -105,7 +105,7 @@ class ProcessGroupArgosy final : public c10d::ProcessGroup {
       const char* title,
       Tensors inputs,
       TensorLists outputs) const;
-  // Operations of Argosy, one after the other, as one of c10d.
+  // Runs operations of Argosy, one after the other, as one c10d operation.
   WorkPtr issue(
       std::vector<comm::Op> ops,
       TorchWork::About about,
@@ -122,16 +122,17 @@ class ProcessGroupArgosy final : public c10d::ProcessGroup {
       const char* title);
   void check_peer(int peer, const char* op) const;
   std::chrono::milliseconds limit(std::chrono::milliseconds given) const;
-  std::shared_ptr<Lane> lane_to(int peer);
+  std::shared_ptr<OperationQueue> queue_to(int peer);
 
   const Setup setup_;
   const std::shared_ptr<comm::Backend> backend_;
-  const std::shared_ptr<Lane> collectives_ = std::make_shared<Lane>();
+  const std::shared_ptr<OperationQueue> collectives_ =
+      std::make_shared<OperationQueue>();
   const std::shared_ptr<Mailbox> mailbox_;
 
   std::mutex mutex_;
   // Guarded by mutex_.
-  std::map<int, std::shared_ptr<Lane>> senders_; // by peer
+  std::map<int, std::shared_ptr<OperationQueue>> senders_; // by peer
   std::uint64_t num_collectives_ = 0;
   int num_monitored_barriers_ = 0;
 };

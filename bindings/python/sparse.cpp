@@ -14,8 +14,7 @@ namespace {
 
 using Counts = std::vector<std::int64_t>;
 
-// Everybody's tensors, of the same columns and any number of rows, below each
-// other in rank order.
+// Concatenates everyone's rows in rank order; columns must be equal.
 at::Tensor gather_rows(
     const at::Tensor& own,
     const Counts& rows,
@@ -35,7 +34,7 @@ at::Tensor gather_rows(
   return at::cat(all);
 }
 
-// How many entries each rank has; the shapes must agree.
+// The number of entries of each rank; shapes must be equal.
 Counts gather_counts(
     const at::Tensor& tensor,
     int rank,

@@ -2,17 +2,17 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 
 namespace argosy::python {
 
-// Throws InvalidArgument unless it is a sparse tensor, by coordinates, on the
-// CPU and of a type that is carried.
+// Throws InvalidArgument unless it is a sparse tensor in coordinate format on
+// the CPU with a supported dtype.
 void check_sparse(const at::Tensor& tensor);
 
-// The sum of sparse tensors with the same shape on all ranks, in place: what
-// DDP needs for embeddings with sparse gradients. Ranks may have any number of
-// entries.
+// Sums sparse tensors of equal shape over all ranks, in place. DDP needs it for
+// embeddings with sparse gradients. Numbers of entries may differ between
+// ranks. Blocks.
 void sparse_all_reduce(
     const at::Tensor& tensor,
     int rank,

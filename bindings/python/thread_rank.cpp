@@ -7,8 +7,8 @@
 #include "argosy/common/error.h"
 #include "argosy/store/kv_store.h"
 #include "argosy/store/mem_kv.h"
-#include "argosy/world/binding.h"
 #include "argosy/world/init.h"
+#include "argosy/world/thread_binding.h"
 #include "argosy/world/world.h"
 
 namespace argosy::python {

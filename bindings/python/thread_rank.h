@@ -5,19 +5,19 @@
 
 namespace argosy::python {
 
-// Makes the calling thread a rank of the world of that name, which threads of
-// this process form: they meet in memory. Blocks until all have come.
+// Makes the calling thread a rank of the named world, which is formed by
+// threads of this process. Blocks until all have joined.
 void join_thread_ranks(
     const std::string& name,
     int rank,
     int size,
     std::chrono::milliseconds timeout);
 
-// The calling thread's rank cannot go on: what the others of that world wait
-// for ends with PeerLost.
+// Call it when the calling thread's rank cannot continue: waits of the other
+// ranks end with PeerLost.
 void abort_thread_ranks(const std::string& name, const std::string& reason);
 
-// Ends it for the calling thread.
+// Ends the world of the calling thread.
 void leave_thread_ranks();
 
 } // namespace argosy::python

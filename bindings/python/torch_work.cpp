@@ -11,8 +11,8 @@ namespace {
 
 using Lists = std::vector<std::vector<at::Tensor>>;
 
-// A list of tensors, as c10d's own groups promise; of lists where an operation
-// has several.
+// The type of the future's value: a list of tensors, as for c10d's own groups,
+// or a list of lists if an operation has several.
 c10::TypePtr type_of(const Lists& outputs) {
   c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
   return outputs.size() > 1 ? c10::ListType::create(list) : list;
@@ -25,7 +25,7 @@ c10::IValue value_of(const Lists& outputs) {
   return outputs.empty() ? std::vector<at::Tensor>{} : outputs.front();
 }
 
-// Python programs, and PyTorch's own tests, look for c10d's words.
+// Python programs, and PyTorch's own tests, expect c10d's wording.
 std::exception_ptr as_c10d_says(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -55,7 +55,7 @@ void TorchWork::execute() {
   } catch (...) {
     caught = std::current_exception();
   }
-  operation_ = nullptr; // and with it the tensors that it held
+  operation_ = nullptr; // releases the tensors that it holds
   end(caught);
 }
 
@@ -71,7 +71,8 @@ void TorchWork::end(const std::exception_ptr& error) {
 }
 
 bool TorchWork::wait(std::chrono::milliseconds timeout) {
-  // Whoever has a limit must be able to return before the operation ends.
+  // A caller with a time limit must be able to return before the operation
+  // ends.
   if (timeout == kNoTimeout) {
     if (const auto engine = engine_.lock()) {
       engine->help(*this);

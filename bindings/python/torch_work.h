@@ -10,15 +10,16 @@ namespace argosy::python {
 
 class Engine;
 
-// An operation as torch.distributed sees it: something to wait for, a future
-// with the outputs, and an event of the profiler.
+// An operation as torch.distributed sees it: a c10d::Work with a future for the
+// outputs and a profiler event.
 class TorchWork final : public c10d::Work {
  public:
   struct About {
     int rank = 0;
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = nullptr; // of the profiler's event; outlives the work
-    std::vector<at::Tensor> inputs; // whose shapes the event shows
+    // Name of the profiler event; outlives the work.
+    const char* title = nullptr;
+    std::vector<at::Tensor> inputs; // shapes for the profiler event
     std::vector<std::vector<at::Tensor>> outputs;
   };
 
@@ -27,9 +28,9 @@ class TorchWork final : public c10d::Work {
       std::weak_ptr<Engine> engine,
       std::function<void()> operation);
 
-  // For the engine: carries the operation out and keeps its outcome.
+  // Called by the engine: runs the operation and stores its result.
   void execute();
-  // For operations that are not one function: keeps their outcome.
+  // Stores the result of an operation that is not a single function.
   void end(const std::exception_ptr& error);
   void set_source(int rank) { source_ = rank; }
 
@@ -44,7 +45,7 @@ class TorchWork final : public c10d::Work {
   const std::vector<std::vector<at::Tensor>> outputs_;
   const std::weak_ptr<Engine> engine_;
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
-  std::function<void()> operation_; // empty once it was carried out
+  std::function<void()> operation_; // empty once it has run
   int source_ = -1;
 };
 

@@ -1,8 +1,8 @@
-// A convolutional network on Fashion-MNIST, data parallel.
+// Trains a convolutional network on Fashion-MNIST, data parallel.
 //
 //   argosy run -n 2 ./fashion_mnist
 //
-// prints from rank 0, after the progress of the steps:
+// prints from rank 0, after the progress line:
 //   epoch 1: test accuracy 86.43 %
 //   epoch 2: test accuracy 88.31 %
 //   epoch 3: test accuracy 89.32 %
@@ -22,12 +22,12 @@ namespace data = argosy::data;
 
 struct Options {
   int epochs = 3;
-  int batch = 64;  // pictures of one rank in one step
-  int steps = 0;   // of an epoch at most; 0: all
-  int threads = 0; // thread ranks; 0: as the launcher says
+  int batch = 64;  // images per rank and step
+  int steps = 0;   // per epoch at most; 0: all
+  int threads = 0; // number of thread ranks; 0: use the launcher's
 };
 
-// This rank's part of the pictures, batch by batch.
+// Batches of this rank's share of the images.
 auto make_loader(data::Split split, int batch) {
   const bool train = split == data::Split::Train;
   const data::IdxImages images = data::fashion_mnist(split);
@@ -44,8 +44,8 @@ auto make_loader(data::Split split, int batch) {
       data::stack_images);
 }
 
-// The share of the test pictures that the net names rightly. Each rank looks at
-// its part.
+// The fraction of test images that the network classifies correctly. Each rank
+// evaluates its share.
 double test_accuracy(nn::Sequential& net) {
   const torch::NoGradGuard no_grad;
   auto loader = make_loader(data::Split::Test, 500);
@@ -61,7 +61,7 @@ double test_accuracy(nn::Sequential& net) {
 
 void train(const Options& options) {
   const auto world = argosy::init_parallel_env();
-  torch::set_num_threads(1); // of each rank
+  torch::set_num_threads(1); // per rank
   torch::manual_seed(1);
   auto loader = make_loader(data::Split::Train, options.batch);
   const auto steps = options.steps > 0

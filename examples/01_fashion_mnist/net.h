@@ -2,7 +2,7 @@
 
 #include <torch/nn.h>
 
-// Pictures [N, 1, 28, 28] to scores of ten kinds [N, 10].
+// Maps images [N, 1, 28, 28] to scores of ten classes [N, 10].
 inline torch::nn::Sequential make_net() {
   namespace nn = torch::nn;
   return nn::Sequential(

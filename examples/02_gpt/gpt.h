@@ -6,18 +6,17 @@
 #include <limits>
 #include <string>
 
-// A language model in the shape of GPT-2: plain LibTorch modules.
+// A GPT-2-style language model in plain LibTorch.
 
 struct GptOptions {
   long vocab = 256;
-  long context = 64; // tokens at most that a prediction looks back at
+  long context = 64; // maximum number of tokens that a prediction sees
   long width = 128;
   long layers = 4;
   long heads = 4;
 };
 
-// Attention to what came before, then a layer for each token by itself; both
-// add to their input.
+// Causal attention, then a feed-forward layer; both have a residual connection.
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(const GptOptions& options)
       : heads(options.heads),
@@ -28,7 +27,7 @@ struct BlockImpl : torch::nn::Module {
         up(make_linear("up", options.width, 4 * options.width)),
         down(make_linear("down", 4 * options.width, options.width)) {}
 
-  // [batch, length, width], and a mask of what lies ahead [length, length].
+  // x: [batch, length, width]; mask of future tokens: [length, length].
   at::Tensor forward(at::Tensor x, const at::Tensor& ahead) {
     x = x + out(attention(qkv(norm1(x)), ahead));
     return x + down(torch::gelu(up(norm2(x))));
@@ -69,7 +68,8 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-// Tokens [batch, length] to scores of the next token [batch, length, vocab].
+// Maps tokens [batch, length] to scores of the next token [batch, length,
+// vocab].
 struct GptImpl : torch::nn::Module {
   explicit GptImpl(const GptOptions& gpt_options) : options(gpt_options) {
     const long width = options.width;

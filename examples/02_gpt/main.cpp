@@ -1,14 +1,14 @@
-// A GPT-2-style language model on the King James Bible, data parallel.
+// Trains a GPT-2-style language model on the King James Bible, data parallel.
 //
 //   argosy run -n 2 ./gpt
 //
-// Rank 0 shows the progress of the steps, then the loss on text that was kept
-// apart, and a text that the model makes up.
+// Rank 0 shows the progress line, then the validation loss and a text that the
+// model generates.
 
 #include <argosy/argosy.h>
 #include <argosy/data/tokenizer.h>
-#include <argosy/observe/current.h>
-#include <argosy/optim/groups.h>
+#include <argosy/observe/world_observer.h>
+#include <argosy/optim/parameter_groups.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -23,13 +23,13 @@ namespace data = argosy::data;
 struct Options {
   GptOptions gpt{.vocab = 1024};
   int steps = 400;
-  int batch = 4;      // texts of one rank in one pass
-  int accumulate = 2; // passes of one step
+  int batch = 4;      // sequences per rank and pass
+  int accumulate = 2; // passes per step
   double lr = 2e-3;
-  int threads = 0; // thread ranks; 0: as the launcher says
+  int threads = 0; // number of thread ranks; 0: use the launcher's
 };
 
-// Up in the first steps, then down a cosine to a tenth.
+// Linear warm-up, then cosine decay to a tenth of the peak.
 double lr_at(int step, const Options& options) {
   const int warmup = std::min(20, options.steps / 10);
   if (step < warmup) {
@@ -40,7 +40,7 @@ double lr_at(int step, const Options& options) {
   return options.lr * (0.55 + 0.45 * std::cos(std::numbers::pi * done));
 }
 
-// This rank's part of the texts.
+// This rank's share of the sequences.
 auto make_loader(const data::Tokens& tokens, const Options& options) {
   const data::TokenDataset texts(tokens, options.gpt.context);
   return data::DataLoader(
@@ -60,7 +60,7 @@ at::Tensor loss_of(const at::Tensor& scores, const at::Tensor& target) {
       scores.flatten(0, 1), target.flatten());
 }
 
-// The mean loss of the first batches, over all ranks.
+// The mean loss of the first batches over all ranks.
 double validation_loss(
     Gpt& gpt, const data::Tokens& tokens, const Options& options) {
   const torch::NoGradGuard no_grad;
@@ -75,7 +75,7 @@ double validation_loss(
   return sum.item<double>() / static_cast<double>(batches);
 }
 
-// Goes on from `start`, token by token.
+// Generates text after `start`, token by token.
 std::string sample(
     Gpt& gpt, const data::Tokenizer& tokenizer, const std::string& start) {
   const torch::NoGradGuard no_grad;
@@ -124,7 +124,7 @@ void train_steps(Gpt& gpt, const data::Tokens& tokens, const Options& options) {
     loss = 0;
     model.zero_grad();
     {
-      const auto local = model.no_sync(); // all passes but the last
+      const auto local = model.no_sync(); // all passes except the last
       for (int i = 1; i < options.accumulate; ++i) {
         pass();
       }
@@ -147,7 +147,7 @@ void train_steps(Gpt& gpt, const data::Tokens& tokens, const Options& options) {
 
 void train(const Options& options) {
   const auto world = argosy::init_parallel_env();
-  torch::set_num_threads(1); // of each rank
+  torch::set_num_threads(1); // per rank
   torch::manual_seed(1);
   const std::string corpus = data::king_james_bible();
   const auto tokenizer = data::Tokenizer::train(corpus, options.gpt.vocab);

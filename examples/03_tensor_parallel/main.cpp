@@ -1,9 +1,9 @@
-// An unchanged model, cut over ranks by a plan of a few lines.
+// Splits an unchanged model over ranks with a plan of a few lines.
 //
-//   argosy run -n 2 ./tensor_parallel      # two ranks share each layer
-//   argosy run -n 4 ./tensor_parallel      # and two halves of the batch
+//   argosy run -n 2 ./tensor_parallel      # two ranks split each layer
+//   argosy run -n 4 ./tensor_parallel      # two pairs also split the batch
 //
-// prints from rank 0, among others:
+// prints from rank 0, among other lines:
 //   step 100: loss 0.6...
 //   step 300: loss 0.4...
 
@@ -20,7 +20,7 @@ namespace nn = torch::nn;
 using argosy::ColWiseParallel;
 using argosy::RowWiseParallel;
 
-// Every rank reads all samples; each then keeps what is its part.
+// Every rank reads all samples; shard_dataloader() keeps its part.
 data::DataLoader<data::IdxImages, data::Example> make_loader() {
   const data::IdxImages images = data::fashion_mnist(data::Split::Train);
   return {
@@ -39,7 +39,7 @@ void train() {
 
   nn::Sequential net = nullptr;
   {
-    const argosy::DeferredInit without_memory; // until it is cut
+    const argosy::DeferredInit without_memory; // until the model is split
     net = nn::Sequential(
         nn::Flatten(), nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 10));
   }

@@ -1,9 +1,10 @@
-// A perceptron on Fashion-MNIST of which every rank keeps a part only.
+// Trains a multi-layer perceptron on Fashion-MNIST; every rank keeps only a
+// part of it.
 //
 //   argosy run -n 2 ./zero
-//   argosy run -n 2 ./zero --strategy strategy.json   # with another stage
+//   argosy run -n 2 ./zero --strategy strategy.json   # another stage
 //
-// prints from rank 0, among others:
+// prints from rank 0, among other lines:
 //   7 units
 //     1: 2 parameters, 1607680 bytes
 //   step 100: loss 0.8...
@@ -45,7 +46,7 @@ void train(const fleet::DistributedStrategy& strategy) {
   argosy::optim::Adam adam(net->parameters(), 1e-3);
   auto model = fleet::distributed_model(net);
   auto optimizer = fleet::distributed_optimizer(adam);
-  if (fleet::is_first_worker()) { // what is communicated together
+  if (fleet::is_first_worker()) { // the units of communication
     std::cout
         << dynamic_cast<argosy::sharding::ShardedCore&>(*model.core()).plan()
         << std::endl;

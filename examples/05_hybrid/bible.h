@@ -6,16 +6,15 @@
 #include <iostream>
 #include <string>
 
-// What the examples of hybrid parallelism share: the text that they learn, and
-// how they tell about it.
+// What the hybrid examples share: the training text and the printed progress.
 namespace argosy::examples {
 
-// The King James Bible in words of a vocabulary that is learnt from it.
+// The King James Bible, tokenized with a vocabulary that is trained on it.
 class Bible {
  public:
   explicit Bible(long vocab) : Bible(data::king_james_bible(), vocab) {}
 
-  // Of this rank's part of the texts, after fleet::init().
+  // Batches of this rank's share of the text. Call it after fleet::init().
   auto loader(long context, long batch_size) const {
     const data::TokenDataset texts(tokens_, context);
     return data::DataLoader(
@@ -37,7 +36,7 @@ class Bible {
   const data::Tokens tokens_;
 };
 
-// Rank 0 prints every 50th step's loss, the mean over all ranks.
+// Rank 0 prints the loss of every 50th step, averaged over all ranks.
 inline void tell(int step, const at::Tensor& loss) {
   const double sum = fleet::util().all_reduce(loss.item<double>());
   if (step % 50 == 0 && fleet::is_first_worker()) {

@@ -1,9 +1,9 @@
-// A GPT on the King James Bible, with its layers, its sequences, its batch and
-// what training keeps divided over ranks as a file says.
+// Trains a GPT on the King James Bible. A strategy file says how ranks split
+// its layers, its sequences, its batch and the training state.
 //
 //   argosy run -n 4 ./hybrid --strategy strategy.json
 //
-// prints from rank 0, among others:
+// prints from rank 0, among other lines:
 //   data 1 x sharding 2 x sep 1 x model 2
 //   step 100: loss 5...
 
@@ -20,21 +20,20 @@ namespace fleet = argosy::fleet;
 using argosy::examples::ParallelGpt;
 using argosy::examples::ParallelGptOptions;
 
-// What this rank has of the model: where it stands decides.
+// The part of the model that this rank has, which depends on its coordinates.
 ParallelGptOptions options_of(const GptOptions& gpt) {
-  const auto hybrid = fleet::get_hybrid_communicate_group();
-  ParallelGptOptions options{gpt, hybrid->get_model_parallel_group()};
-  const int parts = hybrid->get_sep_parallel_world_size();
+  const auto hybrid = fleet::hybrid_mesh();
+  ParallelGptOptions options{gpt, hybrid->group_over({"model"})};
+  const int parts = hybrid->size_on("sep");
   if (parts > 1) {
     options.segments = std::make_shared<argosy::SegmentParallel>(
-        hybrid->get_sep_parallel_group(),
-        argosy::zigzag_split(gpt.context, parts));
+        hybrid->group_over({"sep"}), argosy::zigzag_split(gpt.context, parts));
   }
   return options;
 }
 
 void show_axes() {
-  const auto hybrid = fleet::get_hybrid_communicate_group();
+  const auto hybrid = fleet::hybrid_mesh();
   if (fleet::is_first_worker()) {
     std::cout << "data " << hybrid->size_on("data") << " x sharding "
               << hybrid->size_on("sharding") << " x sep "
@@ -52,7 +51,7 @@ void train(const fleet::DistributedStrategy& strategy, int steps) {
   const auto options = options_of({.vocab = 512, .width = 64, .layers = 2});
 
   ParallelGpt gpt(options);
-  argosy::tensor_parallel::load_module( // begins as one process would
+  argosy::tensor_parallel::load_module( // the same start as in one process
       *gpt,
       *Gpt(options.gpt),
       options.group);

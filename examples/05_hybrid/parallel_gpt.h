@@ -9,18 +9,18 @@
 
 #include "../02_gpt/gpt.h"
 #include "argosy/expert/moe_layer.h"
-#include "argosy/sequence_parallel/megatron.h"
-#include "argosy/sequence_parallel/megatron_gradients.h"
-#include "argosy/sequence_parallel/megatron_ops.h"
+#include "argosy/sequence_parallel/layers.h"
+#include "argosy/sequence_parallel/reduce_gradients.h"
+#include "argosy/sequence_parallel/scatter_gather.h"
 #include "argosy/sequence_parallel/segment.h"
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/tensor_parallel/ops.h"
 #include "argosy/tensor_parallel/parameters.h"
 #include "argosy/training/parameter_marks.h"
 
-// The GPT of examples/02_gpt written with tensor parallel layers, for sequences
-// that may be spread over ranks: the same names, so that each can take the
-// other's parameters.
+// The GPT of examples/02_gpt with tensor-parallel layers, for sequences that
+// may be split over ranks. Parameters have the same names, so that each model
+// can load the other's.
 namespace argosy::examples {
 
 struct ParallelGptOptions {
@@ -30,13 +30,13 @@ struct ParallelGptOptions {
   bool recompute_allgather = false;
   // Null: every rank has whole sequences.
   std::shared_ptr<SegmentParallel> segments;
-  // With more than none, tokens choose two of so many experts in place of the
+  // If greater than 0, each token uses two of this many experts instead of the
   // layers up and down. Not with sequence_parallel.
   long experts = 0;
   GroupPtr expert_group;
-  double balance = 0; // weight of the loss that keeps experts equally busy
-  // For measuring, with a group of this rank alone: what a rank of so many
-  // computes, without the others.
+  double balance = 0; // weight of the load-balancing loss
+  // For measuring with a group of this rank alone: compute what one of this
+  // many ranks would compute.
   long parts = 1;
 
   long length() const {
@@ -62,7 +62,7 @@ struct ParallelBlockImpl : torch::nn::Module {
   }
 
  private:
-  // Of the heads that this rank has.
+  // For the heads of this rank.
   at::Tensor attention(
       const at::Tensor& joined, const at::Tensor& ahead) const {
     const long batch = joined.size(0);
@@ -180,8 +180,8 @@ struct ParallelBlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(ParallelBlock);
 
-// Tokens [batch, length], of this rank's part of the sequence, to this rank's
-// classes of [batch, length, vocab].
+// Maps the tokens [batch, length] of this rank's part of the sequence to this
+// rank's classes of [batch, length, vocab].
 struct ParallelGptImpl : torch::nn::Module {
   explicit ParallelGptImpl(ParallelGptOptions its_options)
       : options(std::move(its_options)) {

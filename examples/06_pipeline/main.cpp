@@ -1,8 +1,8 @@
-// A GPT on the King James Bible, cut by depth over ranks.
+// Trains a GPT on the King James Bible, split by depth over ranks.
 //
 //   argosy run -n 2 ./pipeline --strategy strategy.json
 //
-// prints from rank 0, among others:
+// prints from rank 0, among other lines:
 //   2 stages, schedule zbh1, 4 microbatches
 //   step 100: loss 5...
 
@@ -21,14 +21,14 @@ namespace fleet = argosy::fleet;
 namespace pipeline = argosy::pipeline;
 using argosy::examples::ParallelGptOptions;
 
-constexpr long kRows = 8; // of a batch
+constexpr long kRows = 8; // per batch
 
-// This rank's stage, from a list of layers.
+// This rank's stage, built from a list of layers.
 std::shared_ptr<pipeline::StageModel> listed(
     const ParallelGptOptions& options) {
   pipeline::PipelineLayer layers(
       argosy::examples::gpt_layers(options), pipeline::PipelineLayerOptions());
-  const auto whole = Gpt(options.gpt)->named_parameters(); // begins as it would
+  const auto whole = Gpt(options.gpt)->named_parameters();
   for (const auto& item : layers->named_parameters()) {
     argosy::tensor_parallel::load_parameter(
         item.value(),
@@ -38,7 +38,7 @@ std::shared_ptr<pipeline::StageModel> listed(
   return layers.ptr();
 }
 
-// The same, cut out of a model that was written without pipelines in mind.
+// The same, cut out of a model that does not know about pipelines.
 std::shared_ptr<pipeline::StageModel> cut(
     const GptOptions& options, int microbatches) {
   const at::Tensor text =
@@ -57,7 +57,7 @@ void train(
   const argosy::examples::Bible bible(512);
   const ParallelGptOptions options{
       {.vocab = 512, .width = 64, .layers = 4},
-      fleet::get_hybrid_communicate_group()->get_model_parallel_group()};
+      fleet::hybrid_mesh()->group_over({"model"})};
 
   const auto stage = unchanged
       ? cut(options.gpt, strategy.pipeline_configs.accumulate_steps)

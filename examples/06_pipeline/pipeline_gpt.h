@@ -8,11 +8,11 @@
 #include "../05_hybrid/parallel_gpt.h"
 #include "argosy/pipeline/pipeline_layer.h"
 
-// The GPT of examples/02_gpt as a list of layers for a pipeline. Layers may be
-// cut over ranks too, as in examples/05_hybrid.
+// The GPT of examples/02_gpt as a list of layers for a pipeline. Ranks may
+// split the layers too, as in examples/05_hybrid.
 namespace argosy::examples {
 
-// Adds to words where they stand.
+// Adds position embeddings to token embeddings.
 struct PlacesImpl : torch::nn::Module {
   explicit PlacesImpl(ParallelGptOptions its_options)
       : options(std::move(its_options)),
@@ -67,8 +67,8 @@ struct LastNormImpl : torch::nn::LayerNormImpl {
   const ParallelGptOptions gpt;
 };
 
-// Tokens [batch, length] to this rank's classes of [batch, length, vocab]. The
-// last layer has the words of the first.
+// Maps tokens [batch, length] to this rank's classes of [batch, length, vocab].
+// The last layer shares the weights of the token embedding.
 inline std::vector<pipeline::LayerDesc> gpt_layers(
     const ParallelGptOptions& options) {
   const auto words =
@@ -92,7 +92,7 @@ inline std::vector<pipeline::LayerDesc> gpt_layers(
   return layers;
 }
 
-// The name that a parameter of gpt_layers() has in the Gpt.
+// The name of a parameter of gpt_layers() in the Gpt.
 inline std::string gpt_name(const std::string& name, long num_blocks) {
   const auto dot = name.find('.');
   const long layer = std::stol(name.substr(0, dot));

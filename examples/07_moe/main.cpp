@@ -1,9 +1,9 @@
-// A GPT with experts on the King James Bible: ranks have different experts, and
-// their own texts.
+// Trains a GPT with experts on the King James Bible. Each rank has its own
+// experts and its own share of the text.
 //
 //   argosy run -n 2 ./moe --strategy strategy.json
 //
-// prints from rank 0, among others:
+// prints from rank 0, among other lines:
 //   8 experts, 4 on each of 2 ranks
 //   step 100: loss 5...
 
@@ -22,11 +22,11 @@ namespace pipeline = argosy::pipeline;
 using argosy::examples::ParallelGptOptions;
 
 ParallelGptOptions options_of(long experts) {
-  const auto hybrid = fleet::get_hybrid_communicate_group();
+  const auto hybrid = fleet::hybrid_mesh();
   ParallelGptOptions options{{.vocab = 512, .width = 64, .layers = 2}};
-  options.group = hybrid->get_model_parallel_group();
+  options.group = hybrid->group_over({"model"});
   options.experts = experts;
-  options.expert_group = hybrid->get_expert_parallel_group();
+  options.expert_group = hybrid->group_over({"expert"});
   options.balance = 0.01;
   return options;
 }
@@ -41,7 +41,7 @@ pipeline::PipelineLayer make_layers(const ParallelGptOptions& options) {
     const std::string name =
         argosy::examples::gpt_name(item.key(), options.gpt.layers);
     if (name == "tokens.weight" || name == "places.weight") {
-      item.value().mul_(0.02); // scores as small as GPT-2's at the beginning
+      item.value().mul_(0.02); // initial scores as small as those of GPT-2
     }
   }
   return layers;

@@ -1,4 +1,4 @@
-// A solver that has MPI and communicators of its own learns with Argosy: rank 0
+// A solver that uses MPI and its own communicators trains with Argosy: rank 0
 // writes files, the others average their gradients over the solver's
 // communicator.
 //
@@ -15,7 +15,7 @@
 
 #include <cstdio>
 
-// Fits y = 2 x, each rank to points of its own.
+// Fits y = 2 x; each rank has its own points.
 void learn(MPI_Comm solvers) {
   const auto world = argosy::mpi::init_parallel_env(solvers);
   const auto group = argosy::mpi::new_group(solvers);

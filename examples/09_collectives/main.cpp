@@ -1,5 +1,6 @@
-// What ranks can say to each other: gradients as one call, a sum that overlaps
-// with work, objects, messages, and a collective inside a model.
+// The ways in which ranks communicate: gradients in one call, a sum that
+// overlaps with computation, objects, messages, and a collective inside a
+// model.
 //
 //   argosy run -n 3 ./collectives
 //

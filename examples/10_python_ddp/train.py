@@ -1,11 +1,11 @@
-"""Data parallel training in Python, on Argosy's collectives.
+"""Data-parallel training in Python on Argosy's collectives.
 
     argosy run -n 2 /usr/bin/python3 train.py
 
 prints
     2 ranks, loss 9.4586 -> 0.0000
 """
-import argosy_torch  # noqa: F401 -- makes the backend known
+import argosy_torch  # noqa: F401 -- registers the backend
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel

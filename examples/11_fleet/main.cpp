@@ -1,8 +1,8 @@
-// A perceptron on Fashion-MNIST, trained as a file says.
+// Trains a multi-layer perceptron on Fashion-MNIST as a strategy file says.
 //
 //   argosy run -n 2 ./fleet strategy.json
 //
-// prints from rank 0, among others:
+// prints from rank 0, among other lines:
 //   step 100: loss 1.54
 //   step 400: loss 0.51
 

@@ -8,9 +8,9 @@
 
 #include "argosy/comm/call_timeout.h"
 #include "argosy/comm/collector.h"
-#include "argosy/comm/stream.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
+#include "argosy/compat/stream.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 

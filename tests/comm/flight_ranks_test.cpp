@@ -6,9 +6,9 @@
 
 #include <cstdlib>
 
-#include "argosy/comm/flight/flight_record.h"
 #include "argosy/comm/flight/record_files.h"
 #include "argosy/comm/flight/record_json.h"
+#include "argosy/comm/flight_record.h"
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"

@@ -439,15 +439,18 @@ TEST(Hang, NobodyIsBlamedWhenAllCallAlike) {
 
 TEST(BlackBox, WritesWhenAnOperationFailsAndAsksTheOthers) {
   const TempDir dir;
-  BlackBox failing({.rank = 0, .world_size = 2}, dir.path());
-  BlackBox stuck({.rank = 1, .world_size = 2}, dir.path());
-  const auto there = stuck.add_group(0, {0, 1});
-  const auto here = failing.add_group(0, {0, 1});
+  const auto box_of = [&](int rank) {
+    return std::make_shared<BlackBox>(
+        Identity{.rank = rank, .world_size = 2}, dir.path());
+  };
+  const std::vector<int> ranks = {0, 1};
+  const GroupRecorder there(box_of(1), 0, ranks);
+  GroupRecorder here(box_of(0), 0, ranks);
+  const Observers<1> observers{&here};
   EXPECT_THROW(
-      failing.run(
-          *here,
-          failing.issue(*here, all_reduce_of({2})),
-          [] { throw TimeoutError("rank 1 did not come"); }),
+      ObservedOperation(observers, all_reduce_of({2}), ranks).run([] {
+        throw TimeoutError("rank 1 did not come");
+      }),
       TimeoutError);
   const auto deadline = Deadline::after(std::chrono::seconds(20));
   while (read_records({dir.path()}).size() < 2 && !deadline.expired()) {
@@ -461,9 +464,9 @@ TEST(BlackBox, WritesWhenAnOperationFailsAndAsksTheOthers) {
 
 TEST(BlackBox, AnswersWhoAsks) {
   const TempDir dir;
-  BlackBox box({.rank = 0, .world_size = 1}, dir.path());
-  const auto group = box.add_group(0, {0});
-  box.issue(*group, all_reduce_of({2}));
+  const auto box = std::make_shared<BlackBox>(
+      Identity{.rank = 0, .world_size = 1}, dir.path());
+  GroupRecorder(box, 0, {0}).on_issue(all_reduce_of({2}), {0});
   renew_records({dir.path()}, Deadline::after(std::chrono::seconds(20)));
   const auto records = read_records({dir.path()});
   ASSERT_EQ(records.size(), 1u);

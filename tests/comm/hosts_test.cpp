@@ -47,7 +47,7 @@ TEST(Partition, KnowsPlaces) {
   const Hosts hosts{{{0}, {1, 3}, {2}}};
   EXPECT_EQ(hosts.num_ranks(), 4);
   EXPECT_EQ(hosts.host_of(3), 1);
-  EXPECT_EQ(hosts.place_of(3), 1);
+  EXPECT_EQ(hosts.local_rank_of(3), 1);
   EXPECT_EQ(hosts.leaders(), (std::vector<int>{0, 1, 2}));
 }
 

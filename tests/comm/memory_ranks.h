@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/memory/memory_backend.h"
-#include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
@@ -30,12 +30,12 @@ inline Deadline soon() {
 // Among all ranks of a world, set up through its store.
 inline std::unique_ptr<Backend> make_backend(
     World& world, const std::string& name = "test", bool may_fetch = true) {
-  return make_memory_backend(
+  return std::make_unique<MemoryBackend>(
       name,
       world.rank(),
       world.size(),
-      gather_through(world.store(), name, world.rank(), world.size()),
-      {.may_fetch = may_fetch});
+      gather_strings_through(world.store(), name, world.rank(), world.size()),
+      MemoryOptions{.may_fetch = may_fetch});
 }
 
 // Small integers that differ by rank and place: their sums are exact in all

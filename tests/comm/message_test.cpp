@@ -13,11 +13,11 @@
 #include <tuple>
 
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/message/failures.h"
+#include "argosy/comm/message/failure_agreement.h"
 #include "argosy/comm/message/message_backend.h"
-#include "argosy/comm/message/notes.h"
-#include "argosy/comm/message/op_record.h"
 #include "argosy/comm/message/reductions.h"
+#include "argosy/comm/message/small_all_gather.h"
+#include "argosy/comm/operation/op_record.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::message {
@@ -29,18 +29,18 @@ using ::testing::HasSubstr;
 
 // ---- Plans ------------------------------------------------------------------
 
-TEST(NoteSteps, EveryRankHearsOfEveryRank) {
+TEST(BruckSteps, EveryRankHearsOfEveryRank) {
   for (int size = 1; size < 20; ++size) {
     std::vector<std::set<int>> heard(static_cast<std::size_t>(size));
-    std::vector<std::vector<NoteStep>> steps;
+    std::vector<std::vector<BruckStep>> steps;
     for (int rank = 0; rank < size; ++rank) {
       heard[rank] = {rank};
-      steps.push_back(note_steps(rank, size));
+      steps.push_back(bruck_steps(rank, size));
     }
     for (std::size_t step = 0; step < steps[0].size(); ++step) {
       const auto before = heard;
       for (int rank = 0; rank < size; ++rank) {
-        const NoteStep& plan = steps[rank][step];
+        const BruckStep& plan = steps[rank][step];
         EXPECT_EQ(steps[plan.from][step].to, rank);
         EXPECT_EQ(steps[plan.from][step].count, plan.count);
         for (int i = 0; i < plan.count; ++i) {
@@ -57,15 +57,17 @@ TEST(NoteSteps, EveryRankHearsOfEveryRank) {
 }
 
 void expect_reaches_all(
-    int size, int root, const std::function<Stop(int rank)>& stop_of) {
+    int size,
+    int root,
+    const std::function<Neighbours(int rank)>& neighbours_of) {
   std::set<int> reached = {root};
   std::deque<int> next = {root};
-  EXPECT_EQ(stop_of(root).from, -1);
+  EXPECT_EQ(neighbours_of(root).from, -1);
   while (!next.empty()) {
     const int rank = next.front();
     next.pop_front();
-    for (const int to : stop_of(rank).to) {
-      EXPECT_EQ(stop_of(to).from, rank);
+    for (const int to : neighbours_of(rank).to) {
+      EXPECT_EQ(neighbours_of(to).from, rank);
       EXPECT_TRUE(reached.insert(to).second) << "reached twice";
       next.push_back(to);
     }
@@ -73,23 +75,26 @@ void expect_reaches_all(
   EXPECT_EQ(reached.size(), static_cast<std::size_t>(size));
 }
 
-TEST(Stops, TreesAndChainsReachAll) {
+TEST(BroadcastNeighbours, TreesAndChainsReachAll) {
   for (int size = 1; size < 20; ++size) {
     for (int root = 0; root < size; ++root) {
-      expect_reaches_all(
-          size, root, [&](int rank) { return tree_stop(rank, size, root); });
-      expect_reaches_all(
-          size, root, [&](int rank) { return chain_stop(rank, size, root); });
+      expect_reaches_all(size, root, [&](int rank) {
+        return tree_neighbours(rank, size, root);
+      });
+      expect_reaches_all(size, root, [&](int rank) {
+        return chain_neighbours(rank, size, root);
+      });
     }
   }
-  EXPECT_EQ(tree_stop(0, 8, 0).to, (std::vector<int>{4, 2, 1}));
+  EXPECT_EQ(tree_neighbours(0, 8, 0).to, (std::vector<int>{4, 2, 1}));
 }
 
 TEST(Slices, CoverTheDataAlongElements) {
   std::vector<double> data(1001);
-  const Parts parts = slices_of(data.data(), data.size(), sizeof(double), 7);
+  const ByteRanges parts =
+      sliced_ranges(data.data(), data.size(), sizeof(double), 7);
   auto* at = reinterpret_cast<std::byte*>(data.data());
-  for (const Part& part : parts) {
+  for (const ByteRange& part : parts) {
     EXPECT_EQ(part.data, at);
     EXPECT_EQ(part.bytes % sizeof(double), 0u);
     at += part.bytes;
@@ -97,18 +102,18 @@ TEST(Slices, CoverTheDataAlongElements) {
   EXPECT_EQ(at, reinterpret_cast<std::byte*>(data.data() + data.size()));
 }
 
-TEST(Slices, PiecesEndWithThePart) {
+TEST(Slices, ChunksEndWithTheRange) {
   std::byte data[10];
-  const Part part{data, 10};
-  EXPECT_EQ(piece_of(part, 4, 0), (Part{data, 4}));
-  EXPECT_EQ(piece_of(part, 4, 2), (Part{data + 8, 2}));
-  EXPECT_EQ(piece_of(part, 4, 3).bytes, 0u);
+  const ByteRange part{data, 10};
+  EXPECT_EQ(chunk_of(part, 4, 0), (ByteRange{data, 4}));
+  EXPECT_EQ(chunk_of(part, 4, 2), (ByteRange{data + 8, 2}));
+  EXPECT_EQ(chunk_of(part, 4, 3).bytes, 0u);
 }
 
 TEST(OpRecords, DisagreementNamesBothSides) {
-  OpRecord sum{.count = 3, .kind = OpKind::AllReduce, .dtype = DType::Float32};
+  OpRecord sum{.kind = OpKind::AllReduce, .dtype = DType::Float32, .count = 3};
   OpRecord max = sum;
-  max.op = ReduceOp::MAX;
+  max.reduce = ReduceOp::MAX;
   EXPECT_EQ(disagreement({sum, sum}), "");
   EXPECT_EQ(
       disagreement({sum, sum, max}),
@@ -119,7 +124,7 @@ TEST(OpRecords, DisagreementNamesBothSides) {
       "rank 1 sends 4 elements to rank 0, which expects 5");
 }
 
-TEST(Verdicts, SurviveTheBoard) {
+TEST(Verdicts, SurviveTheFailureStore) {
   for (const auto kind :
        {Verdict::Kind::InvalidArgument,
         Verdict::Kind::TimeoutError,
@@ -221,7 +226,7 @@ class QueueMessenger final : public Messenger {
   const int size_;
 };
 
-class MemBoard final : public Board {
+class MemFailureStore final : public FailureStore {
  public:
   void set(const std::string& key, const std::string& text) override {
     const std::lock_guard lock(mutex_);
@@ -246,11 +251,13 @@ using Body = std::function<void(Backend& backend, int rank)>;
 
 void run_on(int size, const Body& body) {
   const auto post = std::make_shared<Post>();
-  const auto board = std::make_shared<MemBoard>();
+  const auto failure_store = std::make_shared<MemFailureStore>();
   std::vector<std::unique_ptr<Backend>> backends;
   for (int rank = 0; rank < size; ++rank) {
     backends.push_back(make_message_backend(
-        "g", std::make_unique<QueueMessenger>(post, rank, size), board));
+        "g",
+        std::make_unique<QueueMessenger>(post, rank, size),
+        failure_store));
   }
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
@@ -390,7 +397,8 @@ TEST_P(MessageBackends, CopyBetweenAll) {
   });
 }
 
-// Rank r sends (r + p) % 3 * count elements to rank p; some ride, some do not.
+// Rank r sends (r + p) % 3 * count elements to rank p; some travels inline,
+// some does not.
 TEST_P(MessageBackends, ExchangeUnevenParts) {
   const auto share = [&](int from, int to) {
     return static_cast<std::size_t>((from + to) % 3) * (count() % 5001);

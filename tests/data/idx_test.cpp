@@ -78,7 +78,8 @@ TEST_F(IdxFiles, SaysWhatIsWrong) {
   EXPECT_THAT(
       error_of_file(kImages.substr(0, kImages.size() - 1)),
       HasSubstr("ends after 11 bytes of a part, expected 12"));
-  EXPECT_THAT(error_of_file(kImages + "x"), HasSubstr("goes on after its 12"));
+  EXPECT_THAT(
+      error_of_file(kImages + "x"), HasSubstr("has more data after its 12"));
   const std::string huge(12, '\377');
   EXPECT_THAT(error_of_file("\0\0\10\3"s + huge), HasSubstr("overflow"));
   EXPECT_THAT(

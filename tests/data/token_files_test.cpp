@@ -8,7 +8,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/data/loader.h"
-#include "argosy/data/megatron.h"
+#include "argosy/data/megatron_file.h"
 #include "argosy/data/token_dataset.h"
 #include "tests/store/expect.h"
 #include "tests/support/command.h"

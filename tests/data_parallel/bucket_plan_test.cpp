@@ -8,13 +8,16 @@
 #include <sstream>
 
 #include "argosy/common/error.h"
+#include "argosy/training/gradient_schedule.h"
 
 namespace argosy::data_parallel {
 namespace {
 
-std::vector<ParameterInfo> of_counts(const std::vector<std::size_t>& counts) {
+using training::expected_order;
+
+std::vector<ParameterInfo> of_counts(const std::vector<std::int64_t>& counts) {
   std::vector<ParameterInfo> parameters;
-  for (const std::size_t count : counts) {
+  for (const std::int64_t count : counts) {
     parameters.push_back({.name = "p", .count = count});
   }
   return parameters;
@@ -50,7 +53,7 @@ TEST(BucketPlan, EntriesStartOnCacheLinesAndDoNotOverlap) {
   EXPECT_EQ(
       plan.buckets[0].entries,
       (std::vector<BucketEntry>{{0, 0, 3}, {1, 16, 17}}));
-  EXPECT_EQ(plan.buckets[0].count, 33u);
+  EXPECT_EQ(plan.buckets[0].count, 33);
 }
 
 TEST(BucketPlan, TypesDoNotMixAndSparseOnesAreAlone) {
@@ -76,7 +79,7 @@ TEST(BucketPlan, ByIndexAloneAndAuto) {
       indices_of(plan_buckets(
           parameters, expected_order(4), {.mode = Fusion::Mode::None})),
       (Indices{{3}, {2}, {1}, {0}}));
-  const auto large = of_counts(std::vector<std::size_t>(32, 1 << 18));
+  const auto large = of_counts(std::vector<std::int64_t>(32, 1 << 18));
   const BucketPlan plan =
       plan_buckets(large, expected_order(32), {.mode = Fusion::Mode::Auto});
   EXPECT_GE(plan.buckets.size(), 7u);
@@ -85,8 +88,8 @@ TEST(BucketPlan, ByIndexAloneAndAuto) {
 }
 
 TEST(BucketPlan, EveryParameterOnceWhateverTheSizes) {
-  std::vector<std::size_t> counts;
-  for (std::size_t i = 0; i < 100; ++i) {
+  std::vector<std::int64_t> counts;
+  for (std::int64_t i = 0; i < 100; ++i) {
     counts.push_back(i * i % 977 + (i % 7 == 0 ? 100000 : 0));
   }
   for (const std::size_t bytes : {1u, 1000u, 100000u, 10000000u}) {
@@ -119,8 +122,8 @@ TEST(BucketPlan, Prints) {
   text << plan_buckets(of_counts({16, 16}), {1, 0}, {.last_bytes = 0});
   EXPECT_EQ(
       text.str(),
-      "bucket 0: 1 of float32, 64 bytes: 1\n"
-      "bucket 1: 1 of float32, 64 bytes: 0\n");
+      "bucket 0: 1 of Float, 64 bytes: 1\n"
+      "bucket 1: 1 of Float, 64 bytes: 0\n");
 }
 
 } // namespace

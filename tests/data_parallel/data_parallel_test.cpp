@@ -8,7 +8,7 @@
 
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
-#include "argosy/observe/current.h"
+#include "argosy/observe/world_observer.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
@@ -138,7 +138,7 @@ TEST(DataParallel, WaitsForGradientsAreObserved) {
     Mlp net;
     DataParallel model(net);
     const auto sink = std::make_shared<observe::RecordingSink>(
-        std::vector{observe::Interest::Stretches});
+        std::vector{observe::Interest::Spans});
     observe::observer_of(world)->add(sink);
     model(batch_of(world.rank(), 4).x).sum().backward();
     EXPECT_THAT(sink->names, ::testing::ElementsAre("wait for gradients"));

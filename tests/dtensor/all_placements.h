@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "argosy/dtensor/placement.h"
+#include "argosy/dtensor/layout/placement.h"
 
 namespace argosy::testing {
 

@@ -1,6 +1,6 @@
 // Which strategy is taken, without any op: a matmul of letters mk, kn -> mn.
 
-#include "argosy/dtensor/dispatch/choose.h"
+#include "argosy/dtensor/ops/choose.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <torch/torch.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"

@@ -6,8 +6,8 @@
 #include <torch/torch.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/layout.h"
-#include "argosy/dtensor/reshard_run.h"
+#include "argosy/dtensor/layout/layout.h"
+#include "argosy/dtensor/tensor/reshard_run.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "tests/dtensor/op_checks.h"
 

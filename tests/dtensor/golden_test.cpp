@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "argosy/dtensor/exchange.h"
-#include "argosy/dtensor/reshard_plan.h"
+#include "argosy/dtensor/layout/block_transfers.h"
+#include "argosy/dtensor/layout/reshard_plan.h"
 #include "tests/dtensor/random_layouts.h"
 
 namespace argosy::dtensor {

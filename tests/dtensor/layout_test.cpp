@@ -1,6 +1,6 @@
 // Placements, and which part of a tensor a rank holds.
 
-#include "argosy/dtensor/layout.h"
+#include "argosy/dtensor/layout/layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
-#include "argosy/dtensor/dist_attr.h"
-#include "argosy/dtensor/layout.h"
+#include "argosy/dtensor/layout/dist_attr.h"
+#include "argosy/dtensor/layout/layout.h"
 
 namespace argosy::testing {
 

@@ -1,13 +1,13 @@
 // Plans of resharding: that they arrive, carry the least, and look as expected.
 
-#include "argosy/dtensor/reshard_plan.h"
+#include "argosy/dtensor/layout/reshard_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "argosy/dtensor/exchange.h"
+#include "argosy/dtensor/layout/block_transfers.h"
 #include "tests/dtensor/all_placements.h"
 
 namespace argosy::dtensor {
@@ -179,7 +179,7 @@ TEST(ReshardPlan, ArrivesWithoutNeedlessGathers) {
 }
 
 // What one sends, another receives, and every element arrives.
-TEST(Exchange, GivesEachRankWhatItLacks) {
+TEST(BlockTransfers, GivesEachRankWhatItLacks) {
   for (const auto& [global, mesh] : cases()) {
     const auto states =
         all_placements(static_cast<int>(global.size()), mesh.ndim(), {});
@@ -188,19 +188,19 @@ TEST(Exchange, GivesEachRankWhatItLacks) {
         std::map<std::pair<int, int>, Box> sent;
         std::map<std::pair<int, int>, Box> received;
         for (const int rank : mesh.process_ids()) {
-          const Exchange exchange =
-              exchange_of(global, {mesh, from}, {mesh, to}, rank);
-          std::int64_t elements = exchange.kept ? exchange.kept->numel() : 0;
-          for (const Piece& piece : exchange.sends) {
+          const BlockTransfers transfers =
+              block_transfers(global, {mesh, from}, {mesh, to}, rank);
+          std::int64_t elements = transfers.kept ? transfers.kept->numel() : 0;
+          for (const BlockTransfer& piece : transfers.sends) {
             EXPECT_TRUE(
                 sent.emplace(std::pair(rank, piece.peer), piece.box).second);
           }
-          for (const Piece& piece : exchange.receives) {
+          for (const BlockTransfer& piece : transfers.receives) {
             elements += piece.box.numel();
             EXPECT_TRUE(received.emplace(std::pair(piece.peer, rank), piece.box)
                             .second);
           }
-          EXPECT_EQ(elements, exchange.target.numel()) << from << to;
+          EXPECT_EQ(elements, transfers.target.numel()) << from << to;
         }
         EXPECT_EQ(sent, received) << from << to;
       }

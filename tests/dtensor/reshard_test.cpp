@@ -5,7 +5,7 @@
 #include <torch/types.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/reshard_run.h"
+#include "argosy/dtensor/tensor/reshard_run.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"

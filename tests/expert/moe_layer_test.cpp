@@ -6,15 +6,15 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
-#include "argosy/optim/amx.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/tensor_parallel/parameters.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/torch_hooks/amx.h"
 #include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"
 #include "tests/expert/dense_moe.h"
@@ -72,7 +72,7 @@ at::Tensor loss_of(const at::Tensor& y, int rank, const at::Tensor& extra) {
 }
 
 at::Tensor local_part(const at::Tensor& whole, const Group& group) {
-  return comm::own_part(whole, 0, group);
+  return comm::own_shard(whole, 0, group);
 }
 
 void expect_same_gate(
@@ -176,7 +176,7 @@ const GateMaker kSwitch = [](const GroupPtr& group) {
 
 // Before the first product: later it cannot be done.
 class BfloatProducts : public ::testing::Environment {
-  void SetUp() override { optim::avoid_broken_amx(); }
+  void SetUp() override { torch_hooks::avoid_broken_amx(); }
 };
 const auto* const kBfloatProducts =
     ::testing::AddGlobalTestEnvironment(new BfloatProducts);
@@ -350,7 +350,7 @@ at::Tensor mp_part(
   const at::Tensor local = local_part(whole, *axes.expert);
   const ParameterMarks marks = marks_of(parameter);
   return marks.is_distributed
-      ? comm::own_part(local, marks.split_axis, *axes.mp)
+      ? comm::own_shard(local, marks.split_axis, *axes.mp)
       : local;
 }
 

@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/autocast.h"

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "argosy/common/environment.h"
+#include "argosy/compat/role_makers.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/sgd.h"
 #include "argosy/testing/gtest_ranks.h"
@@ -357,7 +358,7 @@ TEST(FleetUtil, RefusesWhatCannotBe) {
         HasSubstr("[fleet.util.print_on_rank] worker 2 of 2"));
     EXPECT_THAT(
         refusal([] { util().all_reduce(std::numeric_limits<int>::max()); }),
-        HasSubstr("4294967294 does not fit the type of the numbers"));
+        HasSubstr("4294967294 does not fit the type of the argument"));
   });
 }
 
@@ -436,7 +437,8 @@ TEST(FleetOptimizer, RefusesOptimizersThatDoNotFit) {
   EXPECT_THAT(
       refusal_of<SGD>(
           R"({"lars": true})", SGDOptions(0.1).momentum(0.9).nesterov(true)),
-      HasSubstr(tag + "lars has no nesterov, which the optimizer has"));
+      HasSubstr(
+          tag + "lars does not support nesterov, which the optimizer uses"));
   EXPECT_THAT(
       refusal_of<SGD>(
           R"({"lars": true})",
@@ -453,8 +455,8 @@ TEST(FleetOptimizer, RefusesOptimizersThatDoNotFit) {
           SGDOptions(0.1).momentum(0.9)),
       HasSubstr(
           tag +
-          "exclude_from_weight_decay goes by names, and a "
-          "parameter has none: call distributed_model() first"));
+          "exclude_from_weight_decay selects by name, and a parameter has no "
+          "name: call distributed_model() first"));
   EXPECT_THAT(
       refusal_of<SGD>(R"({"lamb": true})", SGDOptions(0.1).momentum(0.9)),
       HasSubstr(
@@ -463,14 +465,14 @@ TEST(FleetOptimizer, RefusesOptimizersThatDoNotFit) {
           "momentum"));
   EXPECT_THAT(
       refusal_of<Adam>(R"({"lamb": true})", AdamOptions().amsgrad(true)),
-      HasSubstr("lamb has no amsgrad"));
+      HasSubstr("lamb does not support amsgrad"));
   EXPECT_THAT(
       refusal_of<Adam>(R"({"dgc": true})", AdamOptions()),
       HasSubstr("dgc takes SGD with momentum; the optimizer is Adam"));
   EXPECT_THAT(
       refusal_of<SGD>(
           R"({"dgc": true})", SGDOptions(0.1).momentum(0.9).weight_decay(0.1)),
-      HasSubstr("dgc has no weight_decay"));
+      HasSubstr("dgc does not support weight_decay"));
   EXPECT_THAT(
       refusal_of<torch::optim::RMSprop>(
           R"({"localsgd": true})", torch::optim::RMSpropOptions()),
@@ -480,7 +482,7 @@ TEST(FleetOptimizer, RefusesOptimizersThatDoNotFit) {
       refusal_of<torch::optim::SGD>(
           R"({"amp": true, "amp_configs": {"use_pure_bf16": true}})",
           SGDOptions(0.1)),
-      HasSubstr("amp_configs.use_pure_bf16 needs master weights: take the "
+      HasSubstr("amp_configs.use_pure_bf16 needs master weights: use an "
                 "optimizer of argosy::optim"));
 }
 
@@ -497,7 +499,7 @@ TEST(FleetOptimizer, RefusesGroupsOfDifferentMomentumForDgc) {
         optim::SGDOptions(0.1).momentum(0.9));
     EXPECT_THAT(
         refusal([&] { distributed_optimizer(inner); }),
-        HasSubstr("groups of the optimizer have 0.5 and 0.9"));
+        HasSubstr("the optimizer's groups have 0.5 and 0.9"));
   });
 }
 
@@ -519,7 +521,7 @@ TEST(FleetOptimizer, SaysWhenItNeedsTheLoss) {
     const std::pair<const char*, const char*> kCases[] = {
         {R"({"amp": true})", "[fleet.step] amp scales the loss: call backward"},
         {R"({"adaptive_localsgd": true})",
-         "[fleet.step] adaptive_localsgd goes by the loss: call backward"}};
+         "[fleet.step] adaptive_localsgd depends on the loss: call backward"}};
     for (const auto& [json, message] : kCases) {
       init(true, DistributedStrategy::from_json(json));
       torch::nn::Linear net(2, 2);
@@ -546,8 +548,8 @@ TEST(FleetOptimizer, TakesAnotherStrategyUntilThereIsAModel) {
     EXPECT_NO_THROW(distributed_optimizer(inner, merging));
     EXPECT_THAT(
         refusal([&] { distributed_optimizer(inner, DistributedStrategy()); }),
-        HasSubstr("another strategy than that of the model: gradient_merge is "
-                  "true and false. Give it to init()"));
+        HasSubstr("the strategy differs from the model's: gradient_merge is "
+                  "true and false. Pass it to init()"));
   });
 }
 

@@ -8,8 +8,9 @@
 #include <map>
 #include <tuple>
 
+#include "argosy/compat/fleet_utils.h"
+#include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/fleet/fleet.h"
-#include "argosy/fleet/utils.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"

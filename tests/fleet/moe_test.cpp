@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/fleet/pipeline_model.h"
 #include "argosy/optim/adam.h"

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "argosy/common/file.h"
+#include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/fleet/pipeline_model.h"
 #include "argosy/optim/adam.h"

@@ -10,9 +10,8 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
-#include "argosy/fleet/combination.h"
 #include "argosy/fleet/file_shard.h"
-#include "argosy/fleet/setting_json.h"
+#include "argosy/fleet/strategy_check.h"
 #include "tests/support/refusal.h"
 
 namespace argosy::fleet {
@@ -309,12 +308,12 @@ TEST(Combination, ExclusionsNameBothAndSayWhy) {
   for (const Exclusion& each : exclusions()) {
     EXPECT_EQ(
         refusal([&] {
-          check_combination(with({each.one, each.other}));
+          check_strategy(with({each.one, each.other}));
         }),
         std::string("[fleet.strategy] ") + each.one + " and " + each.other +
             " exclude each other: " + each.why);
-    EXPECT_NO_THROW(check_combination(with({each.one})));
-    EXPECT_NO_THROW(check_combination(with({each.other})));
+    EXPECT_NO_THROW(check_strategy(with({each.one})));
+    EXPECT_NO_THROW(check_strategy(with({each.other})));
   }
 }
 
@@ -339,7 +338,7 @@ TEST(Combination, TheRestGoesTogether) {
   for (std::size_t i = 0; i < switches.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       refused += refusal([&] {
-                   check_combination(with({switches[i], switches[j]}));
+                   check_strategy(with({switches[i], switches[j]}));
                  }).empty()
           ? 0
           : 1;
@@ -350,20 +349,20 @@ TEST(Combination, TheRestGoesTogether) {
 
 TEST(Combination, LooksAtConfigsToo) {
   auto strategy = with({"dgc", "grad_clip"});
-  EXPECT_NO_THROW(check_combination(strategy));
+  EXPECT_NO_THROW(check_strategy(strategy));
   strategy.grad_clip_configs.by = "value";
   EXPECT_THAT(
-      refusal([&] { check_combination(strategy); }),
+      refusal([&] { check_strategy(strategy); }),
       HasSubstr("dgc and grad_clip by value exclude each other"));
   strategy = with({"dgc"});
   strategy.dgc_configs.sparsity = {};
   EXPECT_THAT(
-      refusal([&] { check_combination(strategy); }),
+      refusal([&] { check_strategy(strategy); }),
       HasSubstr("dgc_configs.sparsity is []"));
   strategy = with({"adaptive_localsgd"});
   strategy.gradient_scale_configs.scale_strategy = "sum";
   EXPECT_THAT(
-      refusal([&] { check_combination(strategy); }),
+      refusal([&] { check_strategy(strategy); }),
       HasSubstr("adaptive_localsgd and gradient_scale_configs.scale_strategy "
                 "sum exclude each other"));
 }

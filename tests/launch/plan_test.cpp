@@ -180,7 +180,7 @@ TEST(Roles, TakeListedEndpoints) {
       message_of<InvalidArgument>([] {
         listed_nodes({{"a", 1}, {"b", 1}, {"a", 2}}, {{"a", 3}});
       }),
-      HasSubstr("must stand together"));
+      HasSubstr("must be adjacent"));
 }
 
 Topology cores(int count, int per_socket) {

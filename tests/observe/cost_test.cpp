@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <limits>
 
-#include "argosy/observe/current.h"
 #include "argosy/observe/observer.h"
 #include "argosy/observe/span.h"
 #include "argosy/observe/step_meter.h"
+#include "argosy/observe/world_observer.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/observe/recording_sink.h"
@@ -77,9 +77,9 @@ TEST(Cost, IsALoadAndABranchWhenNobodyListens) {
 // For information: somebody listens, but does little.
 class Nothing : public RecordingSink {
  public:
-  Nothing() : RecordingSink({Interest::Points, Interest::Stretches}) {}
+  Nothing() : RecordingSink({Interest::Points, Interest::Spans}) {}
   void on_point(const Point&) override {}
-  void on_stretch(const Stretch&) override {}
+  void on_span(const SpanEvent&) override {}
 };
 
 TEST(Cost, IsSmallWhenSomebodyListens) {

@@ -15,11 +15,11 @@
 #include "argosy/comm/traffic.h"
 #include "argosy/common/file.h"
 #include "argosy/common/text.h"
-#include "argosy/observe/current.h"
 #include "argosy/observe/group_meter.h"
 #include "argosy/observe/session.h"
 #include "argosy/observe/span.h"
 #include "argosy/observe/trace_file.h"
+#include "argosy/observe/world_observer.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "tests/observe/recording_sink.h"
@@ -39,7 +39,7 @@ TEST(WorldObserver, IsEachRanksOwn) {
   emit("before any world", 1, 1); // does nothing
   testing::run_ranks(3, [](World& world) {
     const auto sink = std::make_shared<RecordingSink>(
-        std::vector{Interest::Points, Interest::Stretches});
+        std::vector{Interest::Points, Interest::Spans});
     observer_of(world)->add(sink);
     barrier(); // all listen
     emit("loss", world.rank(), 5);
@@ -76,7 +76,7 @@ TEST(GroupMeter, ReportsAllRanksAsOne) {
     for (int step = 0; step < 8; ++step) {
       now += 0.5;
       const double waited = world.rank() == 2 ? 0.0 : 0.25;
-      observer_of(world)->stretch(
+      observer_of(world)->span(
           {.name = "wait",
            .activity = Activity::Wait,
            .end_ns = static_cast<std::int64_t>(waited * 1e9)});
@@ -318,6 +318,7 @@ double train(int step) {
 // The program in docs/observe.md, which is the text between the marks.
 void run_example() {
   // [example]
+  namespace observe = argosy::observe;
   observe::Session session(
       {.json_lines = "run/metrics.jsonl",
        .tensor_board = "run",

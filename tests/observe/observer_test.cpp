@@ -31,7 +31,7 @@ std::shared_ptr<RecordingSink> listen(
 TEST(Observer, GivesPointsToThoseWhoWantThem) {
   Observer observer;
   const auto wants = listen(observer, {Points});
-  const auto does_not = listen(observer, {Reports, Stretches});
+  const auto does_not = listen(observer, {Reports, Spans});
   observer.emit("loss", 2.5, 7);
   ASSERT_THAT(wants->names, ElementsAre("loss"));
   EXPECT_EQ(wants->points[0].value, 2.5);
@@ -49,7 +49,7 @@ TEST(Observer, ListensFromTheFirstSinkToTheLast) {
   observer.remove(*a);
   observer.remove(*a); // is gone already
   EXPECT_TRUE(observer.listens(Points));
-  EXPECT_FALSE(observer.listens(Stretches));
+  EXPECT_FALSE(observer.listens(Spans));
   EXPECT_TRUE(process_listeners.any(Points));
   observer.remove(*b);
   EXPECT_FALSE(observer.listens(Points));
@@ -59,10 +59,10 @@ TEST(Observer, ListensFromTheFirstSinkToTheLast) {
 TEST(Observer, TakesItsSinksOutOfTheProcessCount) {
   {
     Observer observer;
-    listen(observer, {Stretches});
-    EXPECT_TRUE(process_listeners.any(Stretches));
+    listen(observer, {Spans});
+    EXPECT_TRUE(process_listeners.any(Spans));
   }
-  EXPECT_FALSE(process_listeners.any(Stretches));
+  EXPECT_FALSE(process_listeners.any(Spans));
 }
 
 TEST(Observer, KeepsCountersAndGaugesWhileSomebodyListens) {
@@ -120,7 +120,7 @@ TEST(Observer, IsForManyThreads) {
 
 TEST(Span, MeasuresItsScope) {
   Observer observer;
-  const auto sink = listen(observer, {Stretches});
+  const auto sink = listen(observer, {Spans});
   const std::int64_t before = unix_ns();
   {
     const Span outer(observer, "step");
@@ -128,8 +128,8 @@ TEST(Span, MeasuresItsScope) {
   }
   const std::int64_t after = unix_ns();
   ASSERT_THAT(sink->names, ElementsAre("forward", "step"));
-  const Stretch& inner = sink->stretches[0];
-  const Stretch& outer = sink->stretches[1];
+  const SpanEvent& inner = sink->stretches[0];
+  const SpanEvent& outer = sink->stretches[1];
   EXPECT_LE(before, outer.begin_ns);
   EXPECT_LE(outer.begin_ns, inner.begin_ns);
   EXPECT_LE(inner.begin_ns, inner.end_ns);

@@ -31,15 +31,15 @@ class RecordingSink : public Sink {
     points.push_back(point);
   }
   void on_report(const Report& report) override { reports.push_back(report); }
-  void on_stretch(const Stretch& stretch) override {
-    names.emplace_back(stretch.name);
-    stretches.push_back(stretch);
+  void on_span(const SpanEvent& span) override {
+    names.emplace_back(span.name);
+    stretches.push_back(span);
   }
 
   std::vector<std::string> names;
   std::vector<Point> points; // without their names
   std::vector<Report> reports;
-  std::vector<Stretch> stretches; // without their names
+  std::vector<SpanEvent> stretches; // without their names
 
  private:
   std::vector<Interest> interests_;

@@ -8,7 +8,7 @@
 
 #include <regex>
 
-#include "argosy/comm/flight/operation.h"
+#include "argosy/comm/flight/record.h"
 #include "argosy/observe/chrome_trace.h"
 #include "argosy/observe/flight_operations.h"
 
@@ -213,9 +213,9 @@ TEST(ChromeTrace, KeepsSpansByThreadAndAsksItsSource) {
   };
   ChromeTrace trace(3, options);
   const std::int64_t second = 1'000'000'000;
-  trace.on_stretch({"a", Activity::Compute, second, second + 1, 77});
-  trace.on_stretch({"b", Activity::Wait, second, second + 2, 88});
-  trace.on_stretch({"c", Activity::Compute, 2 * second, 2 * second + 1, 77});
+  trace.on_span({"a", Activity::Compute, second, second + 1, 77});
+  trace.on_span({"b", Activity::Wait, second, second + 2, 88});
+  trace.on_span({"c", Activity::Compute, 2 * second, 2 * second + 1, 77});
   EXPECT_EQ(asked, 2); // once in a period
   const RankTrace kept = trace.take();
   EXPECT_EQ(kept.rank, 3);
@@ -303,7 +303,7 @@ TEST(ChromeTrace, CountsWhatItHasNoRoomFor) {
   options.max_events = 2;
   ChromeTrace trace(0, options);
   for (int i = 0; i < 5; ++i) {
-    trace.on_stretch({"a", Activity::Compute, 1, 2, 0});
+    trace.on_span({"a", Activity::Compute, 1, 2, 0});
   }
   const RankTrace kept = trace.take();
   EXPECT_EQ(kept.spans.size(), 2);

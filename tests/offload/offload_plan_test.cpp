@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Buckets that a step of an optimizer goes through, and the time in between.
+// Buffers that a step of an optimizer goes through, and the time in between.
 OffloadSchedule optimizer_of(const std::vector<std::int64_t>& bytes) {
   OffloadSchedule schedule{.bytes = bytes};
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -51,7 +51,7 @@ TEST(OffloadPlan, AllStaysWithEnoughRoom) {
   EXPECT_EQ(plan.read + plan.written, 0);
 }
 
-// The time of the other bucket counts too: neither stays with one byte less.
+// The time of the other buffer counts too: neither stays with one byte less.
 TEST(OffloadPlan, SmallOnesStayFirst) {
   EXPECT_THAT(
       stays(plan_offload(optimizer_of({8, 4, 6}), 10)),

@@ -33,7 +33,7 @@ using optim::Tensors;
 
 constexpr std::int64_t kMegabyte = 1 << 20;
 
-TEST(StateLayout, BucketsOfNeighboursInOneGroup) {
+TEST(StateLayout, BuffersOfNeighboursInOneGroup) {
   const auto layout = optim::lay_out_states(
       {{{10, 4, 2}, {16, 4, 2}, {100, 4, 2}, {1, 4, 2}}, {{1, 8, 3}}}, 256);
   EXPECT_EQ(
@@ -42,7 +42,7 @@ TEST(StateLayout, BucketsOfNeighboursInOneGroup) {
           {0, 0, 64}, {0, 128, 64}, {1, 0, 448}, {2, 0, 64}}));
   EXPECT_EQ(layout.places[1], (std::vector<StatePlace>{{3, 0, 64}}));
   EXPECT_EQ(
-      layout.bucket_bytes, (std::vector<std::int64_t>{256, 896, 128, 192}));
+      layout.buffer_bytes, (std::vector<std::int64_t>{256, 896, 128, 192}));
 }
 
 ParamGroups two_groups(const Tensors& params) {
@@ -130,7 +130,7 @@ TEST(OffloadedStates, MoveAndAreSaved) {
   run_steps(moving, params, 0, 2);
   offload_states(moving, where);
   run_steps(moving, params, 2, 3);
-  offload_states(moving, where, 4096); // in other buckets
+  offload_states(moving, where, 4096); // in other buffers
   run_steps(moving, params, 3, 4);
   moving.set_state_store(nullptr);
   run_steps(moving, params, 4, 5);
@@ -155,7 +155,7 @@ TEST(OffloadedStates, MoveAndAreSaved) {
   expect_equal(moving.state_dict(), plain.state_dict());
 }
 
-// A parameter that comes later makes new buckets; what was there stays.
+// A parameter that comes later makes new buffers; what was there stays.
 TEST(OffloadedStates, ParametersMayBeAdded) {
   const TempDir dir;
   const Tensors plain_params = make_params();
@@ -175,7 +175,7 @@ TEST(OffloadedStates, ParametersMayBeAdded) {
   expect_equal(params, plain_params);
 }
 
-// 8 MB of states, in buckets of 1 MB.
+// 8 MB of states, in buffers of 1 MB.
 TEST(OffloadedStates, MemoryStaysWithinTheBudget) {
   for (const std::int64_t budget : {0L, 3 * kMegabyte}) {
     const TempDir dir;

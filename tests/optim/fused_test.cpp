@@ -16,9 +16,9 @@
 #include "argosy/optim/adagrad.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/flat_parameters.h"
-#include "argosy/optim/groups.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/lars.h"
+#include "argosy/optim/parameter_groups.h"
 #include "argosy/optim/sgd.h"
 #include "tests/optim/param_sets.h"
 

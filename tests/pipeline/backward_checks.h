@@ -5,11 +5,14 @@
 
 #include <functional>
 
-#include "argosy/pipeline/split_backward.h"
+#include "argosy/torch_hooks/split_backward.h"
 #include "tests/support/numbers.h"
 
 // Backward in two halves against backward as a whole.
 namespace argosy::pipeline {
+
+using torch_hooks::SplitBackward;
+using Tensors = std::vector<at::Tensor>;
 
 // A part of a model: what it computes, from which parameters, and for example
 // from what. Gradients go to all inputs that are floating point.

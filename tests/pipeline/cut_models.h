@@ -8,7 +8,7 @@
 
 #include "argosy/pipeline/cut/program.h"
 #include "argosy/pipeline/cut/split_point.h"
-#include "argosy/training/autocast.h"
+#include "argosy/torch_hooks/autocast.h"
 #include "examples/02_gpt/gpt.h"
 
 // Modules that know nothing of pipelines, each with something of its own that
@@ -106,8 +106,8 @@ struct MixedImpl : torch::nn::Module {
   torch::nn::Linear third = register_module("third", torch::nn::Linear(16, 4));
 
   at::Tensor forward(const at::Tensor& x) {
-    const training::Autocast before;
-    training::Autocast low;
+    const torch_hooks::Autocast before;
+    torch_hooks::Autocast low;
     low.cpu = true;
     low.cpu_dtype = torch::kBFloat16;
     low.set();

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/pipeline/cut/cut_stage.h"
 #include "argosy/pipeline/pipeline_parallel.h"

@@ -1,4 +1,4 @@
-#include "argosy/pipeline/draw.h"
+#include "argosy/pipeline/schedule_chart.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -565,7 +565,7 @@ TEST(Pipeline, TakesAScheduleForWhatIsMeasured) {
         ::testing::HasSubstr("nothing is measured yet"));
     pipeline.forward_backward(it.inputs, it.labels);
     const Trained before = result_of(torch::zeros({}), *layers);
-    const Costs costs = measured_costs(pipeline);
+    const PartCosts costs = measured_costs(pipeline);
     ASSERT_EQ(costs.times.size(), 4);
     EXPECT_GT(costs.times[3].forward, 2 * costs.times[2].forward);
     EXPECT_GT(costs.times[3].weight, 2 * costs.times[2].weight);

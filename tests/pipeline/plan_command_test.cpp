@@ -67,7 +67,7 @@ TEST(PlanPipeline, WritesFiles) {
 TEST(PlanPipeline, ReadsTimesOfEachPart) {
   const TempDir folder("plan");
   const std::string path = folder.path() / "times.json";
-  pipeline::Costs costs;
+  pipeline::PartCosts costs;
   costs.times = {{1, 1, 1}, {3, 1, 1}};
   costs.memory = {10, 20};
   write_file(path, pipeline::to_json(costs));

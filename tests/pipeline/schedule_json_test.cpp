@@ -46,19 +46,19 @@ TEST(ScheduleJson, SaysWhatIsWrong) {
   EXPECT_THAT(with("\"stages\": 2", "\"stages\": 1e9"), HasSubstr("expected"));
   EXPECT_THAT(with("\"round\"", "\"z\""), HasSubstr("\"round\" or \"v\""));
   EXPECT_THAT(with("\"gpipe\"", "1"), HasSubstr("expected a text"));
-  EXPECT_THAT(with("F0", "X0"), HasSubstr("\"X0\" is no step"));
+  EXPECT_THAT(with("F0", "X0"), HasSubstr("\"X0\" is not a step"));
   EXPECT_THAT(with("F0", "F1"), HasSubstr("0 forwards"));
   EXPECT_THAT(with("F0 F1 B0", "F0 B0 F1"), HasSubstr("wait for one another"));
 }
 
 TEST(CostsJson, ReadsWhatItWrites) {
-  Costs costs;
+  PartCosts costs;
   costs.times = {{1, 2, 3}, {0.5, 0.25, 4}};
   costs.message = 0.1;
   costs.kept_after_input = 0.5;
   for (const auto& memory : {std::vector<double>{}, {100, 1e12}}) {
     costs.memory = memory;
-    const Costs read = costs_from_json(to_json(costs), "test");
+    const PartCosts read = costs_from_json(to_json(costs), "test");
     EXPECT_EQ(read.times, costs.times);
     EXPECT_EQ(read.message, costs.message);
     EXPECT_EQ(read.memory, costs.memory);

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "argosy/pipeline/formulas.h"
+#include "argosy/pipeline/schedule_formulas.h"
 #include "argosy/pipeline/step_text.h"
 #include "tests/pipeline/each_schedule.h"
 
@@ -36,7 +36,7 @@ TEST(Simulate, MessagesWithinAStageTakeNoTime) {
   // Down and up the V there are two messages, each way. Stage 1 runs one
   // backward of weights before that of inputs which stage 0 waits for.
   const Schedule schedule = zero_bubble_v(2, 1);
-  Costs costs = equal_costs(schedule);
+  PartCosts costs = equal_costs(schedule);
   costs.message = 10;
   EXPECT_EQ(simulate(schedule, costs).makespan, 4 + 5 + 1 + 40);
   EXPECT_EQ(simulate(gpipe(1, 2, 2), {{}, {}}, 10).makespan, 12);
@@ -111,7 +111,7 @@ TEST(Simulate, WeighsMemoryByPartAndPass) {
       .microbatches = 2,
       .chunks = 2,
       .steps = {parse_steps("F0 F0.1 I0.1 F1 F1.1 B1.1 W0.1 B0 B1")}};
-  Costs costs = equal_costs(schedule);
+  PartCosts costs = equal_costs(schedule);
   costs.memory = {10, 100};
   costs.kept_after_input = 0.25;
   const auto result = simulate(schedule, costs);
@@ -124,7 +124,7 @@ TEST(Simulate, RefusesWhatItCannotRun) {
   EXPECT_THROW(simulate(schedule, {{1, 1, 1}}), InvalidArgument);
   EXPECT_THROW(simulate(schedule, {{}, {1, -1, 1}}), InvalidArgument);
   EXPECT_THROW(simulate(schedule, {{}, {}}, -1), InvalidArgument);
-  Costs costs = equal_costs(schedule);
+  PartCosts costs = equal_costs(schedule);
   costs.memory = {1};
   EXPECT_THROW(simulate(schedule, costs), InvalidArgument);
   costs.memory.clear();

@@ -1,7 +1,7 @@
 // Backward in two halves equals the whole bit for bit, keeps little in between,
 // and leaves the products for weights to the second.
 
-#include "argosy/pipeline/split_backward.h"
+#include "argosy/torch_hooks/split_backward.h"
 
 #include <ATen/record_function.h>
 #include <gmock/gmock.h>

@@ -6,10 +6,10 @@
 #include <map>
 
 #include "argosy/comm/ops.h"
-#include "argosy/dtensor/comm_debug.h"
-#include "argosy/pipeline/split_backward.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/sharding/group_sharded.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/torch_hooks/split_backward.h"
 #include "argosy/world/world.h"
 #include "examples/05_hybrid/parallel_gpt.h"
 #include "tests/pipeline/backward_checks.h"

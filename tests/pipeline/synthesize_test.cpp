@@ -61,10 +61,10 @@ double optimum(const SynthesisInput& input) {
          rest /= orders.size()) {
       schedule.steps.push_back(orders[rest % orders.size()]);
     }
-    const Replay played =
-        replay(schedule, input.costs.times, input.costs.message);
-    if (played.finished(schedule) && fits(schedule, input)) {
-      best = std::min(best, played.makespan);
+    const Timeline timeline =
+        make_timeline(schedule, input.costs.times, input.costs.message);
+    if (timeline.finished(schedule) && fits(schedule, input)) {
+      best = std::min(best, timeline.makespan);
     }
   }
   return best;

@@ -10,8 +10,8 @@
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
+#include "argosy/compat/fleet_utils.h"
 #include "argosy/data_parallel/data_parallel.h"
-#include "argosy/fleet/utils.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/recomputation/replayed_state.h"
@@ -566,10 +566,10 @@ TEST(RecomputeModules, WhatCannotBeReachedIsSaid) {
   Model model;
   EXPECT_THAT(
       [&] { recompute_modules(*model, "head"); },
-      ThrowsMessage<InvalidArgument>(HasSubstr("head is no child")));
+      ThrowsMessage<InvalidArgument>(HasSubstr("head is not a child")));
   EXPECT_THAT(
       [&] { recompute_modules(*model, "nothing"); },
-      ThrowsMessage<InvalidArgument>(HasSubstr("no module is called")));
+      ThrowsMessage<InvalidArgument>(HasSubstr("no module matches")));
   EXPECT_THROW(recompute_every(*model, 0), InvalidArgument);
 }
 

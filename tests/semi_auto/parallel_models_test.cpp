@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/optim/adam.h"
 #include "argosy/semi_auto/parallelize.h"
 #include "argosy/testing/ranks.h"

@@ -5,13 +5,13 @@
 #include <torch/torch.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/comm_debug.h"
+#include "argosy/compat/shard_op.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/semi_auto/parallelize.h"
 #include "argosy/semi_auto/shard_dataloader.h"
-#include "argosy/semi_auto/shard_op.h"
 #include "argosy/semi_auto/shard_scaler.h"
 #include "argosy/semi_auto/split.h"
 #include "argosy/testing/ranks.h"
@@ -533,11 +533,11 @@ TEST(ParallelizeRanks, ExplainWhatDoesNotFit) {
     EXPECT_THAT(
         [&] { with("", SequenceParallelBegin()); },
         ::testing::ThrowsMessage<InvalidArgument>(
-            HasSubstr("has no weight of its own")));
+            HasSubstr("has no parameter of its own")));
     EXPECT_THAT(
         [&] { with("up(", ColWiseParallel()); },
         ::testing::ThrowsMessage<InvalidArgument>(
-            HasSubstr("no regular expression")));
+            HasSubstr("not a regular expression")));
     EXPECT_THAT(
         [&] { parallelize(*model, ProcessMesh({1}), {.mp_config = kMp}); },
         ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("has no axis mp")));

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "argosy/dtensor/deferred/deferred_init.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/optim/adam.h"
 #include "argosy/semi_auto/parallelize.h"

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
-#include "argosy/dtensor/comm_debug.h"
-#include "argosy/sequence_parallel/megatron.h"
-#include "argosy/sequence_parallel/megatron_gradients.h"
-#include "argosy/sequence_parallel/megatron_ops.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
+#include "argosy/sequence_parallel/layers.h"
+#include "argosy/sequence_parallel/reduce_gradients.h"
+#include "argosy/sequence_parallel/scatter_gather.h"
 #include "argosy/tensor_parallel/parameters.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/training/parameter_marks.h"
@@ -37,7 +37,7 @@ void expect_close(
 }
 
 at::Tensor own(const at::Tensor& whole, long dim) {
-  return comm::own_part(whole, dim, *get_group(0));
+  return comm::own_shard(whole, dim, *get_group(0));
 }
 
 class SequenceParallel : public ::testing::TestWithParam<int> {};
@@ -174,6 +174,37 @@ TEST_P(SequenceParallel, TrainsAsOneProcess) {
       for (const bool recompute : {false, true}) {
         train_beside_one_process(dim, recompute, dim == 0);
       }
+    }
+  });
+}
+
+TEST(SequenceParallelRanks, ReducesGradientsAfterAFailedBackward) {
+  run_ranks(2, [](World&) {
+    for (const bool fuse : {false, true}) {
+      PlainMlp whole;
+      set_weights(*whole);
+      CutMlp cut(0, false, 7);
+      tp::load_module(*cut, *whole);
+      const auto hooks =
+          register_sequence_parallel_allreduce_hooks(*cut, 2, fuse);
+      const auto backward = [&](long step, bool fails) {
+        const at::Tensor x = own(input_of(0, step), 0).requires_grad_();
+        x.register_hook([&](const at::Tensor& gradient) {
+          ARGOSY_CHECK(!fails, "thrown inside of backward");
+          return gradient;
+        });
+        cut(x).pow(2).sum().backward();
+      };
+      EXPECT_THROW(backward(0, true), InvalidArgument);
+      cut->zero_grad();
+      backward(0, false);
+      EXPECT_THROW(backward(1, true), InvalidArgument);
+      cut->zero_grad();
+      for (long step = 0; step < 2; ++step) {
+        whole(input_of(0, step)).pow(2).sum().backward();
+        backward(step, false);
+      }
+      expect_same_parameters(*cut, *whole);
     }
   });
 }

@@ -430,7 +430,7 @@ TEST(Sharding, RefusesWhatItCannotDo) {
     optim::AdamW adam(other->parameters(), optim::AdamWOptions(1e-2));
     refused(
         [&] { sharding::group_sharded_parallel(net, adam, "os"); },
-        "none of the model's");
+        "that the model does not have");
     torch::optim::SGD sgd(net->parameters(), 0.1);
     ShardedModel<testing::Mlp> model(net, Level::p_g_os);
     ShardedOptimizer optimizer(sgd, model.core());
@@ -496,8 +496,8 @@ TEST_P(Levels, SendNoMoreThanTheyMust) {
       std::map<std::string, std::size_t> units;
       std::size_t bytes = 0; // of all
       for (const auto& unit : model.core()->plan()) {
-        units[unit.name] = unit.flats[0].bytes();
-        bytes += unit.flats[0].bytes();
+        units[unit.name] = unit.buckets[0].bytes();
+        bytes += unit.buckets[0].bytes();
       }
       // Forward begins and ends with the tokens; backward finds them there, and
       // has no use for the places.

@@ -69,12 +69,13 @@ TEST(UnitPlan, TypesAndFrozenParametersLieApart) {
   all[2] = {.name = "m.y", .count = 10, .element = 2, .type = "BFloat16"};
   const UnitPlan unit =
       plan_unit(all, {.name = "m", .parameters = {0, 1, 2, 3}}, 3);
-  ASSERT_EQ(unit.flats.size(), 3u);
+  ASSERT_EQ(unit.buckets.size(), 3u);
   EXPECT_EQ(
-      unit.flats[0].entries, (std::vector<FlatEntry>{{0, 0, 10}, {3, 16, 10}}));
-  EXPECT_EQ(unit.flats[0].count, 48); // 26, in three parts of whole lines
-  EXPECT_FALSE(unit.flats[1].trainable);
-  EXPECT_EQ(unit.flats[2].count, 96);
+      unit.buckets[0].entries,
+      (std::vector<BucketEntry>{{0, 0, 10}, {3, 16, 10}}));
+  EXPECT_EQ(unit.buckets[0].count, 48); // 26, in three parts of whole lines
+  EXPECT_FALSE(unit.buckets[1].trainable);
+  EXPECT_EQ(unit.buckets[2].count, 96);
 }
 
 // Ranks with parts of the same layers, which are not equal, must agree about
@@ -86,13 +87,13 @@ TEST(UnitPlan, PartsOfLayersDoNotMoveWhatIsWhole) {
     all[0].is_distributed = true;
     all[2].count = part;
     all[2].is_distributed = true;
-    std::vector<FlatPlan> whole;
+    std::vector<Bucket> whole;
     for (const auto& units :
          {members_by_size(all, 800), members_by_module(all, {}, 500)}) {
       for (const UnitMembers& unit : units) {
-        for (const FlatPlan& flat : plan_unit(all, unit, 2).flats) {
-          if (!flat.is_distributed) {
-            whole.push_back(flat);
+        for (const Bucket& bucket : plan_unit(all, unit, 2).buckets) {
+          if (!bucket.is_distributed) {
+            whole.push_back(bucket);
           }
         }
       }
@@ -113,10 +114,10 @@ TEST(UnitPlan, PiecesCoverEveryElementOnce) {
         plan_unit(all, {.name = "m", .parameters = {0, 1, 2, 3, 4}}, ranks);
     std::vector<std::int64_t> next(all.size(), 0);
     for (int rank = 0; rank < ranks; ++rank) {
-      for (const Piece& piece : pieces_of(unit.flats[0], rank, ranks)) {
+      for (const Piece& piece : pieces_of(unit.buckets[0], rank, ranks)) {
         EXPECT_EQ(piece.from, next[piece.parameter]);
         next[piece.parameter] += piece.count;
-        EXPECT_LE(piece.in_part + piece.count, unit.flats[0].count / ranks);
+        EXPECT_LE(piece.in_part + piece.count, unit.buckets[0].count / ranks);
       }
     }
     EXPECT_EQ(next, (std::vector<std::int64_t>{1, 0, 17, 100, 3}));

@@ -7,9 +7,9 @@
 
 #include "argosy/common/error.h"
 #include "argosy/store/etcd_kv.h"
-#include "argosy/store/kept_lease.h"
 #include "argosy/store/kv_server.h"
 #include "argosy/store/mem_kv.h"
+#include "argosy/store/renewed_lease.h"
 #include "argosy/store/tcp_kv.h"
 #include "tests/store/etcd_process.h"
 #include "tests/store/expect.h"
@@ -281,7 +281,7 @@ class RemoteKvTest : public KvTest {
 TEST_P(RemoteKvTest, KeysOfAHolderThatDiedVanish) {
   const auto lease = kv_->grant(1s, soon());
   kv_->set("leased", "1", soon(), lease.get());
-  dynamic_cast<KeptLease&>(*lease).abandon();
+  dynamic_cast<RenewedLease&>(*lease).abandon();
   EXPECT_EQ(kv_->get("leased", soon()), "1");
   EXPECT_TRUE(vanishes("leased"));
 }
@@ -291,7 +291,7 @@ TEST_P(RemoteKvTest, ALeaseIsKeptLongerThanItsTtl) {
   const auto left = kv_->grant(1s, soon());
   kv_->set("kept", "1", soon(), kept.get());
   kv_->set("left", "1", soon(), left.get());
-  dynamic_cast<KeptLease&>(*left).abandon();
+  dynamic_cast<RenewedLease&>(*left).abandon();
   // Both were granted with the same ttl, so its end is known by the other.
   EXPECT_TRUE(vanishes("left"));
   EXPECT_EQ(kv_->get("kept", soon()), "1");

@@ -6,8 +6,8 @@
 
 #include <map>
 
-#include "argosy/dtensor/comm_debug.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/semi_auto/parallelize.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"

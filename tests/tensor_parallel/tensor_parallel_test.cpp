@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "argosy/comm/parts.h"
+#include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
-#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/tensor_parallel/ops.h"
@@ -42,7 +42,7 @@ void expect_close(
 at::Tensor part_for(const at::Tensor& parameter, const at::Tensor& whole) {
   const ParameterMarks marks = marks_of(parameter);
   return marks.is_distributed
-      ? comm::own_part(whole, marks.split_axis, *get_group(0))
+      ? comm::own_shard(whole, marks.split_axis, *get_group(0))
       : whole;
 }
 
@@ -255,7 +255,7 @@ void check_cross_entropy(const Scores& scores, double tolerance) {
   (exact * weight).sum().backward();
 
   const at::Tensor own =
-      comm::own_part(scores.whole.detach(), -1, *get_group(0))
+      comm::own_shard(scores.whole.detach(), -1, *get_group(0))
           .clone()
           .requires_grad_();
   ParallelCrossEntropy criterion(ParallelCrossEntropyOptions()
@@ -270,7 +270,7 @@ void check_cross_entropy(const Scores& scores, double tolerance) {
   EXPECT_EQ(own.grad().scalar_type(), own.scalar_type());
   EXPECT_TRUE(torch::allclose(
       own.grad().to(torch::kDouble),
-      comm::own_part(whole.grad(), -1, *get_group(0)).to(torch::kDouble),
+      comm::own_shard(whole.grad(), -1, *get_group(0)).to(torch::kDouble),
       tolerance,
       tolerance))
       << own.grad();

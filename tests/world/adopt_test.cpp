@@ -53,7 +53,8 @@ TEST(Adopt, TakesTheAddressAloneAsAHint) {
   const Variables hint = {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "1234"}};
   EXPECT_EQ(adopted(hint).source, "single");
   EXPECT_EQ(adopted(with(kOpenMpi, hint)).store_url, "tcp://head:1234");
-  EXPECT_EQ(adopted(with(kOpenMpi, hint)).exchange, Exchange::None);
+  EXPECT_EQ(
+      adopted(with(kOpenMpi, hint)).address_exchange, AddressExchange::None);
   EXPECT_EQ(adopted(with(kSlurm, hint)).store_url, "tcp://head:1234");
 }
 
@@ -203,7 +204,8 @@ TEST(Adopt, LetsArgosyStoreReplaceTheAddress) {
   EXPECT_FALSE(bare.serves_store);
   for (const Variables& source : {kPlain, kTorchrun, kOpenMpi, kSlurm}) {
     EXPECT_EQ(adopted(with(source, store)).store_url, "etcd://e:2379/job");
-    EXPECT_EQ(adopted(with(source, store)).exchange, Exchange::None);
+    EXPECT_EQ(
+        adopted(with(source, store)).address_exchange, AddressExchange::None);
   }
   EXPECT_TRUE(
       adopted(with(kSlurm, {{"ARGOSY_STORE", "tcp://a:1"}})).serves_store);

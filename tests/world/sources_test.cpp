@@ -91,7 +91,7 @@ const Variables kOpenMpi = {
 TEST(OpenMpi, MeetsThroughAFileOnOneHost) {
   const LaunchInfo info = adopted(kOpenMpi);
   EXPECT_EQ(info.source, "openmpi");
-  EXPECT_EQ(info.exchange, Exchange::LocalFile);
+  EXPECT_EQ(info.address_exchange, AddressExchange::LocalFile);
   EXPECT_EQ(info.run_id, "openmpi-191@1");
   EXPECT_EQ(info.store_url, "");
   EXPECT_EQ(info.num_nodes, 1);
@@ -104,7 +104,7 @@ TEST(OpenMpi, MeetsThroughPmixOnSeveral) {
       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
       {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
   const LaunchInfo info = adopted(with(kOpenMpi, hosts));
-  EXPECT_EQ(info.exchange, Exchange::Pmix);
+  EXPECT_EQ(info.address_exchange, AddressExchange::Pmix);
   EXPECT_EQ(info.node_rank, 1);
   EXPECT_EQ(info.num_nodes, 2);
   EXPECT_THAT(refusal(hosts), HasSubstr("set MASTER_ADDR or ARGOSY_STORE"));
@@ -112,8 +112,8 @@ TEST(OpenMpi, MeetsThroughPmixOnSeveral) {
 
 TEST(OpenMpi, CanBeToldHowToExchange) {
   EXPECT_EQ(
-      adopted(with(kOpenMpi, {{"ARGOSY_EXCHANGE", "pmix"}})).exchange,
-      Exchange::Pmix);
+      adopted(with(kOpenMpi, {{"ARGOSY_EXCHANGE", "pmix"}})).address_exchange,
+      AddressExchange::Pmix);
   EXPECT_THAT(
       refusal(with(kOpenMpi, {{"ARGOSY_EXCHANGE", "mail"}})),
       HasSubstr("ARGOSY_EXCHANGE=mail is not one of file, pmi, pmix"));
@@ -138,11 +138,11 @@ TEST(Mpich, IsReadFromHydra) {
       {"PMI_FD", "6"},
       {"MPI_LOCALRANKID", "1"},
       {"MPI_LOCALNRANKS", "2"}};
-  EXPECT_EQ(adopted(hydra).exchange, Exchange::LocalFile);
+  EXPECT_EQ(adopted(hydra).address_exchange, AddressExchange::LocalFile);
   EXPECT_EQ(adopted(hydra).run_id, "mpich-77.1234");
   const LaunchInfo hosts = adopted(
       with(hydra, {{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}}));
-  EXPECT_EQ(hosts.exchange, Exchange::Pmi);
+  EXPECT_EQ(hosts.address_exchange, AddressExchange::Pmi);
   EXPECT_EQ(hosts.run_id, ""); // the local launcher's differs between hosts
   EXPECT_EQ(hosts.num_nodes, 2);
 }

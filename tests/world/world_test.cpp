@@ -12,10 +12,11 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/rank_label.h"
+#include "argosy/compat/parallel_env.h"
 #include "argosy/store/open.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/init.h"
-#include "argosy/world/meet.h"
+#include "argosy/world/rendezvous.h"
 #include "argosy/world/spawn.h"
 
 namespace argosy {

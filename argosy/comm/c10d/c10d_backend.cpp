@@ -5,11 +5,11 @@
 
 #include <utility>
 
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/c10d/c10d_messenger.h"
+#include "argosy/comm/message/c10d_failure_store.h"
 #include "argosy/comm/message/listen_address.h"
 #include "argosy/comm/message/message_backend.h"
-#include "argosy/comm/message/store_board.h"
-#include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
 #include "argosy/common/sigpipe.h"
 
@@ -22,7 +22,7 @@ std::unique_ptr<Backend> make_c10d_backend(
   return message::make_message_backend(
       std::move(group_name),
       make_c10d_messenger(std::move(group)),
-      store ? message::make_store_board(store) : nullptr);
+      store ? message::make_c10d_failure_store(store) : nullptr);
 }
 
 std::unique_ptr<Backend> make_c10d_gloo_backend(
@@ -34,8 +34,9 @@ std::unique_ptr<Backend> make_c10d_gloo_backend(
   const WithoutSigpipe guard; // also of the group's threads
   auto options = ::c10d::ProcessGroupGloo::Options::create();
   options->timeout = deadline.remaining(std::chrono::hours(24));
-  options->devices.push_back(::c10d::ProcessGroupGloo::createDeviceForHostname(
-      message::listen_address(gather_through(store, "address", rank, size))));
+  options->devices.push_back(
+      ::c10d::ProcessGroupGloo::createDeviceForHostname(message::listen_address(
+          gather_strings_through(store, "address", rank, size))));
   // Its other threads are for collectives, which are not used.
   options->threads = 1;
   auto group = c10::make_intrusive<::c10d::ProcessGroupGloo>(

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 
 namespace c10d {
 class ProcessGroup;

@@ -7,11 +7,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "argosy/comm/flight/operation.h"
+#include "argosy/comm/flight/record.h"
 #include "argosy/comm/flight/recorder.h"
 #include "argosy/comm/flight/request_watcher.h"
+#include "argosy/comm/operation/observer.h"
 
 namespace argosy::comm::flight {
 
@@ -23,36 +25,15 @@ struct Identity {
   std::string run_id;
 };
 
-// A rank's recorder, and the file that it leaves behind. With a folder, the
-// record is written there when the first operation of a group fails, when the
-// rank gives up, and when somebody asks for it (request_records()); whoever
+// A rank's recorder, and the file that it leaves behind. If it has a folder, it
+// writes the record there when the first operation of a group fails, when the
+// rank gives up, and when somebody asks for it (request_records()). A rank that
 // fails asks all others. Thread-safe.
 class BlackBox {
  public:
-  // An empty folder: nothing is written but for write().
+  // With an empty folder, only write() writes.
   BlackBox(Identity identity, std::filesystem::path folder);
   ~BlackBox();
-
-  std::shared_ptr<GroupLog> add_group(int id, std::vector<int> ranks) {
-    return recorder_.add_group(id, std::move(ranks));
-  }
-
-  Recorder::Ticket issue(GroupLog& group, const Call& call) {
-    return recorder_.issue(group, call);
-  }
-
-  // Runs an operation and notes when it starts and how it ends.
-  template <typename F>
-  void run(GroupLog& group, Recorder::Ticket ticket, const F& operation) {
-    recorder_.start(ticket);
-    try {
-      operation();
-    } catch (const std::exception& error) {
-      fail(group, ticket, error.what());
-      throw;
-    }
-    recorder_.complete(ticket);
-  }
 
   // The rank gives up.
   void abort(const std::string& reason);
@@ -63,6 +44,8 @@ class BlackBox {
   void write(const std::filesystem::path& path) const;
 
  private:
+  friend class GroupRecorder;
+
   void fail(GroupLog& group, Recorder::Ticket ticket, const std::string& error);
   void leave_record(const std::string& reason);
   void answer_request();
@@ -80,6 +63,30 @@ class BlackBox {
   std::chrono::steady_clock::time_point written_;
 
   std::optional<RequestWatcher> watcher_; // last: its thread uses the others
+};
+
+// Records what a rank does in one group. Thread-safe.
+class GroupRecorder final : public OperationObserver {
+ public:
+  GroupRecorder(std::shared_ptr<BlackBox> box, int id, std::vector<int> ranks)
+      : box_(std::move(box)),
+        log_(box_->recorder_.add_group(id, std::move(ranks))) {}
+
+  Token on_issue(const Call& call, const std::vector<int>&) override {
+    return box_->recorder_.issue(*log_, call).slot;
+  }
+  void on_start(Token token) override { box_->recorder_.start({token}); }
+  void on_end(Token token, const std::exception* error) override {
+    if (error == nullptr) {
+      box_->recorder_.complete({token});
+    } else {
+      box_->fail(*log_, {token}, error->what());
+    }
+  }
+
+ private:
+  const std::shared_ptr<BlackBox> box_;
+  const std::shared_ptr<GroupLog> log_;
 };
 
 } // namespace argosy::comm::flight

@@ -90,7 +90,7 @@ class View {
 
 // What one rank does for an operation that may need several lanes: a message is
 // a Send of one rank and a Recv of the other.
-struct Part {
+struct Participant {
   int rank = 0;
   Lane lane;
 };
@@ -123,11 +123,11 @@ class Analysis {
  private:
   void find_stalled_collectives() {
     for (const auto& [id, ranks] : members_) {
-      std::vector<Part> parts;
+      std::vector<Participant> participants;
       for (const int rank : ranks) {
-        parts.push_back({rank, {id}});
+        participants.push_back({rank, {id}});
       }
-      add_first_stall({.group = id, .ranks = ranks}, parts);
+      add_first_stall({.group = id, .ranks = ranks}, participants);
     }
   }
 
@@ -155,9 +155,10 @@ class Analysis {
     return found;
   }
 
-  void add_first_stall(Stall stall, const std::vector<Part>& parts) {
+  void add_first_stall(
+      Stall stall, const std::vector<Participant>& participants) {
     std::optional<std::uint64_t> first;
-    for (const auto& [rank, lane] : parts) {
+    for (const auto& [rank, lane] : participants) {
       const auto view = views_.find(rank);
       if (view == views_.end()) {
         continue;
@@ -170,32 +171,32 @@ class Analysis {
     }
     if (first) {
       stall.sequence = *first;
-      for (const Part& part : parts) {
-        place(stall, part);
+      for (const Participant& participant : participants) {
+        place(stall, participant);
       }
       stall.differ = different_callers(stall);
       report_.stalls.push_back(std::move(stall));
     }
   }
 
-  void place(Stall& stall, const Part& part) const {
-    const auto found = views_.find(part.rank);
+  void place(Stall& stall, const Participant& participant) const {
+    const auto found = views_.find(participant.rank);
     if (found == views_.end()) {
-      stall.unknown.push_back(part.rank);
+      stall.unknown.push_back(participant.rank);
       return;
     }
     const View& view = found->second;
-    if (const Operation* own = view.find(part.lane, stall.sequence)) {
+    if (const Operation* own = view.find(participant.lane, stall.sequence)) {
       (own->state == State::Completed ? stall.passed : stall.waiting)
-          .push_back({part.rank, *own});
-    } else if (view.num_issued(part.lane) > stall.sequence) {
-      stall.forgot.push_back(part.rank);
+          .push_back({participant.rank, *own});
+    } else if (view.num_issued(participant.lane) > stall.sequence) {
+      stall.forgot.push_back(participant.rank);
     } else {
       stall.absent.push_back(
-          {part.rank,
-           view.num_issued(part.lane),
-           copy_of(view.last(part.lane)),
-           copy_of(waits_in(view, part.lane)),
+          {participant.rank,
+           view.num_issued(participant.lane),
+           copy_of(view.last(participant.lane)),
+           copy_of(waits_in(view, participant.lane)),
            view.reason()});
     }
   }

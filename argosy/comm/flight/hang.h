@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/flight/operation.h"
+#include "argosy/comm/flight/record.h"
 
 namespace argosy::comm::flight {
 

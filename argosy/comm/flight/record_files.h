@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/flight/operation.h"
+#include "argosy/comm/flight/record.h"
 #include "argosy/common/deadline.h"
 
 namespace argosy::comm::flight {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "argosy/comm/flight/operation.h"
+#include "argosy/comm/flight/record.h"
 
 namespace argosy::comm::flight {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/flight/operation.h"
+#include "argosy/comm/flight/record.h"
 #include "argosy/comm/flight/tick_clock.h"
 
 namespace argosy::comm::flight {

@@ -3,11 +3,11 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/gloo/gloo_messenger.h"
+#include "argosy/comm/message/c10d_failure_store.h"
 #include "argosy/comm/message/listen_address.h"
 #include "argosy/comm/message/message_backend.h"
-#include "argosy/comm/message/store_board.h"
-#include "argosy/comm/store_texts.h"
 
 namespace argosy::comm::gloo {
 
@@ -18,8 +18,8 @@ std::unique_ptr<message::Messenger> connect_gloo(const Members& members) {
       store,
       members.rank,
       members.size(),
-      message::listen_address(
-          gather_through(store, "address", members.rank, members.size())),
+      message::listen_address(gather_strings_through(
+          store, "address", members.rank, members.size())),
       members.deadline);
 }
 
@@ -27,7 +27,7 @@ std::unique_ptr<Backend> make_gloo_backend(const Members& members) {
   return message::make_message_backend(
       members.group,
       connect_gloo(members),
-      message::make_store_board(members.store));
+      message::make_c10d_failure_store(members.store));
 }
 
 } // namespace argosy::comm::gloo

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "argosy/comm/backend.h"
-#include "argosy/comm/connect.h"
+#include "argosy/comm/backend/backend.h"
+#include "argosy/comm/backend/members.h"
 #include "argosy/comm/message/messenger.h"
 
 namespace argosy::comm::gloo {

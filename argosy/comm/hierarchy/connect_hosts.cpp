@@ -5,12 +5,12 @@
 
 #include <utility>
 
+#include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/hierarchy/hierarchical_backend.h"
 #include "argosy/comm/hierarchy/hosts.h"
 #include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/message/c10d_failure_store.h"
 #include "argosy/comm/message/message_backend.h"
-#include "argosy/comm/message/store_board.h"
-#include "argosy/comm/store_texts.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 
@@ -22,14 +22,15 @@ std::unique_ptr<Backend> connect_own_host(
     const Members& members, const Hosts& hosts) {
   const int host = hosts.host_of(members.rank);
   const auto& ranks = hosts.ranks[static_cast<std::size_t>(host)];
-  const int place = hosts.place_of(members.rank);
+  const int local_rank = hosts.local_rank_of(members.rank);
   const int size = static_cast<int>(ranks.size());
-  return memory::make_memory_backend(
+  return std::make_unique<memory::MemoryBackend>(
       members.group,
-      place,
+      local_rank,
       size,
-      gather_through(members.store, str("host/", host), place, size),
-      {.numbers = ranks});
+      gather_strings_through(
+          members.store, str("host/", host), local_rank, size),
+      memory::MemoryOptions{.numbers = ranks});
 }
 
 } // namespace
@@ -38,12 +39,13 @@ std::unique_ptr<Backend> connect_hosts(
     const Members& members, const MakeNetwork& network) {
   Hosts hosts = find_hosts(
       members.rank,
-      gather_through(members.store, "hosts", members.rank, members.size()));
+      gather_strings_through(
+          members.store, "hosts", members.rank, members.size()));
   if (hosts.size() == members.size()) {
     return message::make_message_backend(
         members.group,
         network(members),
-        message::make_store_board(members.store));
+        message::make_c10d_failure_store(members.store));
   }
   auto own_host = connect_own_host(members, hosts);
   return make_hierarchical_backend(
@@ -51,7 +53,7 @@ std::unique_ptr<Backend> connect_hosts(
        .hosts = std::move(hosts),
        .host = std::move(own_host),
        .network = network(members),
-       .board = message::make_store_board(members.store)});
+       .failure_store = message::make_c10d_failure_store(members.store)});
 }
 
 } // namespace argosy::comm::hierarchy

@@ -6,18 +6,16 @@
 
 #include "argosy/comm/hierarchy/levels.h"
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/message/failures.h"
+#include "argosy/comm/message/failure_agreement.h"
 #include "argosy/comm/message/message_backend.h"
-#include "argosy/comm/message/op_record.h"
 #include "argosy/comm/message/sub_messenger.h"
+#include "argosy/comm/operation/op_record.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::hierarchy {
 
 namespace {
 
-using message::make_record;
-using message::OpRecord;
 // Tags of the leaders' messages, beside those of all members.
 constexpr std::uint64_t kLeaderTags = 16;
 
@@ -51,7 +49,7 @@ class HierarchicalBackend final : public Backend {
              .rank = rank_,
              .size = size_,
              .labels = {},
-             .board = std::move(setup.board),
+             .failure_store = std::move(setup.failure_store),
              .cut =
                  [this](const std::string& reason) {
                    host_->abort(reason);
@@ -61,7 +59,7 @@ class HierarchicalBackend final : public Backend {
             group_,
             message::make_sub_messenger(network_, everybody(size_), 0),
             nullptr)) {
-    if (hosts_.place_of(rank_) == 0) {
+    if (hosts_.local_rank_of(rank_) == 0) {
       leaders_ = message::make_message_backend(
           group_,
           message::make_sub_messenger(network_, hosts_.leaders(), kLeaderTags),
@@ -128,13 +126,11 @@ class HierarchicalBackend final : public Backend {
       int root,
       Deadline deadline) override {
     collective(
-        make_record(OpKind::Broadcast, count, sum_of(dtype), root),
-        deadline,
-        [&] {
+        make_record(OpKind::Broadcast, count, dtype, root), deadline, [&] {
           const int root_host = hosts_.host_of(root);
           if (own_host_ == root_host) {
             host_->broadcast(
-                data, count, dtype, hosts_.place_of(root), deadline);
+                data, count, dtype, hosts_.local_rank_of(root), deadline);
           }
           if (is_leader()) {
             leaders_->broadcast(data, count, dtype, root_host, deadline);
@@ -151,20 +147,18 @@ class HierarchicalBackend final : public Backend {
       std::size_t count,
       DType dtype,
       Deadline deadline) override {
-    collective(
-        make_record(OpKind::AllGather, count, sum_of(dtype)), deadline, [&] {
-          const PackedBlocks all(
-              out, size_of(dtype), PackedBlocks::Use::Output);
-          levels_->gather_on_leaders(
-              in, all.data(), count, dtype, levels_->all_hosts(), deadline);
-          host_->broadcast(
-              all.data(),
-              count * static_cast<std::size_t>(size_),
-              dtype,
-              0,
-              deadline);
-          all.put_back();
-        });
+    collective(make_record(OpKind::AllGather, count, dtype), deadline, [&] {
+      const PackedBlocks all(out, size_of(dtype), PackedBlocks::Use::Output);
+      levels_->gather_on_leaders(
+          in, all.data(), count, dtype, levels_->all_hosts(), deadline);
+      host_->broadcast(
+          all.data(),
+          count * static_cast<std::size_t>(size_),
+          dtype,
+          0,
+          deadline);
+      all.put_back();
+    });
   }
 
   void gather(
@@ -174,25 +168,21 @@ class HierarchicalBackend final : public Backend {
       DType dtype,
       int root,
       Deadline deadline) override {
-    collective(
-        make_record(OpKind::Gather, count, sum_of(dtype), root), deadline, [&] {
-          const int root_host = hosts_.host_of(root);
-          const std::size_t total = count * static_cast<std::size_t>(size_);
-          const bool assembles = is_leader() && own_host_ == root_host;
-          Bytes room(assembles ? total * size_of(dtype) : 0);
-          levels_->gather_on_leaders(
-              in, room.data(), count, dtype, {root_host}, deadline);
-          if (rank_ != root) {
-            levels_->hand_to(
-                root, room.data(), nullptr, total, dtype, deadline);
-            return;
-          }
-          const PackedBlocks all(
-              out, size_of(dtype), PackedBlocks::Use::Output);
-          levels_->hand_to(
-              root, room.data(), all.data(), total, dtype, deadline);
-          all.put_back();
-        });
+    collective(make_record(OpKind::Gather, count, dtype, root), deadline, [&] {
+      const int root_host = hosts_.host_of(root);
+      const std::size_t total = count * static_cast<std::size_t>(size_);
+      const bool assembles = is_leader() && own_host_ == root_host;
+      Bytes room(assembles ? total * size_of(dtype) : 0);
+      levels_->gather_on_leaders(
+          in, room.data(), count, dtype, {root_host}, deadline);
+      if (rank_ != root) {
+        levels_->hand_to(root, room.data(), nullptr, total, dtype, deadline);
+        return;
+      }
+      const PackedBlocks all(out, size_of(dtype), PackedBlocks::Use::Output);
+      levels_->hand_to(root, room.data(), all.data(), total, dtype, deadline);
+      all.put_back();
+    });
   }
 
   void scatter(
@@ -202,27 +192,23 @@ class HierarchicalBackend final : public Backend {
       DType dtype,
       int root,
       Deadline deadline) override {
-    collective(
-        make_record(OpKind::Scatter, count, sum_of(dtype), root),
-        deadline,
-        [&] {
-          const std::size_t total = count * static_cast<std::size_t>(size_);
-          const int root_host = hosts_.host_of(root);
-          const bool distributes = is_leader() && own_host_ == root_host;
-          Bytes room(distributes ? total * size_of(dtype) : 0);
-          if (rank_ == root) {
-            const PackedBlocks all(
-                in, size_of(dtype), PackedBlocks::Use::Input);
-            levels_->hand_to_leader(
-                root, all.data(), room.data(), total, dtype, deadline);
-          } else {
-            levels_->hand_to_leader(
-                root, nullptr, room.data(), total, dtype, deadline);
-          }
-          const Bytes shares =
-              levels_->to_hosts(room.data(), count, dtype, root_host, deadline);
-          levels_->scatter_on_host(shares, out, count, dtype, deadline);
-        });
+    collective(make_record(OpKind::Scatter, count, dtype, root), deadline, [&] {
+      const std::size_t total = count * static_cast<std::size_t>(size_);
+      const int root_host = hosts_.host_of(root);
+      const bool distributes = is_leader() && own_host_ == root_host;
+      Bytes room(distributes ? total * size_of(dtype) : 0);
+      if (rank_ == root) {
+        const PackedBlocks all(in, size_of(dtype), PackedBlocks::Use::Input);
+        levels_->hand_to_leader(
+            root, all.data(), room.data(), total, dtype, deadline);
+      } else {
+        levels_->hand_to_leader(
+            root, nullptr, room.data(), total, dtype, deadline);
+      }
+      const Bytes shares =
+          levels_->to_hosts(room.data(), count, dtype, root_host, deadline);
+      levels_->scatter_on_host(shares, out, count, dtype, deadline);
+    });
   }
 
   void reduce_scatter(
@@ -256,7 +242,7 @@ class HierarchicalBackend final : public Backend {
       const Blocks& out,
       DType dtype,
       Deadline deadline) override {
-    collective(make_record(OpKind::AllToAll, 0, sum_of(dtype)), deadline, [&] {
+    collective(make_record(OpKind::AllToAll, 0, dtype), deadline, [&] {
       check_counts(in, out, deadline);
       host_->all_to_all(
           levels_->of_own_host(in), levels_->of_own_host(out), dtype, deadline);
@@ -274,10 +260,9 @@ class HierarchicalBackend final : public Backend {
       DType dtype,
       int peer,
       Deadline deadline) override {
-    guarded(
-        occasion(make_record(OpKind::Send, count, sum_of(dtype), peer)),
-        deadline,
-        [&] { all_->send(data, count, dtype, peer, deadline); });
+    guarded(make_record(OpKind::Send, count, dtype, peer), deadline, [&] {
+      all_->send(data, count, dtype, peer, deadline);
+    });
   }
 
   void receive(
@@ -286,18 +271,16 @@ class HierarchicalBackend final : public Backend {
       DType dtype,
       int peer,
       Deadline deadline) override {
-    guarded(
-        occasion(make_record(OpKind::Recv, count, sum_of(dtype), peer)),
-        deadline,
-        [&] { all_->receive(data, count, dtype, peer, deadline); });
+    guarded(make_record(OpKind::Recv, count, dtype, peer), deadline, [&] {
+      all_->receive(data, count, dtype, peer, deadline);
+    });
   }
 
   int await_any_message(Deadline deadline) override {
     int peer = -1;
-    guarded(
-        {.op = "recv", .description = "the wait for any message"},
-        deadline,
-        [&] { peer = all_->await_any_message(deadline); });
+    guarded(make_record(OpKind::Recv, 0, DType::UInt8), deadline, [&] {
+      peer = all_->await_any_message(deadline);
+    });
     return peer;
   }
 
@@ -305,12 +288,6 @@ class HierarchicalBackend final : public Backend {
 
  private:
   bool is_leader() const { return leaders_ != nullptr; }
-
-  static Reduction sum_of(DType dtype) { return {dtype, ReduceOp::SUM}; }
-
-  static message::Occasion occasion(const OpRecord& what) {
-    return {.op = to_string(what.kind), .description = describe(what)};
-  }
 
   void divide(void* data, std::size_t count, Reduction reduction) const {
     if (reduction.op == ReduceOp::AVG) {
@@ -342,7 +319,7 @@ class HierarchicalBackend final : public Backend {
     }
     const std::size_t bytes = own.size() * sizeof(own[0]);
     const Bytes all = levels_->known_to_all(own.data(), bytes, deadline);
-    std::vector<message::RankCounts> counts;
+    std::vector<RankCounts> counts;
     for (int rank = 0; rank < size_; ++rank) {
       std::memcpy(
           own.data(),
@@ -360,23 +337,19 @@ class HierarchicalBackend final : public Backend {
   template <typename Body>
   void collective(OpRecord what, Deadline deadline, const Body& body) {
     what.sequence = ++sequence_;
-    message::Occasion when = occasion(what);
-    when.description =
-        str("operation ", sequence_, " (", when.description, ")");
-    guarded(when, deadline, [&] {
+    guarded(what, deadline, [&] {
       agree(what, deadline);
       body();
     });
   }
 
   template <typename Body>
-  void guarded(
-      const message::Occasion& when, Deadline deadline, const Body& body) {
+  void guarded(const OpRecord& op, Deadline deadline, const Body& body) {
     failures_.check();
     try {
       body();
     } catch (...) {
-      failures_.settle(std::current_exception(), when, deadline);
+      failures_.settle(std::current_exception(), op, deadline);
     }
   }
 
@@ -387,7 +360,7 @@ class HierarchicalBackend final : public Backend {
   const std::string group_;
   const std::shared_ptr<message::Messenger> network_;
   const std::unique_ptr<Backend> host_;
-  message::Failures failures_;
+  message::FailureAgreement failures_;
   const std::unique_ptr<Backend> all_; // over the network alone
   std::unique_ptr<Backend> leaders_;   // null unless this rank is one
   std::optional<Levels> levels_;       // set by the constructor

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/hierarchy/hosts.h"
-#include "argosy/comm/message/board.h"
+#include "argosy/comm/message/failure_agreement.h"
 #include "argosy/comm/message/messenger.h"
 
 namespace argosy::comm::hierarchy {
@@ -15,7 +15,7 @@ struct HierarchySetup {
   Hosts hosts;
   std::unique_ptr<Backend> host; // among those of this rank's host
   std::shared_ptr<message::Messenger> network; // among all members
-  std::shared_ptr<message::Board> board;
+  std::shared_ptr<message::FailureStore> failure_store;
 };
 
 // Collectives of several hosts: what a host has in common goes through its

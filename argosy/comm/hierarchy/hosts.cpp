@@ -41,7 +41,7 @@ int Hosts::host_of(int rank) const {
   return -1;
 }
 
-int Hosts::place_of(int rank) const {
+int Hosts::local_rank_of(int rank) const {
   const auto& members = ranks[static_cast<std::size_t>(host_of(rank))];
   return static_cast<int>(
       std::find(members.begin(), members.end(), rank) - members.begin());
@@ -79,17 +79,17 @@ Hosts partition(const std::vector<std::vector<int>>& sees) {
   return hosts;
 }
 
-Hosts find_hosts(int rank, const GatherTexts& gather_texts) {
+Hosts find_hosts(int rank, const GatherStrings& gather_strings) {
   const auto own = heap::SharedMemory::create(kProbeBytes);
   std::string visible;
-  const auto descriptions = gather_texts(own.description());
+  const auto descriptions = gather_strings(own.description());
   for (std::size_t peer = 0; peer < descriptions.size(); ++peer) {
     const bool itself = static_cast<int>(peer) == rank;
     visible += itself || can_open(descriptions[peer]) ? '1' : '0';
   }
   // Ours stays open until all have tried it.
   std::vector<std::vector<int>> sees;
-  for (const std::string& theirs : gather_texts(visible)) {
+  for (const std::string& theirs : gather_strings(visible)) {
     sees.emplace_back();
     for (const char flag : theirs) {
       sees.back().push_back(flag == '1' ? 1 : 0);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/texts.h"
+#include "argosy/comm/backend/gather_strings.h"
 
 namespace argosy::comm::hierarchy {
 
@@ -17,7 +17,7 @@ struct Hosts {
   int size() const { return static_cast<int>(ranks.size()); }
   int num_ranks() const;
   int host_of(int rank) const;
-  int place_of(int rank) const; // among those of its host
+  int local_rank_of(int rank) const; // among those of its host
   std::vector<int> leaders() const;
 };
 
@@ -26,6 +26,6 @@ struct Hosts {
 Hosts partition(const std::vector<std::vector<int>>& sees);
 
 // Finds the hosts by trying. All members call it and come to the same answer.
-Hosts find_hosts(int rank, const GatherTexts& gather_texts);
+Hosts find_hosts(int rank, const GatherStrings& gather_strings);
 
 } // namespace argosy::comm::hierarchy

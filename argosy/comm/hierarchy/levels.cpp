@@ -41,11 +41,11 @@ void Levels::hand_to(
   if (own_host_ != hosts_.host_of(root)) {
     return;
   }
-  const int place = hosts_.place_of(root);
-  if (is_leader() && place == 0) {
+  const int local_rank = hosts_.local_rank_of(root);
+  if (is_leader() && local_rank == 0) {
     copy(out, data, count * size_of(dtype));
   } else if (is_leader()) {
-    host_->send(data, count, dtype, place, deadline);
+    host_->send(data, count, dtype, local_rank, deadline);
   } else if (rank_ == root) {
     host_->receive(out, count, dtype, 0, deadline);
   }
@@ -66,7 +66,7 @@ void Levels::hand_to_leader(
   } else if (rank_ == root) {
     host_->send(data, count, dtype, 0, deadline);
   } else if (is_leader()) {
-    host_->receive(room, count, dtype, hosts_.place_of(root), deadline);
+    host_->receive(room, count, dtype, hosts_.local_rank_of(root), deadline);
   }
 }
 

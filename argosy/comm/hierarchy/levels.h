@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "argosy/comm/backend.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/hierarchy/hosts.h"
 
 namespace argosy::comm::hierarchy {

@@ -35,7 +35,7 @@ const KernelTable& kernels_of(Isa isa) {
   return kBaselineKernels;
 }
 
-struct Call {
+struct KernelCall {
   ReduceKernel kernel;
   StreamKernel stream;
   std::size_t lane_bytes;
@@ -43,7 +43,7 @@ struct Call {
 };
 
 void reduce_streaming(
-    const Call& call,
+    const KernelCall& call,
     Byte* out,
     const void* const* inputs,
     int num_inputs,
@@ -103,7 +103,7 @@ void reduce_with(
     return copy(out, inputs[0], count * size_of(dtype), options.stream_out);
   }
   const Lowering lowered = lower(op, dtype);
-  const Call call{
+  const KernelCall call{
       kernels.reduce[static_cast<int>(lowered.dtype)]
                     [static_cast<int>(lowered.op)],
       kernels.stream,

@@ -4,9 +4,8 @@
 #include <cstring>
 
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/memory/collectives.h"
-#include "argosy/comm/memory/record.h"
-#include "argosy/comm/memory/rounds.h"
+#include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/memory/steps.h"
 #include "argosy/comm/memory/team.h"
 #include "argosy/common/error.h"
 
@@ -32,7 +31,7 @@ bool root_gives(OpKind kind) {
 
 // What a rank tells of its blocks for and from one peer, in its small window.
 struct BlockOffer {
-  Place place = 0;
+  BufferRef ref = 0;
   std::uint64_t given = 0; // elements
   std::uint64_t expected = 0;
 };
@@ -40,14 +39,14 @@ struct BlockOffer {
 // Each rank gives a block to each and takes one from each; those of no elements
 // are nothing. The data comes from the giver's small window, straight from its
 // buffer, or in rounds through windows.
-class Exchange {
+class BlockExchange {
  public:
-  Exchange(Team& team, const OpRecord& mine, Blocks give, Blocks take)
+  BlockExchange(Team& team, const OpOffer& mine, Blocks give, Blocks take)
       : team_(team),
         mine_(mine),
-        same_(same_for_all(static_cast<OpKind>(mine.kind))),
-        root_gives_(root_gives(static_cast<OpKind>(mine.kind))),
-        element_(size_of(static_cast<DType>(mine.dtype))),
+        same_(same_for_all(mine.kind)),
+        root_gives_(root_gives(mine.kind)),
+        element_(size_of(mine.dtype)),
         give_(std::move(give)),
         take_(std::move(take)) {
     for (const int peer : others_first_neighbour(team)) {
@@ -101,49 +100,49 @@ class Exchange {
   void offer_blocks() {
     std::byte* window = team_.next_small_window();
     ARGOSY_ASSERT(offers_bytes() + kSmallBytes <= kWindowBytes);
-    mine_.reach = Reach::Seen;
-    mine_.in_window = is_small(given_bytes()) ? 1 : 0;
-    if (mine_.in_window != 0) {
+    mine_.access = Access::Mapped;
+    mine_.in_window = is_small(given_bytes());
+    if (mine_.in_window) {
       put_small(window + offers_bytes());
     } else {
       for (const int peer : others_first_neighbour(team_)) {
-        mine_.reach = std::min(mine_.reach, reach_of(peer));
+        mine_.access = std::min(mine_.access, access_of(peer));
       }
     }
     if (root_gives_ && team_.rank() != mine_.root) {
       const void* out = take_[static_cast<std::size_t>(mine_.root)].data;
-      mine_.reach = team_.reach_of(out);
-      mine_.out = team_.place_of(out, mine_.reach);
+      mine_.access = team_.access_of(out);
+      mine_.out = team_.ref_of(out, mine_.access);
     }
-    mine_.in = team_.place_of(shared_.data, mine_.reach);
+    mine_.in = team_.ref_of(shared_.data, mine_.access);
     for (std::size_t peer = 0; !same_ && peer < give_.size(); ++peer) {
       reinterpret_cast<BlockOffer*>(window)[peer] = {
-          team_.place_of(give_[peer].data, mine_.reach),
+          team_.ref_of(give_[peer].data, mine_.access),
           give_[peer].count,
           take_[peer].count};
     }
   }
 
-  Reach reach_of(int peer) const {
+  Access access_of(int peer) const {
     const Block& from = given_to(peer);
     const Block& to = take_[static_cast<std::size_t>(peer)];
     if (from.count == 0) {
-      return Reach::Seen;
+      return Access::Mapped;
     }
     if (to.count > 0 && from.data == to.data) {
-      return Reach::Hidden; // it is overwritten while others read it
+      return Access::Windowed; // it is overwritten while others read it
     }
-    return team_.reach_of(from.data);
+    return team_.access_of(from.data);
   }
 
-  void put_small(std::byte* place) const {
+  void put_small(std::byte* at) const {
     if (same_) {
-      copy_bytes(place, shared_.data, given_bytes());
+      copy_bytes(at, shared_.data, given_bytes());
       return;
     }
     for (const Block& block : give_) {
-      copy_bytes(place, block.data, bytes(block));
-      place += bytes(block);
+      copy_bytes(at, block.data, bytes(block));
+      at += bytes(block);
     }
   }
 
@@ -169,7 +168,7 @@ class Exchange {
 
   bool all_in_windows() const {
     for (int peer = 0; peer < team_.size(); ++peer) {
-      if (team_.record_of(peer).in_window == 0) {
+      if (!team_.offer_of(peer).in_window) {
         return false;
       }
     }
@@ -178,8 +177,8 @@ class Exchange {
 
   bool needs_rounds() const {
     for (int peer = 0; peer < team_.size(); ++peer) {
-      const OpRecord& theirs = team_.record_of(peer);
-      if (theirs.in_window == 0 && theirs.reach == Reach::Hidden) {
+      const OpOffer& theirs = team_.offer_of(peer);
+      if (!theirs.in_window && theirs.access == Access::Windowed) {
         return true;
       }
     }
@@ -188,24 +187,24 @@ class Exchange {
 
   void take_from(int peer) {
     const Block& to = take_[static_cast<std::size_t>(peer)];
-    const OpRecord& theirs = team_.record_of(peer);
+    const OpOffer& theirs = team_.offer_of(peer);
     if (to.count == 0) {
       return;
     }
-    if (theirs.in_window != 0) {
+    if (theirs.in_window) {
       copy_bytes(to.data, in_small_window(peer), bytes(to));
       return;
     }
-    const Place place = same_ ? theirs.in : offers_of(peer)[team_.rank()].place;
+    const BufferRef ref = same_ ? theirs.in : offers_of(peer)[team_.rank()].ref;
     const std::size_t pulled = bytes(to) - pushed(team_.rank(), bytes(to));
-    const auto touch = team_.touch();
-    team_.fetch(peer, to.data, place, pulled);
+    const auto guard = team_.guard_buffers();
+    team_.fetch(peer, to.data, ref, pulled);
   }
 
   // A root has nothing to take: it brings each of the others a part.
   void push_to(int peer) {
     const Block& from = given_to(peer);
-    if (mine_.in_window != 0 || from.count == 0) {
+    if (mine_.in_window || from.count == 0) {
       return;
     }
     const std::size_t now = pushed(peer, bytes(from));
@@ -213,28 +212,28 @@ class Exchange {
       return;
     }
     const std::size_t begin = bytes(from) - now;
-    const auto touch = team_.touch();
+    const auto guard = team_.guard_buffers();
     team_.store(
         peer,
-        team_.record_of(peer).out + begin,
+        team_.offer_of(peer).out + begin,
         static_cast<const std::byte*>(from.data) + begin,
         now);
   }
 
   // How many of the bytes for `taker`, the last ones, the giver brings.
   std::size_t pushed(int taker, std::size_t bytes) const {
-    if (!root_gives_ || team_.record_of(taker).reach == Reach::Hidden) {
+    if (!root_gives_ || team_.offer_of(taker).access == Access::Windowed) {
       return 0;
     }
     return bytes / static_cast<std::size_t>(team_.size()) / kLine * kLine;
   }
 
   const std::byte* in_small_window(int peer) const {
-    const std::byte* place = team_.small_window(peer) + offers_bytes();
+    const std::byte* at = team_.small_window(peer) + offers_bytes();
     for (int before = 0; !same_ && before < team_.rank(); ++before) {
-      place += offers_of(peer)[before].given * element_;
+      at += offers_of(peer)[before].given * element_;
     }
-    return place;
+    return at;
   }
 
   // Bytes of the longest block of all, which sets the number of rounds.
@@ -261,7 +260,7 @@ class Exchange {
       const std::size_t begin = std::min(bytes(block), round * per_block);
       return Slice{begin, std::min(per_block, bytes(block) - begin)};
     };
-    const auto place = [&](int peer) {
+    const auto offset = [&](int peer) {
       return same_ ? 0 : per_block * static_cast<std::size_t>(peer);
     };
     run_rounds(
@@ -273,7 +272,7 @@ class Exchange {
             const Block& block = given_to(peer);
             const Slice piece = part(block, round);
             copy_bytes(
-                window + place(peer),
+                window + offset(peer),
                 static_cast<const std::byte*>(block.data) + piece.begin,
                 piece.count);
           }
@@ -284,7 +283,7 @@ class Exchange {
             const Slice piece = part(block, round);
             copy_bytes(
                 static_cast<std::byte*>(block.data) + piece.begin,
-                team_.window(peer, index) + place(team_.rank()),
+                team_.window(peer, index) + offset(team_.rank()),
                 piece.count);
           }
         },
@@ -292,7 +291,7 @@ class Exchange {
   }
 
   Team& team_;
-  OpRecord mine_;
+  OpOffer mine_;
   const bool same_;
   const bool root_gives_;
   const std::size_t element_;
@@ -318,82 +317,77 @@ Block block_of(const void* data, std::size_t count) {
 
 } // namespace
 
-void barrier(Team& team, Deadline deadline) {
-  team.enter(record(OpKind::Barrier, 0, DType::UInt8), deadline);
+void MemoryBackend::barrier(Deadline deadline) {
+  shared_.team().enter(
+      {make_record(OpKind::Barrier, 0, DType::UInt8)}, deadline);
 }
 
-void broadcast(
-    Team& team,
-    void* data,
-    std::size_t count,
-    DType dtype,
-    int root,
-    Deadline deadline) {
+void MemoryBackend::broadcast(
+    void* data, std::size_t count, DType dtype, int root, Deadline deadline) {
+  Team& team = shared_.team();
   const bool is_root = team.rank() == root;
   const Blocks nothing = to_all(team, {});
   const Block all{data, count};
-  Exchange(
+  BlockExchange(
       team,
-      record(OpKind::Broadcast, count, dtype, root),
+      {make_record(OpKind::Broadcast, count, dtype, root)},
       is_root ? to_all(team, all) : nothing,
       is_root ? nothing : only(team, root, all))
       .run(deadline);
 }
 
-void all_gather(
-    Team& team,
+void MemoryBackend::all_gather(
     const void* in,
     const Blocks& out,
     std::size_t count,
     DType dtype,
     Deadline deadline) {
-  Exchange(
+  Team& team = shared_.team();
+  BlockExchange(
       team,
-      record(OpKind::AllGather, count, dtype),
+      {make_record(OpKind::AllGather, count, dtype)},
       to_all(team, block_of(in, count)),
       out)
       .run(deadline);
 }
 
-void gather(
-    Team& team,
+void MemoryBackend::gather(
     const void* in,
     const Blocks& out,
     std::size_t count,
     DType dtype,
     int root,
     Deadline deadline) {
-  Exchange(
+  Team& team = shared_.team();
+  BlockExchange(
       team,
-      record(OpKind::Gather, count, dtype, root),
+      {make_record(OpKind::Gather, count, dtype, root)},
       only(team, root, block_of(in, count)),
       team.rank() == root ? out : to_all(team, {}))
       .run(deadline);
 }
 
-void scatter(
-    Team& team,
+void MemoryBackend::scatter(
     const Blocks& in,
     void* out,
     std::size_t count,
     DType dtype,
     int root,
     Deadline deadline) {
-  Exchange(
+  Team& team = shared_.team();
+  BlockExchange(
       team,
-      record(OpKind::Scatter, count, dtype, root),
+      {make_record(OpKind::Scatter, count, dtype, root)},
       team.rank() == root ? in : to_all(team, {}),
       only(team, root, {out, count}))
       .run(deadline);
 }
 
-void all_to_all(
-    Team& team,
-    const Blocks& in,
-    const Blocks& out,
-    DType dtype,
-    Deadline deadline) {
-  Exchange(team, record(OpKind::AllToAll, 0, dtype), in, out).run(deadline);
+void MemoryBackend::all_to_all(
+    const Blocks& in, const Blocks& out, DType dtype, Deadline deadline) {
+  Team& team = shared_.team();
+  BlockExchange(team, {make_record(OpKind::AllToAll, 0, dtype)}, in, out)
+      .run(deadline);
 }
 
 } // namespace argosy::comm::memory

@@ -24,15 +24,15 @@ bool transfer(
     void* here,
     std::uint64_t there,
     std::size_t bytes) {
-  auto* place = static_cast<std::byte*>(here);
+  auto* at = static_cast<std::byte*>(here);
   while (bytes > 0) {
-    const iovec local{place, bytes};
+    const iovec local{at, bytes};
     const iovec remote{reinterpret_cast<void*>(there), bytes};
     const ssize_t moved = call(process, &local, 1, &remote, 1, 0);
     if (moved <= 0) {
       return false;
     }
-    place += moved;
+    at += moved;
     there += static_cast<std::uint64_t>(moved);
     bytes -= static_cast<std::size_t>(moved);
   }
@@ -61,8 +61,7 @@ void let_siblings_fetch() {
 
 bool can_fetch(pid_t process, const Control& control) {
   std::uint64_t self = 0;
-  const std::uint64_t address = control.self + offsetof(Control, self);
-  return fetch_from(process, &self, address, sizeof(self)) &&
+  return fetch_from(process, &self, control.self, sizeof(self)) &&
       self == control.self;
 }
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "argosy/comm/operation/op_record.h"
+
 // What the ranks of a group on one host share: a region per rank, which its
 // owner writes and the others read. The same for threads and processes, so one
 // set of algorithms serves both.
@@ -22,39 +24,33 @@ constexpr bool reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
 
-// How peers come to a rank's buffer.
-enum class Reach : std::uint8_t {
-  Hidden,  // through windows only
-  Fetched, // copied by the kernel: a place is an address of the owner
-  Seen,    // read and written like their own
+// How peers access a rank's buffer, the slowest way first.
+enum class Access : std::uint8_t {
+  Windowed,   // only through the windows of its owner's region
+  KernelCopy, // the kernel copies it: the reference is an address of the owner
+  Mapped,     // peers read and write it like memory of their own
 };
 
-// Where a buffer lies, for peers: an address of its owner, or a segment and an
-// offset in symmetric memory.
-using Place = std::uint64_t;
-// Of a place that is seen: it is an address in the owner's heap.
-constexpr Place kInHeap = Place{1} << 63;
+// What a rank tells its peers about the place of a buffer: an address in its
+// own process, or a segment and an offset in symmetric memory.
+using BufferRef = std::uint64_t;
+// Set in the reference of a mapped buffer that lies in its owner's heap.
+constexpr BufferRef kInHeap = BufferRef{1} << 63;
 
-// What a rank is about to do. All ranks of a group must do the same, in the
-// same order; each compares its record with everybody's.
-struct OpRecord {
-  std::uint8_t kind = 0;  // OpKind
-  std::uint8_t dtype = 0; // DType
-  std::uint8_t op = 0;    // ReduceOp
-  Reach reach = Reach::Hidden;
-  std::int32_t root = -1;  // of a message: the peer
-  std::uint64_t count = 0; // elements
-  Place in = 0;
-  Place out = 0;
-  std::uint32_t number = 0;    // of the operation in its group; 0: a message
-  std::uint32_t in_window = 0; // 1: what it gives lies in its small window
+// What a rank publishes on entering an operation: which one, which all members
+// compare, and how to access its buffers.
+struct OpOffer : OpRecord {
+  BufferRef in = 0;
+  BufferRef out = 0;
+  Access access = Access::Windowed;
+  bool in_window = false; // its input lies in its small window
 };
 
-// The record of an operation beside the number of that operation, in one line:
-// who has seen the number has the record too.
+// The number of an operation and its offer share a cache line: a rank that has
+// seen the number has the offer too.
 struct alignas(kLine) Entry {
   Signal begun;
-  OpRecord record;
+  OpOffer offer;
 };
 static_assert(sizeof(Entry) == kLine);
 
@@ -81,8 +77,8 @@ struct Control {
   Counter arrivals; // messages that were sent to this rank
   Failure failure;  // that of the first rank counts; written once, by anyone
   std::atomic<std::int32_t> waits_for{-1}; // the rank that holds this one up
-  std::atomic<std::uint32_t> touching{0};  // see Peers::Touch
-  std::uint64_t self = 0; // where its owner sees it; see can_fetch()
+  std::atomic<std::uint32_t> guards{0};    // live Peers::BufferGuard objects
+  std::uint64_t self = 0; // its own address in the owner; see can_fetch()
 };
 
 constexpr std::size_t kWindowBytes = std::size_t{1} << 20; // of one of the two
@@ -90,9 +86,9 @@ constexpr std::size_t kWindowBytes = std::size_t{1} << 20; // of one of the two
 // What a message begins with.
 struct MessageHeader {
   std::uint64_t count = 0;
-  std::uint8_t dtype = 0;
-  bool by_place = false; // the receiver takes it from `place`
-  Place place = 0;
+  DType dtype = DType::UInt8;
+  bool by_ref = false; // the receiver takes it from `ref`
+  BufferRef ref = 0;
 };
 
 constexpr std::size_t kSlotBytes = std::size_t{32} << 10;

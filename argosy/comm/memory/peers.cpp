@@ -6,11 +6,8 @@
 #include <thread>
 #include <utility>
 
-#include "argosy/comm/kernels/dtype.h"
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/kernels/reduce_op.h"
 #include "argosy/comm/memory/fetch.h"
-#include "argosy/comm/op_kind.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 #include "argosy/heap/heap.h"
@@ -19,8 +16,8 @@ namespace argosy::comm::memory {
 
 namespace {
 
-// Of one touch, with much to spare: some hundred megabytes are copied.
-constexpr auto kLongestTouch = std::chrono::seconds(5);
+// Of one BufferGuard, with much to spare: some hundred megabytes are copied.
+constexpr auto kLongestGuard = std::chrono::seconds(5);
 
 [[noreturn]] void throw_as(FailureKind kind, const std::string& text) {
   switch (kind) {
@@ -34,38 +31,10 @@ constexpr auto kLongestTouch = std::chrono::seconds(5);
 }
 
 std::string tag(const OpRecord& doing) {
-  return str("[comm.", to_string(static_cast<OpKind>(doing.kind)), "] ");
-}
-
-std::string describe_in_group(const OpRecord& doing) {
-  return doing.number == 0
-      ? describe(doing)
-      : str("operation ", doing.number, ", ", describe(doing));
+  return str("[comm.", to_string(doing.kind), "] ");
 }
 
 } // namespace
-
-std::string describe(const OpRecord& record) {
-  const auto kind = static_cast<OpKind>(record.kind);
-  std::string text = to_string(kind);
-  const bool from_any = is_pairwise(kind) && record.root < 0;
-  if (kind == OpKind::AllToAll) { // whose counts differ by rank
-    text += str(" of ", to_string(static_cast<DType>(record.dtype)));
-  } else if (kind != OpKind::Barrier && !from_any) {
-    text += str(
-        " of ", record.count, " ", to_string(static_cast<DType>(record.dtype)));
-  }
-  if (reduces(kind)) {
-    text += str(", ", to_string(static_cast<ReduceOp>(record.op)));
-  }
-  if (is_pairwise(kind)) {
-    text += str(kind == OpKind::Send ? " to " : " from ");
-    text += from_any ? "any rank" : str("rank ", record.root);
-  } else if (record.root >= 0) {
-    text += str(", root ", record.root);
-  }
-  return text;
-}
 
 Peers::Peers(PeersSetup setup)
     : setup_(std::move(setup)),
@@ -75,31 +44,31 @@ bool Peers::in_shared_heap(const void* data) const {
   return !setup_.heaps.empty() && heap::shared_heap()->contains(data);
 }
 
-// Sequentially consistent, as Touch and await_untouched() need it.
+// Sequentially consistent, as BufferGuard and await_unguarded() need it.
 bool Peers::has_failed() const {
   return failure().state.load() == Failure::kSet;
 }
 
-Peers::Touch::Touch(Peers& peers)
-    : touching_(peers.control(peers.rank()).touching) {
-  touching_.fetch_add(1);
+Peers::BufferGuard::BufferGuard(Peers& peers)
+    : guards_(peers.control(peers.rank()).guards) {
+  guards_.fetch_add(1);
   if (peers.has_failed()) {
-    touching_.fetch_sub(1);
+    guards_.fetch_sub(1);
     peers.throw_failure();
   }
 }
 
-Peers::Touch::~Touch() {
-  touching_.fetch_sub(1);
+Peers::BufferGuard::~BufferGuard() {
+  guards_.fetch_sub(1);
 }
 
 // To be called when the failure is told, so that nobody begins anew. A rank
 // that was stopped in the middle is not waited for longer than it takes to see
 // that it was.
-void Peers::await_untouched() const {
-  const Deadline deadline = Deadline::after(kLongestTouch);
+void Peers::await_unguarded() const {
+  const Deadline deadline = Deadline::after(kLongestGuard);
   for (int peer = 0; peer < size(); ++peer) {
-    while (peer != rank() && control(peer).touching.load() != 0 &&
+    while (peer != rank() && control(peer).guards.load() != 0 &&
            !is_lost(peer) && !deadline.expired()) {
       std::this_thread::yield();
     }
@@ -204,13 +173,17 @@ void Peers::throw_lost(int peer, const OpRecord& doing) {
 }
 
 void Peers::fetch(
-    int peer, void* to, Place from, std::size_t bytes, const OpRecord& doing) {
+    int peer,
+    void* to,
+    BufferRef from,
+    std::size_t bytes,
+    const OpRecord& doing) {
   if (one_address_space()) {
     copy(to, reinterpret_cast<const void*>(from), bytes, true);
     return;
   }
   if ((from & kInHeap) != 0) {
-    copy(to, see(peer, from & ~kInHeap), bytes, true);
+    copy(to, local_address(peer, from & ~kInHeap), bytes, true);
     return;
   }
   if (!fetch_from(process(peer), to, from, bytes)) {
@@ -220,7 +193,7 @@ void Peers::fetch(
 
 void Peers::store(
     int peer,
-    Place to,
+    BufferRef to,
     const void* from,
     std::size_t bytes,
     const OpRecord& doing) {
@@ -261,13 +234,13 @@ void Peers::fail(FailureKind kind, const std::string& text) {
     throw_failure();
   }
   told_.store(true, std::memory_order_relaxed);
-  await_untouched();
+  await_unguarded();
   throw_as(kind, text);
 }
 
 void Peers::throw_failure() {
   told_.store(true, std::memory_order_relaxed);
-  await_untouched();
+  await_unguarded();
   throw_as(failure().kind, failure().text);
 }
 

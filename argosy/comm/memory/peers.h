@@ -60,10 +60,10 @@ class Peers {
     return one_address_space() || !setup_.processes.empty();
   }
 
-  // Whether a buffer of this rank lies where all ranks see it.
+  // Whether a buffer of this rank lies in memory that all ranks map.
   bool in_shared_heap(const void* data) const;
-  // Where a buffer in the heap of `peer` lies for this rank.
-  std::byte* see(int peer, Place address) const {
+  // The address in this process of a buffer in the heap of `peer`.
+  std::byte* local_address(int peer, BufferRef address) const {
     return setup_.heaps[static_cast<std::size_t>(peer)]->at(address);
   }
 
@@ -79,27 +79,31 @@ class Peers {
       const OpRecord& doing,
       Deadline deadline);
 
-  // While it lives, this rank may read and write the buffers of others: an
-  // operation that fails on their side does not return, and so give its buffer
-  // to somebody else, before that is over. Throws when the group has failed.
-  class Touch {
+  // While it lives, this rank may read and write the buffers of others: if an
+  // operation fails on their side, it returns, and so gives up its buffer, only
+  // after the guard is gone. The constructor throws when the group has failed.
+  class BufferGuard {
    public:
-    explicit Touch(Peers& peers);
-    ~Touch();
-    Touch(const Touch&) = delete;
-    Touch& operator=(const Touch&) = delete;
+    explicit BufferGuard(Peers& peers);
+    ~BufferGuard();
+    BufferGuard(const BufferGuard&) = delete;
+    BufferGuard& operator=(const BufferGuard&) = delete;
 
    private:
-    std::atomic<std::uint32_t>& touching_;
+    std::atomic<std::uint32_t>& guards_;
   };
 
-  // Copy from and to where `peer` said its buffer is: in its heap, or an
-  // address if can_fetch().
+  // Copy from and to a buffer that `peer` refers to: in its heap, or anywhere
+  // if can_fetch().
   void fetch(
-      int peer, void* to, Place from, std::size_t bytes, const OpRecord& doing);
+      int peer,
+      void* to,
+      BufferRef from,
+      std::size_t bytes,
+      const OpRecord& doing);
   void store(
       int peer,
-      Place to,
+      BufferRef to,
       const void* from,
       std::size_t bytes,
       const OpRecord& doing);
@@ -113,7 +117,7 @@ class Peers {
   bool has_failed() const;
   bool is_lost(int peer) const;
   bool tell(FailureKind kind, const std::string& text);
-  void await_untouched() const;
+  void await_unguarded() const;
   int culprit(int peer) const;
   [[noreturn]] void throw_failure();
   [[noreturn]] void throw_lost(int peer, const OpRecord& doing);
@@ -126,8 +130,5 @@ class Peers {
   const WaitPolicy policy_;
   std::atomic<bool> told_{false}; // this rank has thrown the group's failure
 };
-
-// "all_reduce of 1024 float32, sum"
-std::string describe(const OpRecord& record);
 
 } // namespace argosy::comm::memory

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "argosy/comm/byte_offset.h"
+#include "argosy/comm/backend/slices.h"
 #include "argosy/comm/memory/peers.h"
-#include "argosy/comm/memory/record.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::memory {
@@ -58,28 +57,25 @@ void Pipes::send(
     int peer,
     Deadline deadline) {
   peers_.check_usable();
-  const OpRecord doing = record(OpKind::Send, count, dtype, peer);
+  const OpRecord doing = make_record(OpKind::Send, count, dtype, peer);
   const std::size_t bytes = count * size_of(dtype);
-  const Place in_heap = peers_.in_shared_heap(data) ? kInHeap : 0;
-  const bool by_place =
+  const BufferRef in_heap = peers_.in_shared_heap(data) ? kInHeap : 0;
+  const bool by_ref =
       bytes > kSlotBytes && (in_heap != 0 || peers_.can_fetch());
   for (std::size_t done = 0; done < bytes || done == 0; done += kSlotBytes) {
     Slot& slot = await_free(peer, doing, deadline);
     if (done == 0) {
       slot.header = {
-          count,
-          static_cast<std::uint8_t>(dtype),
-          by_place,
-          in_heap | reinterpret_cast<Place>(data)};
+          count, dtype, by_ref, in_heap | reinterpret_cast<BufferRef>(data)};
     }
-    if (!by_place && bytes > 0) {
+    if (!by_ref && bytes > 0) {
       std::memcpy(slot.data, at(data, done), chunk(bytes, done));
     }
     post(peer);
     if (done == 0) {
       raise(peers_.control(peer).arrivals);
     }
-    if (by_place) {
+    if (by_ref) {
       Pipe& to = pipe(peers_.rank(), peer);
       peers_.await(to.taken, own(to.posted), peer, doing, deadline);
       return;
@@ -93,7 +89,7 @@ void Pipes::check_header(
     return;
   }
   OpRecord sent = expected;
-  sent.kind = static_cast<std::uint8_t>(OpKind::Send);
+  sent.kind = OpKind::Send;
   sent.count = header.count;
   sent.dtype = header.dtype;
   sent.root = peers_.rank();
@@ -114,17 +110,17 @@ void Pipes::check_header(
 void Pipes::receive(
     void* data, std::size_t count, DType dtype, int peer, Deadline deadline) {
   peers_.check_usable();
-  const OpRecord doing = record(OpKind::Recv, count, dtype, peer);
+  const OpRecord doing = make_record(OpKind::Recv, count, dtype, peer);
   const std::size_t bytes = count * size_of(dtype);
   for (std::size_t done = 0; done < bytes || done == 0; done += kSlotBytes) {
     const Slot& slot = await_filled(peer, doing, deadline);
     if (done == 0) {
       check_header(slot.header, peer, doing);
     }
-    if (done == 0 && slot.header.by_place) {
+    if (done == 0 && slot.header.by_ref) {
       {
-        const Peers::Touch touch(peers_);
-        peers_.fetch(peer, data, slot.header.place, bytes, doing);
+        const Peers::BufferGuard guard(peers_);
+        peers_.fetch(peer, data, slot.header.ref, bytes, doing);
       }
       take(peer);
       return;
@@ -148,7 +144,7 @@ int Pipes::find_message() const {
 
 int Pipes::await_any(Deadline deadline) {
   peers_.check_usable();
-  const OpRecord doing = record(OpKind::Recv, 0, DType::UInt8);
+  const OpRecord doing = make_record(OpKind::Recv, 0, DType::UInt8);
   Counter& arrivals = peers_.control(peers_.rank()).arrivals;
   for (;;) {
     const std::uint32_t seen = arrivals.value.load();

@@ -4,11 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "argosy/comm/byte_offset.h"
+#include "argosy/comm/backend/slices.h"
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/memory/collectives.h"
-#include "argosy/comm/memory/record.h"
-#include "argosy/comm/memory/rounds.h"
+#include "argosy/comm/memory/memory_backend.h"
+#include "argosy/comm/memory/steps.h"
 #include "argosy/comm/memory/team.h"
 
 namespace argosy::comm::memory {
@@ -49,14 +48,14 @@ Inputs inputs_of(const Team& team, const InputOf& input_of) {
 // One slice of the buffers: what this rank adds up, and where the sum belongs.
 struct SumPlan {
   const void* own_in = nullptr;
-  std::vector<Place> inputs; // of all ranks
-  void* own_out = nullptr;   // null: the sum belongs to others only
-  std::vector<std::pair<int, Place>> outputs; // of others
+  std::vector<BufferRef> inputs; // of all ranks
+  void* own_out = nullptr;       // null: the sum belongs to others only
+  std::vector<std::pair<int, BufferRef>> outputs; // of others
   std::size_t count = 0;
 };
 
 // Adds up a slice piece by piece. What comes from others is in this core's
-// cache when it is added, and so is the place that the sum goes back to: every
+// cache when it is added, and so is the memory that the sum goes back to: every
 // buffer is read once and written once, which is the least there is.
 class SliceSum {
  public:
@@ -67,9 +66,9 @@ class SliceSum {
         piece_(piece_bytes() / element_) {}
 
   void run(const SumPlan& plan) {
-    const std::size_t stretch = piece_ * kTouchedPieces;
+    const std::size_t stretch = piece_ * kGuardedPieces;
     for (std::size_t done = 0; done < plan.count; done += stretch) {
-      const auto touch = team_.touch();
+      const auto guard = team_.guard_buffers();
       run(plan, done, std::min(done + stretch, plan.count));
     }
   }
@@ -87,8 +86,8 @@ class SliceSum {
             : bring(rank, plan.inputs[rank] + offset, now * element_);
       };
       add_up(inputs_of(team_, input_of), sum, now, reduction_);
-      for (const auto& [rank, place] : plan.outputs) {
-        team_.store(rank, place + offset, sum, now * element_);
+      for (const auto& [rank, ref] : plan.outputs) {
+        team_.store(rank, ref + offset, sum, now * element_);
       }
     }
   }
@@ -96,8 +95,8 @@ class SliceSum {
   // What is seen goes through the first-level cache; what is fetched, as its
   // calls have a cost, through the second. Two windows hold all pieces.
   std::size_t piece_bytes() const {
-    if (team_.least_reach() == Reach::Seen) {
-      return kSeenPiece;
+    if (team_.common_access() == Access::Mapped) {
+      return kMappedPiece;
     }
     const auto n = static_cast<std::size_t>(team_.size());
     return std::min(kFetchPiece, 2 * kWindowBytes / n / kLine * kLine);
@@ -109,11 +108,11 @@ class SliceSum {
         static_cast<std::size_t>(rank) * piece_ * element_;
   }
 
-  const void* bring(int rank, Place place, std::size_t bytes) {
-    if (team_.record_of(rank).reach == Reach::Seen) {
-      return team_.see(rank, place);
+  const void* bring(int rank, BufferRef ref, std::size_t bytes) {
+    if (team_.offer_of(rank).access == Access::Mapped) {
+      return team_.local_address(rank, ref);
     }
-    team_.fetch(rank, scratch(rank), place, bytes);
+    team_.fetch(rank, scratch(rank), ref, bytes);
     return scratch(rank);
   }
 
@@ -138,14 +137,14 @@ void sum_slice(
   const std::size_t offset = slice.begin * size_of(reduction.dtype);
   SumPlan plan{.own_in = at(in, offset), .count = slice.count};
   for (int rank = 0; rank < team.size(); ++rank) {
-    plan.inputs.push_back(team.record_of(rank).in + offset);
+    plan.inputs.push_back(team.offer_of(rank).in + offset);
     if (root >= 0 && rank != root) {
       continue;
     }
     if (rank == team.rank()) {
       plan.own_out = at(out, offset);
     } else {
-      plan.outputs.emplace_back(rank, team.record_of(rank).out + offset);
+      plan.outputs.emplace_back(rank, team.offer_of(rank).out + offset);
     }
   }
   SliceSum(team, reduction).run(plan);
@@ -158,7 +157,7 @@ void sum_slice(
 // All inputs are in small windows. The sum belongs to `root`; -1: to all.
 void sum_small(
     Team& team,
-    const OpRecord& mine,
+    const OpOffer& mine,
     const void* in,
     void* out,
     std::size_t count,
@@ -273,15 +272,14 @@ class StagedAllReduce {
 
 } // namespace
 
-void all_reduce(
-    Team& team,
+void MemoryBackend::all_reduce(
     const void* in,
     void* out,
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
-  OpRecord mine =
-      record(OpKind::AllReduce, count, reduction.dtype, -1, reduction.op);
+  Team& team = shared_.team();
+  OpOffer mine{make_record(OpKind::AllReduce, count, reduction)};
   const std::size_t bytes = count * size_of(reduction.dtype);
   if (is_small(bytes)) {
     sum_small(team, mine, in, out, count, reduction, deadline);
@@ -289,32 +287,31 @@ void all_reduce(
   }
   offer(team, mine, in, out);
   team.enter(mine, deadline);
-  if (team.least_reach() != Reach::Hidden) {
+  if (team.common_access() != Access::Windowed) {
     sum_slice(team, in, out, count, reduction, -1, deadline);
     return;
   }
   StagedAllReduce(team, in, out, count, reduction).run(deadline);
 }
 
-void reduce(
-    Team& team,
+void MemoryBackend::reduce(
     const void* in,
     void* out,
     std::size_t count,
     Reduction reduction,
     int root,
     Deadline deadline) {
+  Team& team = shared_.team();
   const std::size_t element = size_of(reduction.dtype);
   const bool is_root = team.rank() == root;
-  OpRecord mine =
-      record(OpKind::Reduce, count, reduction.dtype, root, reduction.op);
+  OpOffer mine{make_record(OpKind::Reduce, count, reduction, root)};
   if (is_small(count * element)) {
     sum_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
   offer(team, mine, in, is_root ? out : in);
   team.enter(mine, deadline);
-  if (team.least_reach() != Reach::Hidden) {
+  if (team.common_access() != Access::Windowed) {
     sum_slice(team, in, out, count, reduction, root, deadline);
     return;
   }
@@ -347,17 +344,17 @@ namespace {
 
 void reduce_scatter_small(
     Team& team,
-    OpRecord mine,
+    OpOffer mine,
     const Blocks& in,
     void* out,
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
   const std::size_t bytes = count * size_of(reduction.dtype);
-  std::byte* place = team.next_small_window();
+  std::byte* at = team.next_small_window();
   for (const Block& block : in) {
-    copy(place, block.data, bytes, false);
-    place += bytes;
+    copy(at, block.data, bytes, false);
+    at += bytes;
   }
   team.enter(mine, deadline);
   const std::size_t offset = bytes * static_cast<std::size_t>(team.rank());
@@ -370,18 +367,18 @@ void reduce_scatter_small(
 }
 
 // Where the blocks of a rank lie, told in its small window.
-const Place* places_of(const Team& team, int rank) {
-  return reinterpret_cast<const Place*>(team.small_window(rank));
+const BufferRef* refs_of(const Team& team, int rank) {
+  return reinterpret_cast<const BufferRef*>(team.small_window(rank));
 }
 
-void tell_places(Team& team, OpRecord& mine, const Blocks& in) {
-  auto* places = reinterpret_cast<Place*>(team.next_small_window());
-  mine.reach = Reach::Seen;
+void tell_refs(Team& team, OpOffer& mine, const Blocks& in) {
+  auto* refs = reinterpret_cast<BufferRef*>(team.next_small_window());
+  mine.access = Access::Mapped;
   for (const Block& block : in) {
-    mine.reach = std::min(mine.reach, team.reach_of(block.data));
+    mine.access = std::min(mine.access, team.access_of(block.data));
   }
   for (const Block& block : in) {
-    *places++ = team.place_of(block.data, mine.reach);
+    *refs++ = team.ref_of(block.data, mine.access);
   }
 }
 
@@ -395,7 +392,7 @@ void sum_blocks(
   const auto self = static_cast<std::size_t>(team.rank());
   SumPlan plan{.own_in = in[self].data, .own_out = out, .count = count};
   for (int rank = 0; rank < team.size(); ++rank) {
-    plan.inputs.push_back(places_of(team, rank)[self]);
+    plan.inputs.push_back(refs_of(team, rank)[self]);
   }
   SliceSum(team, reduction).run(plan);
   leave_together(team, deadline);
@@ -419,7 +416,7 @@ void reduce_scatter_staged(
     const void* block = in[static_cast<std::size_t>(rank)].data;
     return at(block, round * per_rank * element);
   };
-  const auto place = [&](int rank) {
+  const auto offset = [&](int rank) {
     return per_rank * element * static_cast<std::size_t>(rank);
   };
   run_rounds(
@@ -428,14 +425,14 @@ void reduce_scatter_staged(
       [&](std::uint32_t round, std::byte* window) {
         for (int peer : others_first_neighbour(team)) {
           std::memcpy(
-              window + place(peer), source(peer, round), now(round) * element);
+              window + offset(peer), source(peer, round), now(round) * element);
         }
       },
       [&](std::uint32_t round, int index) {
         const auto input_of = [&](int rank) -> const void* {
           return rank == team.rank()
               ? source(rank, round)
-              : team.window(rank, index) + place(team.rank());
+              : team.window(rank, index) + offset(team.rank());
         };
         add_up(
             inputs_of(team, input_of),
@@ -448,24 +445,23 @@ void reduce_scatter_staged(
 
 } // namespace
 
-void reduce_scatter(
-    Team& team,
+void MemoryBackend::reduce_scatter(
     const Blocks& in,
     void* out,
     std::size_t count,
     Reduction reduction,
     Deadline deadline) {
-  OpRecord mine =
-      record(OpKind::ReduceScatter, count, reduction.dtype, -1, reduction.op);
+  Team& team = shared_.team();
+  OpOffer mine{make_record(OpKind::ReduceScatter, count, reduction)};
   const std::size_t all =
       count * size_of(reduction.dtype) * static_cast<std::size_t>(team.size());
   if (is_small(all)) {
     reduce_scatter_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
-  tell_places(team, mine, in);
+  tell_refs(team, mine, in);
   team.enter(mine, deadline);
-  if (team.least_reach() != Reach::Hidden) {
+  if (team.common_access() != Access::Windowed) {
     sum_blocks(team, in, out, count, reduction, deadline);
     return;
   }

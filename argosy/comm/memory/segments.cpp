@@ -9,7 +9,7 @@
 #include <new>
 #include <string>
 
-#include "argosy/comm/memory/collectives.h"
+#include "argosy/comm/backend/backend.h"
 #include "argosy/comm/memory/team.h"
 #include "argosy/common/error.h"
 
@@ -18,7 +18,7 @@ namespace argosy::comm::memory {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr int kOffsetBits = 48; // of a place; the segment's number is above
+constexpr int kOffsetBits = 48; // of a ref; the segment's number is above
 
 // Behind the data of a part. A rank that lets go of its part still maps those
 // of the others, which may be in use, until all have let go.
@@ -44,12 +44,12 @@ struct Notice {
   }
 };
 
-std::vector<Notice> exchange(Team& team, Notice mine, Deadline deadline) {
-  std::vector<Notice> all(static_cast<std::size_t>(team.size()));
-  all_gather(
-      team,
+std::vector<Notice> gather_notices(
+    Backend& backend, int size, Notice mine, Deadline deadline) {
+  std::vector<Notice> all(static_cast<std::size_t>(size));
+  backend.all_gather(
       &mine,
-      packed_blocks(all.data(), team.size(), sizeof(Notice), 1),
+      packed_blocks(all.data(), size, sizeof(Notice), 1),
       sizeof(Notice),
       DType::UInt8,
       deadline);
@@ -124,8 +124,11 @@ void check_problems(const std::vector<Notice>& notices) {
 } // namespace
 
 std::shared_ptr<std::byte> Segments::allocate(
-    Team& team, std::size_t bytes, Deadline deadline) {
+    Team& team, Backend& backend, std::size_t bytes, Deadline deadline) {
   forget_released();
+  const auto gather = [&](const Notice& own_notice) {
+    return gather_notices(backend, team.size(), own_notice, deadline);
+  };
   std::optional<SharedMemory> own;
   Notice problem;
   try {
@@ -133,15 +136,15 @@ std::shared_ptr<std::byte> Segments::allocate(
   } catch (const SystemError& error) {
     problem.say(error.what());
   }
-  check_problems(exchange(team, problem, deadline));
+  check_problems(gather(problem));
   Notice mine{.bytes = bytes};
   mine.say(own->description());
-  const std::vector<Notice> notices = exchange(team, mine, deadline);
+  const std::vector<Notice> notices = gather(mine);
   check_bytes(team, notices);
   Segment segment{.bytes = bytes, .own = own->get()};
   problem.say(map_parts(team, notices, std::move(own), segment.parts));
   // All have mapped ours when this returns.
-  check_problems(exchange(team, problem, deadline));
+  check_problems(gather(problem));
   SharedMemory& part = segment.parts[static_cast<std::size_t>(team.rank())];
   part.close_way_in();
   const auto release = [memory = part.share(), bytes](std::byte* data) {
@@ -166,22 +169,22 @@ void Segments::forget_released() {
   }
 }
 
-std::optional<Place> Segments::find(const void* data) const {
+std::optional<BufferRef> Segments::find(const void* data) const {
   const auto* address = static_cast<const std::byte*>(data);
   for (std::size_t number = 0; number < segments_.size(); ++number) {
     const Segment& segment = segments_[number];
     if (!segment.parts.empty() && address >= segment.own &&
         address < segment.own + data_bytes(segment.bytes)) {
-      return (static_cast<Place>(number) << kOffsetBits) |
-          static_cast<Place>(address - segment.own);
+      return (static_cast<BufferRef>(number) << kOffsetBits) |
+          static_cast<BufferRef>(address - segment.own);
     }
   }
   return std::nullopt;
 }
 
-std::byte* Segments::see(int rank, Place place) const {
-  const Segment& segment = segments_[place >> kOffsetBits];
-  const Place offset = place & ((Place{1} << kOffsetBits) - 1);
+std::byte* Segments::local_address(int rank, BufferRef ref) const {
+  const Segment& segment = segments_[ref >> kOffsetBits];
+  const BufferRef offset = ref & ((BufferRef{1} << kOffsetBits) - 1);
   return segment.parts[static_cast<std::size_t>(rank)].get() + offset;
 }
 

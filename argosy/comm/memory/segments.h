@@ -10,28 +10,32 @@
 #include "argosy/common/deadline.h"
 #include "argosy/heap/shared_memory.h"
 
+namespace argosy::comm {
+class Backend;
+}
+
 namespace argosy::comm::memory {
 
 class Team;
 using heap::SharedMemory;
 
-// Symmetric memory: segments of which each rank of a group owns a part, and
-// which all map. Used by one thread at a time, but parts may be let go of by
-// any.
+// Symmetric memory: segments that all ranks of a group map, and of which each
+// owns a part. Used by one thread at a time, except that any thread may release
+// a part.
 class Segments {
  public:
-  // All ranks must call it, with the same number of bytes. The part of this
-  // rank, which lives for as long as the pointer, also past the group. Throws
-  // SystemError, on all ranks, when one has not enough memory.
+  // Returns this rank's part of a new segment. All ranks must call it, with the
+  // same number of bytes; `backend` is theirs. The part lives as long as the
+  // pointer, also past the group. Throws SystemError, on all ranks, when one
+  // has not enough memory.
   std::shared_ptr<std::byte> allocate(
-      Team& team, std::size_t bytes, Deadline deadline);
+      Team& team, Backend& backend, std::size_t bytes, Deadline deadline);
 
-  // Where a buffer of this rank lies for the others; nothing when it lies in no
-  // segment.
-  std::optional<Place> find(const void* data) const;
+  // The reference of a buffer of this rank; nothing when it lies in no segment.
+  std::optional<BufferRef> find(const void* data) const;
 
-  // The same place in the part of `rank`, as this rank sees it.
-  std::byte* see(int rank, Place place) const;
+  // The address in this process of a buffer that `rank` refers to.
+  std::byte* local_address(int rank, BufferRef ref) const;
 
  private:
   struct Segment {

@@ -37,7 +37,7 @@ Region& region_in(const SharedMemory& memory) {
 SharedMemory create_region(int num_ranks) {
   SharedMemory memory = SharedMemory::create(Region::bytes(num_ranks));
   auto* control = new (&region_in(memory).control) Control();
-  control->self = reinterpret_cast<std::uint64_t>(control);
+  control->self = reinterpret_cast<std::uint64_t>(&control->self);
   return memory;
 }
 
@@ -144,14 +144,14 @@ SharedTeam::SharedTeam(
     std::string name,
     int rank,
     int size,
-    const GatherTexts& gather_texts,
+    const GatherStrings& gather_strings,
     const MemoryOptions& options)
     : impl_(new Impl) {
   SharedMemory own = create_region(size);
   let_siblings_fetch();
   std::vector<std::string> regions;
   std::vector<std::string> heaps;
-  for (const std::string& theirs : gather_texts(introduction(own))) {
+  for (const std::string& theirs : gather_strings(introduction(own))) {
     const auto parts = split(theirs, kThen);
     regions.push_back(parts[0]);
     heaps.push_back(parts[1]);
@@ -167,7 +167,7 @@ SharedTeam::SharedTeam(
     mine.fetch = options.may_fetch && can_fetch_from_all(impl_->regions);
   }
   // All must have mapped our region before its way in closes.
-  const Abilities all = common_abilities(gather_texts(answer(problem, mine)));
+  const Abilities all = common_abilities(gather_strings(answer(problem, mine)));
   impl_->regions[static_cast<std::size_t>(rank)].close_way_in();
   impl_->liveness.emplace(watched_processes(impl_->regions));
   setup.name = std::move(name);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/comm/texts.h"
+#include "argosy/comm/backend/gather_strings.h"
 
 namespace argosy::comm::memory {
 
@@ -29,7 +29,7 @@ class SharedTeam {
       std::string name,
       int rank,
       int size,
-      const GatherTexts& gather_texts,
+      const GatherStrings& gather_strings,
       const MemoryOptions& options = {});
   ~SharedTeam();
   SharedTeam(const SharedTeam&) = delete;

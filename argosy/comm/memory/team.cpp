@@ -3,38 +3,30 @@
 #include <algorithm>
 
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/op_kind.h"
+#include "argosy/comm/operation/op_kind.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::memory {
-
-namespace {
-
-bool same_operation(const OpRecord& a, const OpRecord& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.op == b.op &&
-      a.root == b.root && a.count == b.count;
-}
-
-} // namespace
 
 Entry& Team::entry(int rank) const {
   return peers_.control(rank).entries[sequence_ % 2];
 }
 
-const OpRecord& Team::record_of(int rank) const {
-  return entry(rank).record;
+const OpOffer& Team::offer_of(int rank) const {
+  return entry(rank).offer;
 }
 
-void Team::enter(OpRecord record, Deadline deadline) {
+void Team::enter(OpOffer offer, Deadline deadline) {
   peers_.check_usable();
-  record.number = ++sequence_;
+  offer.sequence = ++sequence_;
+  const OpRecord& record = offer;
   Entry& own = entry(rank());
-  own.record = record;
+  own.offer = offer;
   publish(own.begun, sequence_);
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank() + step) % size();
     peers_.await(entry(peer).begun, sequence_, peer, record, deadline);
-    if (!same_operation(record, record_of(peer))) {
+    if (record != offer_of(peer)) {
       disagree(
           str("rank ",
               peers_.number(rank()),
@@ -43,58 +35,58 @@ void Team::enter(OpRecord record, Deadline deadline) {
               ", rank ",
               peers_.number(peer),
               " calls ",
-              describe(record_of(peer))));
+              describe(offer_of(peer))));
     }
   }
 }
 
-Reach Team::least_reach() const {
-  Reach least = Reach::Seen;
+Access Team::common_access() const {
+  Access least = Access::Mapped;
   for (int peer = 0; peer < size(); ++peer) {
-    least = std::min(least, record_of(peer).reach);
+    least = std::min(least, offer_of(peer).access);
   }
   return least;
 }
 
-Reach Team::reach_of(const void* data) const {
+Access Team::access_of(const void* data) const {
   if (peers_.one_address_space() || peers_.in_shared_heap(data) ||
       segments_.find(data)) {
-    return Reach::Seen;
+    return Access::Mapped;
   }
-  return peers_.can_fetch() ? Reach::Fetched : Reach::Hidden;
+  return peers_.can_fetch() ? Access::KernelCopy : Access::Windowed;
 }
 
-Place Team::place_of(const void* data, Reach reach) const {
-  const auto address = reinterpret_cast<Place>(data);
-  if (reach != Reach::Seen || peers_.one_address_space()) {
+BufferRef Team::ref_of(const void* data, Access access) const {
+  const auto address = reinterpret_cast<BufferRef>(data);
+  if (access != Access::Mapped || peers_.one_address_space()) {
     return address;
   }
   return peers_.in_shared_heap(data) ? kInHeap | address
                                      : segments_.find(data).value_or(0);
 }
 
-std::byte* Team::see(int rank, Place place) const {
+std::byte* Team::local_address(int rank, BufferRef ref) const {
   if (peers_.one_address_space()) {
-    return reinterpret_cast<std::byte*>(place);
+    return reinterpret_cast<std::byte*>(ref);
   }
-  return (place & kInHeap) != 0 ? peers_.see(rank, place & ~kInHeap)
-                                : segments_.see(rank, place);
+  return (ref & kInHeap) != 0 ? peers_.local_address(rank, ref & ~kInHeap)
+                              : segments_.local_address(rank, ref);
 }
 
-void Team::fetch(int peer, void* to, Place from, std::size_t bytes) {
-  if (record_of(peer).reach == Reach::Seen) {
-    copy(to, see(peer, from), bytes, true);
+void Team::fetch(int peer, void* to, BufferRef from, std::size_t bytes) {
+  if (offer_of(peer).access == Access::Mapped) {
+    copy(to, local_address(peer, from), bytes, true);
     return;
   }
-  peers_.fetch(peer, to, from, bytes, record_of(rank()));
+  peers_.fetch(peer, to, from, bytes, offer_of(rank()));
 }
 
-void Team::store(int peer, Place to, const void* from, std::size_t bytes) {
-  if (record_of(peer).reach == Reach::Seen) {
-    copy(see(peer, to), from, bytes, false);
+void Team::store(int peer, BufferRef to, const void* from, std::size_t bytes) {
+  if (offer_of(peer).access == Access::Mapped) {
+    copy(local_address(peer, to), from, bytes, false);
     return;
   }
-  peers_.store(peer, to, from, bytes, record_of(rank()));
+  peers_.store(peer, to, from, bytes, offer_of(rank()));
 }
 
 std::byte* Team::next_small_window() {
@@ -120,7 +112,7 @@ void Team::await_round(Member member, std::uint32_t round, Deadline deadline) {
         peers_.control(peer).*member,
         rounds_before_ + round + 1,
         peer,
-        record_of(rank()),
+        offer_of(rank()),
         deadline);
   }
 }
@@ -148,11 +140,11 @@ void Team::end_rounds(std::uint32_t num_rounds) {
 }
 
 void Team::disagree(const std::string& how) {
-  const OpRecord& mine = record_of(rank());
+  const OpRecord& mine = offer_of(rank());
   peers_.fail(
       FailureKind::Disagreement,
       str("[comm.",
-          to_string(static_cast<OpKind>(mine.kind)),
+          to_string(mine.kind),
           "] ranks disagree about operation ",
           sequence_,
           " of group ",

@@ -22,25 +22,27 @@ class Team {
 
   // Begins the next operation: returns when all ranks have begun it, and
   // throws InvalidArgument, on all ranks, when they do not all do the same.
-  void enter(OpRecord record, Deadline deadline);
+  void enter(OpOffer offer, Deadline deadline);
 
-  // What the ranks said on entering the current operation.
-  const OpRecord& record_of(int rank) const;
-  // How all come to all buffers.
-  Reach least_reach() const;
+  // What the ranks published on entering the current operation.
+  const OpOffer& offer_of(int rank) const;
+  // The access that works for the buffers of all.
+  Access common_access() const;
 
-  // How peers come to a buffer of this rank, and where it lies for them.
-  Reach reach_of(const void* data) const;
-  Place place_of(const void* data, Reach reach) const;
-  // The buffer of a rank that all can see.
-  std::byte* see(int rank, Place place) const;
+  // How peers access a buffer of this rank, and the reference that they need.
+  Access access_of(const void* data) const;
+  BufferRef ref_of(const void* data, Access access) const;
+  // The address in this process of a mapped buffer of a rank.
+  std::byte* local_address(int rank, BufferRef ref) const;
 
   // Needed for whatever reads or writes the buffers of others.
-  Peers::Touch touch() const { return Peers::Touch(peers_); }
+  Peers::BufferGuard guard_buffers() const {
+    return Peers::BufferGuard(peers_);
+  }
 
-  // Copy from and to where `peer` said its buffer is; not Reach::Hidden.
-  void fetch(int peer, void* to, Place from, std::size_t bytes);
-  void store(int peer, Place to, const void* from, std::size_t bytes);
+  // Copy from and to where `peer` said its buffer is; not Access::Windowed.
+  void fetch(int peer, void* to, BufferRef from, std::size_t bytes);
+  void store(int peer, BufferRef to, const void* from, std::size_t bytes);
 
   // The window that small operations fill before they enter. Peers read it
   // after, as small_window(their rank).

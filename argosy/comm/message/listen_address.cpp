@@ -25,10 +25,10 @@ std::string own_network() {
 
 } // namespace
 
-std::string listen_address(const GatherTexts& gather_texts) {
+std::string listen_address(const GatherStrings& gather_strings) {
   const std::string network = own_network();
   for (const std::string& theirs :
-       gather_texts(str(network, " ", own_address()))) {
+       gather_strings(str(network, " ", own_address()))) {
     const auto words = split(theirs, ' ');
     ARGOSY_ASSERT(words.size() == 2, theirs);
     if (words[0] != network) {

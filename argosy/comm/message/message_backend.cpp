@@ -4,19 +4,19 @@
 #include <utility>
 
 #include "argosy/comm/kernels/reduce.h"
-#include "argosy/comm/message/entrance.h"
-#include "argosy/comm/message/exchange.h"
-#include "argosy/comm/message/failures.h"
-#include "argosy/comm/message/mail.h"
-#include "argosy/comm/message/notes.h"
+#include "argosy/comm/message/copies.h"
+#include "argosy/comm/message/failure_agreement.h"
+#include "argosy/comm/message/op_entry.h"
+#include "argosy/comm/message/point_to_point.h"
 #include "argosy/comm/message/reductions.h"
+#include "argosy/comm/message/small_all_gather.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm::message {
 
 namespace {
 
-using Tickets = std::vector<Seen>;
+using OpEntries = std::vector<OpEntryView>;
 
 std::vector<std::byte> bytes_of(const void* data, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(data);
@@ -39,15 +39,15 @@ void put(void* to, const std::byte* from, std::size_t bytes) {
 }
 
 // Adds up what rode along, from `offset` on in everybody's data.
-void add_up_tickets(
-    const Tickets& tickets,
+void reduce_entries(
+    const OpEntries& entries,
     std::size_t offset,
     void* out,
     std::size_t count,
     Reduction reduction) {
   std::vector<const void*> inputs;
-  for (const Seen& ticket : tickets) {
-    inputs.push_back(ticket.data.data() + offset);
+  for (const OpEntryView& entry : entries) {
+    inputs.push_back(entry.data.data() + offset);
   }
   comm::reduce(
       out,
@@ -82,7 +82,7 @@ class MessageBackend final : public Backend {
   MessageBackend(
       std::string group_name,
       std::unique_ptr<Messenger> messenger,
-      std::shared_ptr<Board> board,
+      std::shared_ptr<FailureStore> failure_store,
       std::vector<int> labels)
       : messenger_(std::move(messenger)),
         rank_(messenger_->rank()),
@@ -93,13 +93,13 @@ class MessageBackend final : public Backend {
              .rank = rank_,
              .size = size_,
              .labels = std::move(labels),
-             .board = std::move(board),
+             .failure_store = std::move(failure_store),
              .cut =
                  [this](const std::string& reason) {
                    messenger_->abort(reason);
                  }}),
-        notes_(*messenger_, max_note_bytes(size_)),
-        mail_(group_, *messenger_) {}
+        all_gather_(*messenger_, max_entry_bytes(size_)),
+        point_to_point_(group_, *messenger_) {}
 
   ~MessageBackend() override {
     // Of what the others might have sent next, nothing comes any more.
@@ -109,7 +109,7 @@ class MessageBackend final : public Backend {
   std::string name() const override { return messenger_->name(); }
 
   void barrier(Deadline deadline) override {
-    collective({}, deadline, [](Flight&, const Tickets&) {});
+    collective({}, deadline, [](TransferSet&, const OpEntries&) {});
   }
 
   void all_reduce(
@@ -119,20 +119,21 @@ class MessageBackend final : public Backend {
       Reduction reduction,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(reduction.dtype);
-    Ticket ticket{
+    OpEntry entry{
         .record = make_record(OpKind::AllReduce, count, reduction),
         .counts = {},
-        .data = riding(in, bytes)};
+        .data = inline_data(in, bytes)};
     collective(
-        std::move(ticket),
+        std::move(entry),
         deadline,
-        [&](Flight& flight, const Tickets& tickets) {
-          if (rides(bytes)) {
-            add_up_tickets(tickets, 0, out, count, reduction);
+        [&](TransferSet& transfers, const OpEntries& entries) {
+          if (fits_inline(bytes)) {
+            reduce_entries(entries, 0, out, count, reduction);
             return;
           }
-          add_up(
-              flight, all_reduce_plan(rank_, size_, in, out, count, reduction));
+          run_reduce_plan(
+              transfers,
+              all_reduce_plan(rank_, size_, in, out, count, reduction));
         });
   }
 
@@ -144,20 +145,20 @@ class MessageBackend final : public Backend {
       int root,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(reduction.dtype);
-    Ticket ticket{
+    OpEntry entry{
         .record = make_record(OpKind::Reduce, count, reduction, root),
         .counts = {},
-        .data = riding(in, bytes)};
+        .data = inline_data(in, bytes)};
     collective(
-        std::move(ticket),
+        std::move(entry),
         deadline,
-        [&](Flight& flight, const Tickets& tickets) {
-          if (!rides(bytes)) {
-            add_up(
-                flight,
+        [&](TransferSet& transfers, const OpEntries& entries) {
+          if (!fits_inline(bytes)) {
+            run_reduce_plan(
+                transfers,
                 reduce_plan(rank_, size_, in, out, count, reduction, root));
           } else if (rank_ == root) {
-            add_up_tickets(tickets, 0, out, count, reduction);
+            reduce_entries(entries, 0, out, count, reduction);
           }
         });
   }
@@ -169,19 +170,19 @@ class MessageBackend final : public Backend {
       int root,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
-    Ticket ticket{
-        .record = make_record(OpKind::Broadcast, count, plain(dtype), root),
+    OpEntry entry{
+        .record = make_record(OpKind::Broadcast, count, dtype, root),
         .counts = {},
-        .data = rank_ == root ? riding(data, bytes) : Bytes()};
+        .data = rank_ == root ? inline_data(data, bytes) : Bytes()};
     collective(
-        std::move(ticket),
+        std::move(entry),
         deadline,
-        [&](Flight& flight, const Tickets& tickets) {
-          if (!rides(bytes)) {
+        [&](TransferSet& transfers, const OpEntries& entries) {
+          if (!fits_inline(bytes)) {
             message::broadcast(
-                flight, {static_cast<std::byte*>(data), bytes}, root);
+                transfers, {static_cast<std::byte*>(data), bytes}, root);
           } else if (rank_ != root) {
-            put(data, of(tickets, root).data.data(), bytes);
+            put(data, of(entries, root).data.data(), bytes);
           }
         });
   }
@@ -193,20 +194,21 @@ class MessageBackend final : public Backend {
       DType dtype,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
-    Ticket ticket{
-        .record = make_record(OpKind::AllGather, count, plain(dtype)),
+    OpEntry entry{
+        .record = make_record(OpKind::AllGather, count, dtype),
         .counts = {},
-        .data = riding(in, bytes)};
+        .data = inline_data(in, bytes)};
     collective(
-        std::move(ticket),
+        std::move(entry),
         deadline,
-        [&](Flight& flight, const Tickets& tickets) {
-          const Parts to = parts_of(out, size_of(dtype), size_);
-          if (rides(bytes)) {
-            put_all(tickets, to);
+        [&](TransferSet& transfers, const OpEntries& entries) {
+          const ByteRanges to = byte_ranges_of(out, size_of(dtype), size_);
+          if (fits_inline(bytes)) {
+            put_all(entries, to);
             return;
           }
-          exchange(flight, {.send = to_everybody(in, bytes), .receive = to});
+          message::all_to_all(
+              transfers, {.send = to_everybody(in, bytes), .receive = to});
         });
   }
 
@@ -218,22 +220,22 @@ class MessageBackend final : public Backend {
       int root,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
-    Ticket ticket{
-        .record = make_record(OpKind::Gather, count, plain(dtype), root),
+    OpEntry entry{
+        .record = make_record(OpKind::Gather, count, dtype, root),
         .counts = {},
-        .data = riding(in, bytes)};
+        .data = inline_data(in, bytes)};
     collective(
-        std::move(ticket),
+        std::move(entry),
         deadline,
-        [&](Flight& flight, const Tickets& tickets) {
-          const Parts to =
-              parts_of(rank_ == root ? out : Blocks{}, size_of(dtype), size_);
-          if (!rides(bytes)) {
-            Parts from(to.size());
-            of(from, root) = as_part(in, bytes);
-            exchange(flight, {.send = from, .receive = to});
+        [&](TransferSet& transfers, const OpEntries& entries) {
+          const ByteRanges to = byte_ranges_of(
+              rank_ == root ? out : Blocks{}, size_of(dtype), size_);
+          if (!fits_inline(bytes)) {
+            ByteRanges from(to.size());
+            of(from, root) = as_range(in, bytes);
+            message::all_to_all(transfers, {.send = from, .receive = to});
           } else if (rank_ == root) {
-            put_all(tickets, to);
+            put_all(entries, to);
           }
         });
   }
@@ -246,25 +248,26 @@ class MessageBackend final : public Backend {
       int root,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
-    const bool ride = rides(bytes * static_cast<std::size_t>(size_));
+    const bool is_inline = fits_inline(bytes * static_cast<std::size_t>(size_));
     const Blocks& given = rank_ == root ? in : Blocks{};
-    Ticket ticket{
-        .record = make_record(OpKind::Scatter, count, plain(dtype), root),
+    OpEntry entry{
+        .record = make_record(OpKind::Scatter, count, dtype, root),
         .counts = {},
-        .data = ride ? bytes_of(given, size_of(dtype)) : Bytes()};
+        .data = is_inline ? bytes_of(given, size_of(dtype)) : Bytes()};
     collective(
-        std::move(ticket),
+        std::move(entry),
         deadline,
-        [&](Flight& flight, const Tickets& tickets) {
-          if (ride) {
-            put(out, own_share(of(tickets, root), bytes), bytes);
+        [&](TransferSet& transfers, const OpEntries& entries) {
+          if (is_inline) {
+            put(out, own_share(of(entries, root), bytes), bytes);
             return;
           }
-          Parts to(static_cast<std::size_t>(size_));
-          of(to, root) = as_part(out, bytes);
-          exchange(
-              flight,
-              {.send = parts_of(given, size_of(dtype), size_), .receive = to});
+          ByteRanges to(static_cast<std::size_t>(size_));
+          of(to, root) = as_range(out, bytes);
+          message::all_to_all(
+              transfers,
+              {.send = byte_ranges_of(given, size_of(dtype), size_),
+               .receive = to});
         });
   }
 
@@ -275,56 +278,57 @@ class MessageBackend final : public Backend {
       Reduction reduction,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(reduction.dtype);
-    const bool ride = rides(bytes * static_cast<std::size_t>(size_));
-    Ticket ticket{
+    const bool is_inline = fits_inline(bytes * static_cast<std::size_t>(size_));
+    OpEntry entry{
         .record = make_record(OpKind::ReduceScatter, count, reduction),
         .counts = {},
-        .data = ride ? bytes_of(in, size_of(reduction.dtype)) : Bytes()};
+        .data = is_inline ? bytes_of(in, size_of(reduction.dtype)) : Bytes()};
     collective(
-        std::move(ticket),
+        std::move(entry),
         deadline,
-        [&](Flight& flight, const Tickets& tickets) {
-          if (ride) {
-            add_up_tickets(
-                tickets,
+        [&](TransferSet& transfers, const OpEntries& entries) {
+          if (is_inline) {
+            reduce_entries(
+                entries,
                 static_cast<std::size_t>(rank_) * bytes,
                 out,
                 count,
                 reduction);
             return;
           }
-          add_up(flight, reduce_scatter_plan(size_, in, out, count, reduction));
+          run_reduce_plan(
+              transfers, reduce_scatter_plan(size_, in, out, count, reduction));
         });
   }
 
-  // What short senders bring rides along; the others send to each.
+  // Short data travels in the entry, longer data straight to each rank.
   void all_to_all(
       const Blocks& in,
       const Blocks& out,
       DType dtype,
       Deadline deadline) override {
     const std::size_t element = size_of(dtype);
-    const bool ride = rides(total_count(in) * element);
-    Ticket ticket{
-        .record = make_record(OpKind::AllToAll, 0, plain(dtype)),
+    const bool is_inline = fits_inline(total_count(in) * element);
+    OpEntry entry{
+        .record = make_record(OpKind::AllToAll, 0, dtype),
         .counts = counts_of(in, out),
-        .data = ride ? bytes_of(in, element) : Bytes()};
+        .data = is_inline ? bytes_of(in, element) : Bytes()};
     collective(
-        std::move(ticket),
+        std::move(entry),
         deadline,
-        [&](Flight& flight, const Tickets& tickets) {
-          Parcels parcels{
-              .send = parts_of(ride ? Blocks{} : in, element, size_),
-              .receive = parts_of(out, element, size_)};
+        [&](TransferSet& transfers, const OpEntries& entries) {
+          AllToAllRanges ranges{
+              .send = byte_ranges_of(is_inline ? Blocks{} : in, element, size_),
+              .receive = byte_ranges_of(out, element, size_)};
           for (int peer = 0; peer < size_; ++peer) {
-            const Seen& theirs = of(tickets, peer);
-            if (rides(sum_of(theirs.counts.send) * element)) {
-              Part& to = of(parcels.receive, peer);
+            const OpEntryView& theirs = of(entries, peer);
+            if (fits_inline(sum_of(theirs.counts.send) * element)) {
+              ByteRange& to = of(ranges.receive, peer);
               put(to.data, share_of(theirs, element), to.bytes);
               to = {};
             }
           }
-          exchange(flight, parcels);
+          message::all_to_all(transfers, ranges);
         });
   }
 
@@ -335,9 +339,11 @@ class MessageBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     message(
-        make_record(OpKind::Send, count, plain(dtype), peer),
+        make_record(OpKind::Send, count, dtype, peer),
         deadline,
-        [&](Flight& flight) { mail_.send(data, count, dtype, peer, flight); });
+        [&](TransferSet& transfers) {
+          point_to_point_.send(data, count, dtype, peer, transfers);
+        });
   }
 
   void receive(
@@ -347,19 +353,19 @@ class MessageBackend final : public Backend {
       int peer,
       Deadline deadline) override {
     message(
-        make_record(OpKind::Recv, count, plain(dtype), peer),
+        make_record(OpKind::Recv, count, dtype, peer),
         deadline,
-        [&](Flight& flight) {
-          mail_.receive(data, count, dtype, peer, flight);
+        [&](TransferSet& transfers) {
+          point_to_point_.receive(data, count, dtype, peer, transfers);
         });
   }
 
   int await_any_message(Deadline deadline) override {
     int peer = -1;
     guarded(
-        {.op = "recv", .description = "the wait for any message"},
+        make_record(OpKind::Recv, 0, DType::UInt8), // from any rank
         deadline,
-        [&](Flight&) { peer = mail_.await_any(deadline); });
+        [&](TransferSet&) { peer = point_to_point_.await_any(deadline); });
     return peer;
   }
 
@@ -377,56 +383,52 @@ class MessageBackend final : public Backend {
     return all[static_cast<std::size_t>(rank)];
   }
 
-  static Reduction plain(DType dtype) { return {dtype, ReduceOp::SUM}; }
-
-  static Bytes riding(const void* data, std::size_t bytes) {
-    return rides(bytes) ? bytes_of(data, bytes) : Bytes();
+  static Bytes inline_data(const void* data, std::size_t bytes) {
+    return fits_inline(bytes) ? bytes_of(data, bytes) : Bytes();
   }
 
-  static Part as_part(const void* data, std::size_t bytes) {
+  static ByteRange as_range(const void* data, std::size_t bytes) {
     return {static_cast<std::byte*>(const_cast<void*>(data)), bytes};
   }
 
-  Parts to_everybody(const void* data, std::size_t bytes) const {
-    return Parts(static_cast<std::size_t>(size_), as_part(data, bytes));
+  ByteRanges to_everybody(const void* data, std::size_t bytes) const {
+    return ByteRanges(static_cast<std::size_t>(size_), as_range(data, bytes));
   }
 
   // Where ours begins in data with equal shares for all ranks.
-  const std::byte* own_share(const Seen& ticket, std::size_t bytes) const {
-    return ticket.data.data() + static_cast<std::size_t>(rank_) * bytes;
+  const std::byte* own_share(
+      const OpEntryView& entry, std::size_t bytes) const {
+    return entry.data.data() + static_cast<std::size_t>(rank_) * bytes;
   }
 
-  // The same for shares of the ticket's counts.
-  const std::byte* share_of(const Seen& ticket, std::size_t element) const {
+  // The same for shares of the entry's counts.
+  const std::byte* share_of(
+      const OpEntryView& entry, std::size_t element) const {
     std::size_t before = 0;
     for (int rank = 0; rank < rank_; ++rank) {
-      before += of(ticket.counts.send, rank);
+      before += of(entry.counts.send, rank);
     }
-    return ticket.data.data() + before * element;
+    return entry.data.data() + before * element;
   }
 
-  static void put_all(const Tickets& tickets, const Parts& to) {
+  static void put_all(const OpEntries& entries, const ByteRanges& to) {
     for (std::size_t rank = 0; rank < to.size(); ++rank) {
-      put(to[rank].data, tickets[rank].data.data(), to[rank].bytes);
+      put(to[rank].data, entries[rank].data.data(), to[rank].bytes);
     }
   }
 
   // Enters an operation together with the others, then does our part of it.
   template <typename Body>
-  void collective(Ticket ticket, Deadline deadline, const Body& body) {
-    ticket.record.sequence = ++sequence_;
-    const Occasion occasion{
-        .op = to_string(ticket.record.kind),
-        .description =
-            str("operation ", sequence_, " (", describe(ticket.record), ")")};
-    guarded(occasion, deadline, [&](Flight& flight) {
-      const Bytes packed = pack(ticket);
-      Tickets tickets;
-      for (const Note& note : notes_.gather(packed, flight)) {
-        tickets.push_back(unpack(note));
+  void collective(OpEntry entry, Deadline deadline, const Body& body) {
+    entry.record.sequence = ++sequence_;
+    guarded(entry.record, deadline, [&](TransferSet& transfers) {
+      const Bytes packed = pack(entry);
+      OpEntries entries;
+      for (const ByteSpan& theirs : all_gather_.gather(packed, transfers)) {
+        entries.push_back(unpack(theirs));
       }
-      check_agreement(tickets, group_);
-      body(flight, tickets);
+      check_agreement(entries, group_);
+      body(transfers, entries);
     });
   }
 
@@ -440,21 +442,18 @@ class MessageBackend final : public Backend {
         rank_,
         " cannot exchange messages with rank ",
         what.root);
-    guarded(
-        {.op = to_string(what.kind), .description = describe(what)},
-        deadline,
-        body);
+    guarded(what, deadline, body);
   }
 
   template <typename Body>
-  void guarded(const Occasion& occasion, Deadline deadline, const Body& body) {
+  void guarded(const OpRecord& op, Deadline deadline, const Body& body) {
     failures_.check();
     // Outlives the error: transfers end by the cut of settle().
-    Flight flight(*messenger_, deadline);
+    TransferSet transfers(*messenger_, deadline);
     try {
-      body(flight);
+      body(transfers);
     } catch (...) {
-      failures_.settle(std::current_exception(), occasion, deadline);
+      failures_.settle(std::current_exception(), op, deadline);
     }
   }
 
@@ -462,9 +461,9 @@ class MessageBackend final : public Backend {
   const int rank_;
   const int size_;
   const std::string group_;
-  Failures failures_;
-  Notes notes_;
-  Mail mail_;
+  FailureAgreement failures_;
+  SmallAllGather all_gather_;
+  PointToPoint point_to_point_;
   std::uint64_t sequence_ = 0; // of collectives
 };
 
@@ -473,12 +472,12 @@ class MessageBackend final : public Backend {
 std::unique_ptr<Backend> make_message_backend(
     std::string group_name,
     std::unique_ptr<Messenger> messenger,
-    std::shared_ptr<Board> board,
+    std::shared_ptr<FailureStore> failure_store,
     std::vector<int> labels) {
   return std::make_unique<MessageBackend>(
       std::move(group_name),
       std::move(messenger),
-      std::move(board),
+      std::move(failure_store),
       std::move(labels));
 }
 

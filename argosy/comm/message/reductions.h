@@ -3,34 +3,34 @@
 #include <vector>
 
 #include "argosy/comm/kernels/reduce_op.h"
-#include "argosy/comm/message/exchange.h"
-#include "argosy/comm/message/flight.h"
+#include "argosy/comm/message/copies.h"
+#include "argosy/comm/message/transfer_set.h"
 
 namespace argosy::comm::message {
 
-// A reduction in which every rank adds up one slice of what all ranks give, in
-// rank order, and may pass the sum on. Seen from one rank.
-struct Summation {
+// A reduction in which every rank reduces one slice of what all ranks give, in
+// rank order, and may pass the result on. Seen from one rank.
+struct ReducePlan {
   Reduction reduction;
-  Parts give;              // give[r]: ours to the slice of rank r
-  Part sum;                // where the sum of our slice goes; null: nowhere
+  ByteRanges give;         // give[r]: our input to the slice of rank r
+  ByteRange sum;           // where our reduced slice goes; null: nowhere
   std::vector<int> takers; // the other ranks that want it
-  Parts take;              // take[r]: where the sum of rank r's slice goes
+  ByteRanges take;         // take[r]: where the reduced slice of rank r goes
 };
 
-// Carries it out in pieces: while one is added up, the next ones come and the
-// sums before it go. What is given may lie where sums are taken.
-void add_up(Flight& flight, const Summation& summation);
+// Works in chunks: while one is reduced, the next ones arrive and finished ones
+// leave. Inputs may overlap with where results are taken.
+void run_reduce_plan(TransferSet& transfers, const ReducePlan& plan);
 
-// What all_reduce, reduce and reduce_scatter are of it.
-Summation all_reduce_plan(
+// The plans of all_reduce, reduce and reduce_scatter.
+ReducePlan all_reduce_plan(
     int rank,
     int size,
     const void* in,
     void* out,
     std::size_t count,
     Reduction reduction);
-Summation reduce_plan(
+ReducePlan reduce_plan(
     int rank,
     int size,
     const void* in,
@@ -38,7 +38,7 @@ Summation reduce_plan(
     std::size_t count,
     Reduction reduction,
     int root);
-Summation reduce_scatter_plan(
+ReducePlan reduce_scatter_plan(
     int size,
     const Blocks& in,
     void* out,

@@ -3,11 +3,11 @@
 #include <memory>
 #include <set>
 
-#include "argosy/comm/mpi/receipt.h"
+#include "argosy/comm/mpi/channel.h"
 
 namespace argosy::comm::mpi {
 
-// A communicator of our own, over which all groups of a world send letters.
+// A communicator of our own, over which all groups of a world send packets.
 // There is one for all of them, as making one for each group would wait without
 // a deadline, and MPIs have few. It is there until MPI_Finalize, so that what
 // others still send has a receiver. To be used under calls_mutex().
@@ -43,7 +43,7 @@ class Endpoint {
     closed_channels_.insert(id);
   }
 
-  // Takes in the letters that have come.
+  // Takes in the packets that have come.
   void progress() {
     for (int i = 0; i < kMostAtOnce && !closed_; ++i) {
       Slot& slot = slots_[next_slot_];
@@ -61,14 +61,14 @@ class Endpoint {
     }
   }
 
-  MPI_Request post_letter(int peer, const Letter& letter) {
-    return post(peer, letter.data(), static_cast<int>(letter.size()), 0);
+  MPI_Request post_packet(int peer, const Packet& packet) {
+    return post(peer, packet.data(), static_cast<int>(packet.size()), 0);
   }
 
-  // A letter that nobody waits for.
-  void post_detached(int peer, Letter letter) {
-    detached_.push_back(std::move(letter));
-    MPI_Request request = post_letter(peer, detached_.back());
+  // A packet that nobody waits for.
+  void post_detached(int peer, Packet packet) {
+    detached_.push_back(std::move(packet));
+    MPI_Request request = post_packet(peer, detached_.back());
     MPI_Request_free(&request);
   }
 
@@ -89,7 +89,7 @@ class Endpoint {
 
  private:
   struct Slot {
-    std::array<std::byte, kLetterBytes> letter;
+    std::array<std::byte, kPacketBytes> packet;
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
@@ -125,8 +125,8 @@ class Endpoint {
   void listen(Slot& slot) {
     check(
         MPI_Irecv(
-            slot.letter.data(),
-            static_cast<int>(kLetterBytes),
+            slot.packet.data(),
+            static_cast<int>(kPacketBytes),
             MPI_BYTE,
             MPI_ANY_SOURCE,
             0,
@@ -137,16 +137,16 @@ class Endpoint {
   }
 
   void take(int peer, const Slot& slot, std::size_t bytes) {
-    const Header header = header_of(slot.letter.data());
+    const Header header = header_of(slot.packet.data());
     if (closed_channels_.count(header.channel) != 0) {
       return;
     }
     const auto to = channel(header.channel);
     if (header.kind == Kind::Message) {
-      to->deliver(comm_, peer, slot.letter.data(), bytes);
+      to->deliver(comm_, peer, slot.packet.data(), bytes);
     } else {
       const auto* text =
-          reinterpret_cast<const char*>(slot.letter.data() + sizeof(Header));
+          reinterpret_cast<const char*>(slot.packet.data() + sizeof(Header));
       to->end_peer(peer, std::string(text, header.bytes));
     }
   }
@@ -185,7 +185,7 @@ class Endpoint {
     MPI_Comm_free(&comm_);
   }
 
-  // Takes letters in until all ranks finalize MPI, as they must.
+  // Takes packets in until all ranks finalize MPI, as they must.
   void hear_the_last() {
     const Deadline deadline = Deadline::after(kFarewell);
     MPI_Request all_here = MPI_REQUEST_NULL;
@@ -207,12 +207,12 @@ class Endpoint {
   int last_tag_ = kLeastTagBound;
   int payload_tag_ = 0;
   bool closed_ = false;
-  // Letters of one sender are matched in the order of the slots.
+  // Packets of one sender are matched in the order of the slots.
   std::array<Slot, 8> slots_;
   std::size_t next_slot_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Channel>> channels_;
   std::set<std::uint64_t> closed_channels_;
-  std::deque<Letter> detached_; // of aborts: few
+  std::deque<Packet> detached_; // of aborts: few
 };
 
 } // namespace argosy::comm::mpi

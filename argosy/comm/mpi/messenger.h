@@ -7,12 +7,13 @@
 
 namespace argosy::comm::mpi {
 
-// Between two looks: MPI has nothing to sleep on. Spins for as long as an
-// answer takes, gives way to ranks that share our core for as long as `bytes`
-// may take, then sleeps: what moves a message is that both sides look.
-class Backoff {
+// Pauses between two tests of a request, as MPI has nothing to sleep on. Spins
+// for as long as an answer takes, then yields to ranks that share our core for
+// as long as `bytes` may take, then sleeps briefly: a message moves only while
+// both sides test.
+class TestPause {
  public:
-  explicit Backoff(std::size_t bytes)
+  explicit TestPause(std::size_t bytes)
       : busy_until_(
             Deadline::Clock::now() + std::chrono::milliseconds(1) +
             std::chrono::nanoseconds(kNanosecondsPerByte * bytes)) {}
@@ -58,7 +59,7 @@ class MpiTransfer : public message::Transfer {
       : route_(std::move(route)), peer_(peer), bytes_(bytes) {}
 
   void wait(Deadline deadline) override {
-    Backoff backoff(bytes_);
+    TestPause test_pause(bytes_);
     bool moves = false;
     while (!look()) {
       if (deadline.expired()) {
@@ -73,9 +74,9 @@ class MpiTransfer : public message::Transfer {
                 deadline.limit_text()));
       }
       if (has_begun_ && !std::exchange(moves, true)) {
-        backoff = Backoff(bytes_);
+        test_pause = TestPause(bytes_);
       }
-      backoff.pause();
+      test_pause.pause();
     }
   }
 
@@ -143,8 +144,8 @@ class MpiSending : public MpiTransfer {
         .tag = tag,
         .bytes = bytes,
         .payload_tag = is_short ? 0 : endpoint.next_payload_tag()};
-    letter_ = letter_of(header, data, is_short ? bytes : 0);
-    requests_.add(endpoint.post_letter(rank, letter_));
+    packet_ = make_packet(header, data, is_short ? bytes : 0);
+    requests_.add(endpoint.post_packet(rank, packet_));
     if (!is_short) {
       endpoint.post_payload(rank, data, bytes, header.payload_tag, requests_);
     }
@@ -158,7 +159,7 @@ class MpiSending : public MpiTransfer {
   bool has_begun() const override { return true; }
 
  private:
-  Letter letter_;
+  Packet packet_;
   Requests requests_;
 };
 
@@ -173,39 +174,39 @@ class MpiReceiving : public MpiTransfer {
       : MpiTransfer(std::move(its_route), from, bytes) {
     const std::lock_guard lock(calls_mutex());
     route().check(from, true);
-    receipt_.peer = route().rank_of(from);
-    receipt_.tag = tag;
-    receipt_.data = data;
-    receipt_.capacity = bytes;
-    route().channel->expect(route().endpoint->comm(), receipt_);
+    pending_.peer = route().rank_of(from);
+    pending_.tag = tag;
+    pending_.data = data;
+    pending_.capacity = bytes;
+    route().channel->expect(route().endpoint->comm(), pending_);
   }
 
   ~MpiReceiving() override {
     {
       const std::lock_guard lock(calls_mutex());
-      route().channel->give_up(receipt_);
+      route().channel->abandon(pending_);
       if (!route().endpoint->closed()) {
-        receipt_.payload.cancel();
+        pending_.payload.cancel();
       }
     }
-    end_soon(*route().endpoint, receipt_.payload);
+    end_soon(*route().endpoint, pending_.payload);
   }
 
  protected:
   bool done() override {
     ARGOSY_CHECK(
-        receipt_.error.empty(),
+        pending_.error.empty(),
         "[comm.mpi] group ",
         route().group,
         ": ",
-        receipt_.error);
-    return receipt_.begun && receipt_.payload.test("MPI_Irecv", peer());
+        pending_.error);
+    return pending_.begun && pending_.payload.test("MPI_Irecv", peer());
   }
   const char* verb() const override { return "receive from"; }
-  bool has_begun() const override { return receipt_.begun; }
+  bool has_begun() const override { return pending_.begun; }
 
  private:
-  Receipt receipt_;
+  PendingReceive pending_;
 };
 
 // Messages over MPI. All members are told of an abort, which to them is the end
@@ -264,15 +265,15 @@ class MpiMessenger : public message::Messenger {
         .channel = route_->channel_id, .bytes = text.size(), .kind = Kind::End};
     for (const int rank : route_->ranks) {
       if (rank != route_->endpoint->rank()) {
-        tell(rank, letter_of(header, text.data(), text.size()));
+        tell(rank, make_packet(header, text.data(), text.size()));
       }
     }
   }
 
  private:
-  void tell(int rank, Letter letter) {
+  void tell(int rank, Packet packet) {
     try {
-      route_->endpoint->post_detached(rank, std::move(letter));
+      route_->endpoint->post_detached(rank, std::move(packet));
     } catch (const PeerLost&) { // so it needs no telling
     }
   }

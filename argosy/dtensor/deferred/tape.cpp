@@ -1,87 +1,105 @@
 #include "argosy/dtensor/deferred/tape.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/expected.h"
-#include "argosy/dtensor/dispatch/op_info.h"
-#include "argosy/dtensor/mesh_state.h"
+#include "argosy/common/thread_context.h"
+#include "argosy/dtensor/tensor/expected.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
+#include "argosy/torch_hooks/op_info.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
+using Kind = trace::Value::Kind;
+
 namespace {
 
-void delete_deferred(void* parts) {
-  delete static_cast<DeferredParts*>(parts);
-}
+struct CurrentTape {
+  Tape* pointer = nullptr;
+};
 
-// To LibTorch, a tensor of PrivateUse1 without bytes, as DTensors are.
-at::Tensor make_deferred(
-    DeferredParts parts, const Shape& shape, at::ScalarType dtype) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(),
-      0,
-      at::DataPtr(
-          nullptr,
-          new DeferredParts(std::move(parts)),
-          &delete_deferred,
-          c10::Device(c10::kCPU)),
-      nullptr,
-      false);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(std::move(storage)),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      c10::scalarTypeToTypeMeta(dtype));
-  impl->set_sizes_contiguous(shape);
-  return at::Tensor(std::move(impl));
-}
-
-int slot_of(const c10::IValue& value) {
-  if (!value.isTensor()) {
-    return -1;
+bool is_deferred_value(const c10::IValue& value) {
+  if (value.isTensorList()) {
+    const auto list = value.toListRef();
+    return std::any_of(list.begin(), list.end(), is_deferred_value);
   }
-  const DeferredParts* parts = deferred_of(value.toTensor());
-  return parts == nullptr ? -1 : parts->slot;
+  return value.isTensor() && deferred_of(value.toTensor()) != nullptr;
 }
 
 } // namespace
 
-const DeferredParts* deferred_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.has_storage()) {
-    return nullptr;
+Tape* current_tape() {
+  return of_thread<CurrentTape>().pointer;
+}
+
+void set_current_tape(Tape* tape) {
+  of_thread<CurrentTape>().pointer = tape;
+}
+
+bool record_deferred(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const auto num_arguments =
+      static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  Tape* const tape = current_tape();
+  if (tape == nullptr ||
+      std::none_of(
+          stack.end() - num_arguments, stack.end(), is_deferred_value)) {
+    return false;
   }
-  const at::DataPtr& data =
-      tensor.unsafeGetTensorImpl()->unsafe_storage().data_ptr();
-  return data.get_deleter() == &delete_deferred
-      ? static_cast<const DeferredParts*>(data.get_context())
-      : nullptr;
+  tape->record(op, stack);
+  return true;
 }
 
-int Tape::add_slot(const Shape& shape, at::ScalarType dtype, int base) {
-  slots_.push_back({shape, dtype, base});
-  return static_cast<int>(slots_.size()) - 1;
+const DeferredParts* deferred_of(const at::Tensor& tensor) {
+  return torch_hooks::find_owned<DeferredParts>(tensor);
 }
 
-at::Tensor Tape::tensor(int slot) {
-  const Slot& known = slots_[static_cast<std::size_t>(slot)];
-  return make_deferred({shared_from_this(), slot}, known.shape, known.dtype);
+// A new memory if that is -1.
+int Tape::add_value(Kind kind, trace::TensorMeta meta, int memory) {
+  const bool is_root = memory < 0;
+  const int value = program_.add_value(
+      {.kind = kind,
+       .memory = is_root ? static_cast<int>(roots_.size()) : memory},
+      std::move(meta),
+      {});
+  if (is_root) {
+    roots_.push_back(value);
+  }
+  return value;
+}
+
+// Tensors from outside of DeferredInit are constants.
+int Tape::number_of(const at::Tensor& tensor) {
+  if (const DeferredParts* parts = deferred_of(tensor)) {
+    return parts->value;
+  }
+  const int value =
+      add_value(Kind::kConstant, trace::metas_of({tensor})[0], -1);
+  program_.held[value] = tensor;
+  return value;
+}
+
+at::Tensor Tape::tensor(int value) {
+  const trace::TensorMeta& meta = program_.metas[trace::at(value)];
+  return torch_hooks::make_wrapper(
+      DeferredParts{shared_from_this(), value},
+      {.sizes = meta.sizes, .dtype = c10::scalarTypeToTypeMeta(meta.type)});
 }
 
 at::Tensor Tape::begin(const Shape& shape, at::ScalarType dtype) {
-  return tensor(add_slot(shape, dtype, -1));
+  return tensor(add_value(Kind::kInput, {.type = dtype, .sizes = shape}, -1));
 }
 
-int Tape::root(int slot) const {
-  while (slots_[static_cast<std::size_t>(slot)].base >= 0) {
-    slot = slots_[static_cast<std::size_t>(slot)].base;
-  }
-  return slot;
+int Tape::root(int value) const {
+  const int memory = program_.graph.value(value).memory;
+  return roots_[trace::at(memory)];
 }
 
 bool Tape::has_written_views(int of) const {
-  for (const Step& step : steps_) {
-    for (const int slot : step.written) {
-      if (slot >= 0 && slot != of && root(slot) == of) {
+  for (const trace::Node& node : program_.graph.nodes) {
+    for (const int value : node.writes) {
+      if (value != of && root(value) == of) {
         return true;
       }
     }
@@ -89,140 +107,83 @@ bool Tape::has_written_views(int of) const {
   return false;
 }
 
-Tape::Argument Tape::argument_of(const c10::IValue& value) const {
-  if (value.isTensor()) {
-    const int slot = slot_of(value);
-    return slot < 0 ? Argument{value, {}} : Argument{{}, {slot}};
-  }
-  Argument argument{value, {}};
-  if (value.isTensorList()) {
-    for (const c10::IValue& each : value.toListRef()) {
-      argument.slots.push_back(slot_of(each));
-      ARGOSY_CHECK(
-          argument.slots.back() >= 0,
-          "[dtensor.deferred] a list of tensors of which some were made "
-          "outside of DeferredInit");
-    }
-    argument.value = {};
-  }
-  return argument;
-}
-
-void Tape::add_outputs(
-    Step& step, const OpInfo& info, torch::jit::Stack& stack) {
-  const std::size_t first = stack.size() - info.args.size();
+void Tape::add_results(
+    const torch_hooks::OpInfo& info,
+    const c10::IValue* arguments,
+    trace::Call& call,
+    trace::Node& node,
+    torch::jit::Stack& results) {
   const auto outputs = info.writes
       ? std::vector<std::vector<Expected>>(info.returns.size())
-      : expected_outputs(step.op, info, stack.data() + first);
-  torch::jit::Stack results;
+      : expected_outputs(call.op, info, arguments);
   for (std::size_t i = 0; i < info.returns.size(); ++i) {
-    const OpInfo::Return& each = info.returns[i];
+    const auto& each = info.returns[i];
     if (each.written >= 0) {
-      results.push_back(stack[first + static_cast<std::size_t>(each.written)]);
-      step.outputs.push_back(slot_of(results.back()));
-      step.written.push_back(step.outputs.back());
+      const auto written = static_cast<std::size_t>(each.written);
+      const auto& values = call.arguments[written].values;
+      results.push_back(arguments[written]);
+      call.results.insert(call.results.end(), values.begin(), values.end());
       continue;
     }
     ARGOSY_CHECK(
-        each.kind == OpInfo::ArgKind::Tensor && i < outputs.size() &&
-            outputs[i].size() == 1,
+        each.kind == torch_hooks::OpInfo::ArgKind::Tensor &&
+            i < outputs.size() && outputs[i].size() == 1,
         "[dtensor.deferred] ",
         info.name,
         " needs values of a tensor that was made under DeferredInit and has "
         "none yet; do it after the model is sharded");
-    const int base = each.is_view ? slot_of(stack[first]) : -1;
-    step.outputs.push_back(
-        add_slot(outputs[i][0].shape, outputs[i][0].dtype, base));
-    results.emplace_back(tensor(step.outputs.back()));
+    const int base = each.is_view ? call.arguments[0].values[0] : -1;
+    const int made = add_value(
+        Kind::kResult,
+        {.type = outputs[i][0].dtype, .sizes = outputs[i][0].shape},
+        base < 0 ? -1 : program_.graph.value(base).memory);
+    call.results.push_back(made);
+    node.makes.push_back(made);
+    results.emplace_back(tensor(made));
   }
+}
+
+void Tape::record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const auto& info = torch_hooks::op_info(op);
+  const c10::IValue* arguments =
+      stack.data() + (stack.size() - info.args.size());
+  trace::Call call{.op = op};
+  trace::Node node{.op = info.name, .is_random = info.is_random};
+  const auto number = [&](const at::Tensor& each) { return number_of(each); };
+  trace::add_arguments(info, arguments, number, call, node);
+  draws_.emplace_back();
+  if (info.is_random) {
+    draws_.back() = random_state()->draw();
+  }
+  torch::jit::Stack results;
+  add_results(info, arguments, call, node, results);
+  program_.add_node(std::move(node), std::move(call));
   torch::jit::drop(stack, info.args.size());
   stack.insert(stack.end(), results.begin(), results.end());
 }
 
-void Tape::record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
-  const OpInfo& info = op_info(op);
-  Step step{.op = op};
-  for (auto each = stack.end() - static_cast<std::ptrdiff_t>(info.args.size());
-       each != stack.end();
-       ++each) {
-    step.arguments.push_back(argument_of(*each));
-  }
-  if (info.is_random) {
-    step.draw = random_state()->draw();
-  }
-  add_outputs(step, info, stack);
-  steps_.push_back(std::move(step));
-}
-
-bool Tape::touches(const Step& step, const std::vector<bool>& roots) const {
-  for (const int slot : step.outputs) {
-    if (slot >= 0 && roots[static_cast<std::size_t>(root(slot))]) {
-      return true;
+at::Tensor Tape::replay(
+    int value, RandomState& random, const Make& make) const {
+  const std::vector<bool> needed = trace::needed_nodes(program_.graph, value);
+  trace::Run run(program_);
+  const auto begin = [&](int each) {
+    if (program_.graph.value(each).kind == Kind::kInput &&
+        !run.get(each).defined()) {
+      run.set(each, make(each, program_.metas[trace::at(each)]));
     }
-  }
-  return false;
-}
-
-// From the last to the first: what makes or changes something that is needed,
-// whose arguments are then needed too. A step that only reads is left out.
-std::vector<bool> Tape::needed_steps(int slot) const {
-  std::vector<bool> roots(slots_.size(), false);
-  std::vector<bool> needed(steps_.size(), false);
-  roots[static_cast<std::size_t>(root(slot))] = true;
-  for (std::size_t i = steps_.size(); i-- > 0;) {
-    if (!touches(steps_[i], roots)) {
-      continue;
-    }
-    needed[i] = true;
-    for (const Argument& argument : steps_[i].arguments) {
-      for (const int each : argument.slots) {
-        roots[static_cast<std::size_t>(root(each))] = true;
-      }
-    }
-  }
-  return needed;
-}
-
-at::Tensor Tape::replay(int slot, RandomState& random, const Make& make) const {
-  const std::vector<bool> needed = needed_steps(slot);
-  std::vector<at::Tensor> values(slots_.size());
-  const auto value = [&](int at) -> at::Tensor& {
-    const Slot& known = slots_[static_cast<std::size_t>(at)];
-    at::Tensor& kept = values[static_cast<std::size_t>(at)];
-    if (!kept.defined()) { // not made by any step: where its life began
-      kept = make(at, known.shape, known.dtype);
-    }
-    return kept;
   };
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
+  begin(value);
+  for (std::size_t i = 0; i < needed.size(); ++i) {
     if (!needed[i]) {
       continue;
     }
-    const Step& step = steps_[i];
-    torch::jit::Stack stack;
-    for (const Argument& argument : step.arguments) {
-      if (argument.slots.empty()) {
-        stack.push_back(argument.value);
-      } else if (argument.value.isNone() && argument.slots.size() == 1) {
-        stack.emplace_back(value(argument.slots[0]));
-      } else {
-        c10::List<at::Tensor> list;
-        for (const int each : argument.slots) {
-          list.push_back(value(each));
-        }
-        stack.emplace_back(list);
-      }
+    for (const int used : program_.graph.nodes[i].uses) {
+      begin(used);
     }
-    const RandomState::Replay drawn(random, step.draw);
-    step.op.callBoxed(stack);
-    for (std::size_t out = 0; out < step.outputs.size(); ++out) {
-      if (step.outputs[out] >= 0) {
-        values[static_cast<std::size_t>(step.outputs[out])] =
-            stack[out].toTensor();
-      }
-    }
+    const RandomState::Replay drawn(random, draws_[i]);
+    run.run(static_cast<int>(i));
   }
-  return value(slot);
+  return run.get(value);
 }
 
 } // namespace argosy::dtensor

@@ -2,22 +2,19 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <map>
 #include <string>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/op_info.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
+#include "argosy/torch_hooks/backward.h"
+#include "argosy/torch_hooks/op_info.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
 namespace {
-
-bool is_in_backward() {
-  return torch::autograd::get_current_graph_task_nodes_in_graph() != nullptr;
-}
 
 bool is_new(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() &&
@@ -39,7 +36,7 @@ std::shared_ptr<MeshState> mesh_among(const torch::jit::Stack& arguments) {
 
 void adopt(const at::Tensor& tensor, const std::shared_ptr<MeshState>& mesh) {
   const auto axes = static_cast<std::size_t>(mesh->mesh().ndim());
-  become(
+  torch_hooks::become(
       tensor,
       make_dtensor(
           {.local = tensor.detach(),
@@ -51,7 +48,7 @@ void adopt(const at::Tensor& tensor, const std::shared_ptr<MeshState>& mesh) {
 } // namespace
 
 void adopt_new_tensors(const OpInfo& info, const torch::jit::Stack& arguments) {
-  if (!is_in_backward()) {
+  if (!torch_hooks::is_in_backward()) {
     return;
   }
   const auto mesh = mesh_among(arguments);
@@ -78,7 +75,7 @@ void change_shape(const OpInfo& info, torch::jit::Stack& stack) {
       "the op that returns a new tensor");
   const at::Tensor self = stack[stack.size() - info.args.size()].toTensor();
   c10::Dispatcher::singleton().findOp(view->second)->callBoxed(stack);
-  become(self, stack.back().toTensor());
+  torch_hooks::become(self, stack.back().toTensor());
   stack.back() = self;
 }
 

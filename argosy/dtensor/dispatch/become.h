@@ -2,10 +2,14 @@
 
 #include <ATen/core/stack.h>
 
+namespace argosy::torch_hooks {
+struct OpInfo;
+}
+
 // Where an existing tensor becomes another one for all who hold it.
 namespace argosy::dtensor {
 
-struct OpInfo;
+using torch_hooks::OpInfo;
 
 // LibTorch's formulas of backward make plain tensors and write to them what
 // comes of a gradient. When that is a DTensor, such a new tensor, which nobody

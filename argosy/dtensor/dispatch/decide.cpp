@@ -9,10 +9,10 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
-#include "argosy/dtensor/dispatch/choose.h"
-#include "argosy/dtensor/dispatch/expected.h"
 #include "argosy/dtensor/dispatch/frame.h"
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/choose.h"
+#include "argosy/dtensor/ops/rule.h"
+#include "argosy/dtensor/tensor/expected.h"
 
 namespace argosy::dtensor {
 
@@ -32,7 +32,7 @@ void say_once(const std::string& op) {
   }
 }
 
-void check_can_run(const OpInfo& info) {
+void check_can_run(const RuledOp& info) {
   ARGOSY_CHECK(
       !info.is_random || info.rule != nullptr,
       "[dtensor.",
@@ -133,7 +133,7 @@ Choice choose_for(
     const Frame& frame,
     const std::vector<Operand>& operands,
     const std::vector<Shape>& outs) {
-  const OpInfo& info = frame.info();
+  const RuledOp& info = frame.info();
   return choose(
       frame.mesh().mesh().shape(),
       operands,
@@ -167,7 +167,7 @@ void add_local_arguments(
 }
 
 Decision make_decision(const c10::OperatorHandle& op, const Frame& frame) {
-  const OpInfo& info = frame.info();
+  const RuledOp& info = frame.info();
   check_can_run(info);
   if (info.rule == nullptr) {
     say_once(info.name);

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "argosy/dtensor/dispatch/decision_cache.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
 
 namespace c10 {
 class OperatorHandle;

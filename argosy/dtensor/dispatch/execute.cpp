@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/comm_debug.h"
 #include "argosy/dtensor/deferred/tape.h"
 #include "argosy/dtensor/dispatch/become.h"
 #include "argosy/dtensor/dispatch/decide.h"
 #include "argosy/dtensor/dispatch/frame.h"
-#include "argosy/dtensor/dispatch/interpreter.h"
-#include "argosy/dtensor/dispatch/move_memo.h"
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
+#include "argosy/dtensor/tensor/interpreter.h"
+#include "argosy/dtensor/tensor/move_memo.h"
 
 namespace argosy::dtensor {
 
@@ -121,7 +121,7 @@ bool is_cut_off(
 }
 
 void check_local(
-    const OpInfo& info, const Expected& expected, const at::Tensor& local) {
+    const RuledOp& info, const Expected& expected, const at::Tensor& local) {
   ARGOSY_ASSERT(
       local.sizes() == at::IntArrayRef(expected.local),
       "the rule of ",
@@ -159,7 +159,7 @@ class Results {
       return result;
     }
     const Decision::Output& output = decision_.outputs[index];
-    const OpInfo& info = frame_.info();
+    const RuledOp& info = frame_.info();
     check_is_strided(result, info.name);
     const at::Tensor local = without_lazy_bits(result);
     Parts parts{
@@ -234,7 +234,7 @@ void finish(
     const torch::jit::Stack& originals,
     const at::Tensor& base,
     torch::jit::Stack& stack) {
-  const OpInfo& info = frame.info();
+  const RuledOp& info = frame.info();
   const Results results(frame, decision, base);
   const std::size_t begin = stack.size() - info.returns.size();
   for (std::size_t i = 0; i < info.returns.size(); ++i) {
@@ -260,7 +260,7 @@ void finish(
 // needs the shapes.
 void finish_outside(
     const Frame& frame, const Decision& decision, torch::jit::Stack& stack) {
-  const OpInfo& info = frame.info();
+  const RuledOp& info = frame.info();
   if (info.is_random) {
     frame.mesh().random().draw(); // as those within do
   }
@@ -295,7 +295,7 @@ void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (record_deferred(op, *stack)) {
     return;
   }
-  const OpInfo& info = op_info(op);
+  const RuledOp& info = ruled_op(op);
   if (info.changes_shape) {
     change_shape(info, *stack);
     return;

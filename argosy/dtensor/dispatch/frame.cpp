@@ -26,7 +26,7 @@ std::uint64_t word(std::int64_t value) {
 
 } // namespace
 
-Frame::Frame(const OpInfo& info, const torch::jit::Stack& stack)
+Frame::Frame(const RuledOp& info, const torch::jit::Stack& stack)
     : info_(info),
       arguments_(stack.data() + (stack.size() - info.args.size())) {
   key_.add(reinterpret_cast<std::uintptr_t>(&info));

@@ -6,9 +6,9 @@
 
 #include <memory>
 
-#include "argosy/dtensor/dispatch/decision_cache.h"
-#include "argosy/dtensor/dispatch/op_info.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/dispatch/ruled_op.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/tensor.h"
 
 namespace argosy::dtensor {
 
@@ -23,9 +23,9 @@ class Frame {
   };
 
   // Throws InvalidArgument where the tensors do not go together.
-  Frame(const OpInfo& info, const torch::jit::Stack& stack);
+  Frame(const RuledOp& info, const torch::jit::Stack& stack);
 
-  const OpInfo& info() const { return info_; }
+  const RuledOp& info() const { return info_; }
   const c10::IValue* arguments() const { return arguments_; }
   const c10::SmallVectorImpl<Input>& inputs() const { return inputs_; }
   MeshState& mesh() const { return **mesh_; }
@@ -42,7 +42,7 @@ class Frame {
   void check_written(const Input& input) const;
   void meet(Parts* parts);
 
-  const OpInfo& info_;
+  const RuledOp& info_;
   const c10::IValue* const arguments_;
   const std::shared_ptr<MeshState>* mesh_ = nullptr;
   c10::SmallVector<Input, 8> inputs_;

@@ -2,8 +2,9 @@
 
 namespace argosy::dtensor {
 
-// Brings the ops of DTensors to us, where the dispatcher's fallback does not.
-// The first DTensor does it; later calls do nothing. Thread-safe.
-void register_dispatch();
+// Makes LibTorch bring the ops on DTensors to execute(), or to kernels of
+// theirs. What makes a DTensor calls it first. Idempotent and thread-safe.
+// Throws InvalidArgument when the hook `dtensor` is switched off.
+void install_dispatch();
 
 } // namespace argosy::dtensor

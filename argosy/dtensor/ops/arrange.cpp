@@ -7,12 +7,12 @@
 
 #include <algorithm>
 
-#include "argosy/dtensor/dispatch/decision_cache.h"
-#include "argosy/dtensor/mesh_state.h"
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
-#include "argosy/dtensor/range_exchange.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/dim_group.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 
 namespace argosy::dtensor {
 

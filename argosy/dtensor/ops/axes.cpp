@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "argosy/comm/ops.h"
-#include "argosy/dtensor/mesh_state.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/mesh/rank_mesh.h"
 
 namespace argosy::dtensor {

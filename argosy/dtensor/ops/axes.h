@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "argosy/comm/kernels/reduce_op.h"
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
 
 // For rules whose `run` communicates: over which ranks, and how.
 namespace argosy::dtensor {

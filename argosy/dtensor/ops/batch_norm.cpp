@@ -9,10 +9,10 @@
 #include <ATen/ops/var_mean.h>
 #include <ATen/ops/zeros.h>
 
-#include "argosy/dtensor/mesh_state.h"
 #include "argosy/dtensor/ops/axes.h"
 #include "argosy/dtensor/ops/families.h"
-#include "argosy/dtensor/tensor.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
+#include "argosy/dtensor/tensor/tensor.h"
 
 namespace argosy::dtensor {
 

@@ -7,13 +7,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cumprod_backward.h>
 #include <ATen/ops/one_hot.h>
-#include <torch/library.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/execute.h"
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
@@ -95,21 +94,15 @@ void add_composite_rules(RuleTable& table) {
       {"one_hot"}, {.strategies = one_hot_strategies, .shapes = one_hot_shape});
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  library.impl(
-      "one_hot", torch::CppFunction::makeFromBoxedFunction<&execute>());
-  library.impl(
-      "cumprod_backward",
-      torch::CppFunction::makeFromBoxedFunction<&execute>());
-  library.impl("value_selecting_reduction_backward", &selected_backward);
-  library.impl("cummaxmin_backward", &cummaxmin_backward);
-}
-
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
-  library.impl("one_hot", &one_hot);
-  library.impl("cumprod_backward", &cumprod_backward);
-  library.impl("value_selecting_reduction_backward", &selected_backward);
-  library.impl("cummaxmin_backward", &cummaxmin_backward);
+void add_composite_kernels(torch_hooks::WrapperKernels& kernels) {
+  kernels.below.impl("one_hot", kernels.execute());
+  kernels.autograd.impl("one_hot", &one_hot);
+  kernels.below.impl("cumprod_backward", kernels.execute());
+  kernels.autograd.impl("cumprod_backward", &cumprod_backward);
+  for (torch::Library* library : {&kernels.below, &kernels.autograd}) {
+    library->impl("value_selecting_reduction_backward", &selected_backward);
+    library->impl("cummaxmin_backward", &cummaxmin_backward);
+  }
 }
 
 } // namespace argosy::dtensor

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
 
 // Small words that rules about dims have in common.
 namespace argosy::dtensor {

@@ -3,8 +3,8 @@
 #include <ATen/ops/empty.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/decision_cache.h"
-#include "argosy/dtensor/mesh_state.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 
 namespace argosy::dtensor {
 

@@ -2,8 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "argosy/dtensor/random_fill.h"
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
+#include "argosy/dtensor/tensor/random_fill.h"
 
 // Random numbers for the parts of tensors. An op draws once, whatever it does
 // with the numbers, so that all ranks are at the same place of the stream.

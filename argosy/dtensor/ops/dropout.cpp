@@ -3,12 +3,13 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <torch/library.h>
 
 #include <cmath>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/layout.h"
+#include "argosy/dtensor/layout/layout.h"
+#include "argosy/dtensor/ops/families.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
@@ -85,21 +86,15 @@ at::Tensor& feature_alpha_dropout_(at::Tensor& input, double p, bool train) {
   return input;
 }
 
-void add_kernels(torch::Library& library) {
-  library.impl("feature_dropout", &feature_dropout);
-  library.impl("feature_dropout_", &feature_dropout_);
-  library.impl("feature_alpha_dropout", &feature_alpha_dropout);
-  library.impl("feature_alpha_dropout_", &feature_alpha_dropout_);
-}
-
 } // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  add_kernels(library);
-}
-
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
-  add_kernels(library);
+void add_dropout_kernels(torch_hooks::WrapperKernels& kernels) {
+  for (torch::Library* library : {&kernels.below, &kernels.autograd}) {
+    library->impl("feature_dropout", &feature_dropout);
+    library->impl("feature_dropout_", &feature_dropout_);
+    library->impl("feature_alpha_dropout", &feature_alpha_dropout);
+    library->impl("feature_alpha_dropout_", &feature_alpha_dropout_);
+  }
 }
 
 } // namespace argosy::dtensor

@@ -9,14 +9,13 @@
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/library.h>
 
 #include "argosy/common/error.h"
-#include "argosy/dtensor/dispatch/decision_cache.h"
-#include "argosy/dtensor/mesh_state.h"
 #include "argosy/dtensor/ops/axes.h"
 #include "argosy/dtensor/ops/families.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
@@ -233,7 +232,7 @@ at::Tensor recorded_embedding(
   return Embedding::apply(weight, indices, padding, by_frequency);
 }
 
-at::Tensor recorded_weight_grad(
+at::Tensor recorded_embedding_grad(
     const at::Tensor& grad,
     const at::Tensor& indices,
     const at::Tensor& weight,
@@ -258,18 +257,12 @@ void add_embedding_rules(RuleTable& table) {
   table.add_qualified("argosy::embedding_weight_grad", grad);
 }
 
-TORCH_LIBRARY_FRAGMENT(argosy, library) {
-  library.def(
+void add_embedding_kernels(torch_hooks::WrapperKernels& kernels) {
+  kernels.ours.def(
       "embedding_weight_grad(Tensor grad, Tensor indices, Tensor weight, int "
       "padding_idx, bool scale_grad_by_freq) -> Tensor");
-}
-
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
-  library.impl("embedding", &recorded_embedding);
-}
-
-TORCH_LIBRARY_IMPL(argosy, AutogradPrivateUse1, library) {
-  library.impl("embedding_weight_grad", &recorded_weight_grad);
+  kernels.ours_autograd.impl("embedding_weight_grad", &recorded_embedding_grad);
+  kernels.autograd.impl("embedding", &recorded_embedding);
 }
 
 } // namespace argosy::dtensor

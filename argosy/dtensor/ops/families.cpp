@@ -59,6 +59,15 @@ const RuleTable& rule_table() {
   return table;
 }
 
+void add_kernels(torch_hooks::WrapperKernels& kernels) {
+  add_composite_kernels(kernels);
+  add_dropout_kernels(kernels);
+  add_embedding_kernels(kernels);
+  add_matmul_kernels(kernels);
+  add_reader_kernels(kernels);
+  add_recurrent_kernels(kernels);
+}
+
 const Rule* find_rule(const std::string& name) {
   const RuleTable& table = rule_table();
   if (const Rule* rule = table.find(name)) {

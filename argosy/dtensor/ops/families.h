@@ -5,7 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
+
+namespace argosy::torch_hooks {
+struct WrapperKernels;
+}
 
 // The families of ops, one file each. To add one: write `ops/<family>.cpp` with
 // a function that adds its rules, declare it here, and call it in families.cpp.
@@ -27,6 +31,10 @@ class RuleTable {
 };
 
 const RuleTable& rule_table();
+
+// The rule of an op; null when there is none. Overloads with a rule of their
+// own come first; in-place ones have that of the op without underscore.
+const Rule* find_rule(const std::string& name);
 
 void add_arrange_rules(RuleTable& table);
 void add_batch_norm_rules(RuleTable& table);
@@ -53,5 +61,15 @@ void add_softmax_rules(RuleTable& table);
 void add_special_rules(RuleTable& table); // after pointwise ones
 void add_statistics_rules(RuleTable& table);
 void add_view_rules(RuleTable& table);
+
+// Kernels of ops that LibTorch would take apart in a way that DTensors cannot
+// go. add_kernels() adds those of all families.
+void add_kernels(torch_hooks::WrapperKernels& kernels);
+void add_composite_kernels(torch_hooks::WrapperKernels& kernels);
+void add_dropout_kernels(torch_hooks::WrapperKernels& kernels);
+void add_embedding_kernels(torch_hooks::WrapperKernels& kernels);
+void add_matmul_kernels(torch_hooks::WrapperKernels& kernels);
+void add_reader_kernels(torch_hooks::WrapperKernels& kernels);
+void add_recurrent_kernels(torch_hooks::WrapperKernels& kernels);
 
 } // namespace argosy::dtensor

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
 
 // What ops that read and those that write by an index have in common.
 namespace argosy::dtensor {

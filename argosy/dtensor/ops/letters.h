@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
 
 // Rules written as in an einsum: a letter for each dim, the same for dims that
 // go together, '-' for a dim that must stay whole.

@@ -2,9 +2,6 @@
 // is summed over k, capitals for batches. A shard of k leaves a Partial.
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/mm.h>
-#include <torch/library.h>
 
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
@@ -129,11 +126,6 @@ std::vector<Shape> weight_grad_shape(const OpCall& call) {
   return {{call.shape(0).back(), call.shape(1).back()}};
 }
 
-at::Tensor linear_weight_grad(const at::Tensor& grad, const at::Tensor& input) {
-  return at::mm(
-      grad.unsqueeze(0).flatten(0, -2).t(), input.unsqueeze(0).flatten(0, -2));
-}
-
 } // namespace
 
 void add_matmul_rules(RuleTable& table) {
@@ -150,14 +142,6 @@ void add_matmul_rules(RuleTable& table) {
   table.add_qualified(
       "argosy::linear_weight_grad",
       {.strategies = weight_grad, .shapes = weight_grad_shape});
-}
-
-TORCH_LIBRARY_FRAGMENT(argosy, library) {
-  library.def("linear_weight_grad(Tensor grad, Tensor input) -> Tensor");
-}
-
-TORCH_LIBRARY_IMPL(argosy, CPU, library) {
-  library.impl("linear_weight_grad", &linear_weight_grad);
 }
 
 } // namespace argosy::dtensor

@@ -9,12 +9,12 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/library.h>
 
-#include "argosy/dtensor/dispatch/execute.h"
-#include "argosy/dtensor/dispatch/move_memo.h"
+#include "argosy/dtensor/ops/families.h"
+#include "argosy/dtensor/tensor/move_memo.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
@@ -24,6 +24,11 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 using OptionalTensor = c10::optional<at::Tensor>;
+
+at::Tensor linear_weight_grad(const at::Tensor& grad, const at::Tensor& input) {
+  return at::mm(
+      grad.unsqueeze(0).flatten(0, -2).t(), input.unsqueeze(0).flatten(0, -2));
+}
 
 at::Tensor weight_grad(const at::Tensor& grad, const at::Tensor& input) {
   static const auto op =
@@ -152,18 +157,14 @@ at::Tensor recorded_linear(
 
 } // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  library.impl("matmul", torch::CppFunction::makeFromBoxedFunction<&execute>());
-  library.impl("linear", torch::CppFunction::makeFromBoxedFunction<&execute>());
-}
-
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
-  library.impl("matmul", &recorded_matmul);
-  library.impl("linear", &recorded_linear);
-}
-
-TORCH_LIBRARY_IMPL(argosy, AutogradPrivateUse1, library) {
-  library.impl("linear_weight_grad", &recorded_weight_grad);
+void add_matmul_kernels(torch_hooks::WrapperKernels& kernels) {
+  kernels.ours.def("linear_weight_grad(Tensor grad, Tensor input) -> Tensor");
+  kernels.ours_cpu.impl("linear_weight_grad", &linear_weight_grad);
+  kernels.ours_autograd.impl("linear_weight_grad", &recorded_weight_grad);
+  kernels.below.impl("matmul", kernels.execute());
+  kernels.below.impl("linear", kernels.execute());
+  kernels.autograd.impl("matmul", &recorded_matmul);
+  kernels.autograd.impl("linear", &recorded_linear);
 }
 
 } // namespace argosy::dtensor

@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <tuple>
 
-#include "argosy/dtensor/dispatch/decision_cache.h"
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
 #include "argosy/dtensor/ops/reduced_dims.h"
-#include "argosy/dtensor/range_exchange.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/dim_group.h"
 
 namespace argosy::dtensor {
 

@@ -4,10 +4,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_strided.h>
 
-#include "argosy/dtensor/dispatch/decision_cache.h"
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
 
 namespace argosy::dtensor {
 

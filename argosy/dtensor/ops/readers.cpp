@@ -5,10 +5,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ctc_loss.h>
 #include <ATen/ops/tensor_split.h>
-#include <torch/library.h>
 
-#include "argosy/dtensor/dispatch/execute.h"
-#include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/ops/families.h"
+#include "argosy/dtensor/tensor/convert.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
@@ -48,16 +48,17 @@ at::Tensor ctc_loss(
 
 } // namespace
 
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
-  library.impl("tensor_split.tensor_indices_or_sections", &tensor_split);
-  library.impl("ctc_loss.Tensor", &ctc_loss);
+void add_reader_kernels(torch_hooks::WrapperKernels& kernels) {
+  kernels.autograd.impl(
+      "tensor_split.tensor_indices_or_sections", &tensor_split);
+  kernels.autograd.impl("ctc_loss.Tensor", &ctc_loss);
   // Not differentiable, and taken apart with plain tensors to write to.
   for (const char* name :
        {"linalg_matrix_rank",
         "linalg_matrix_rank.atol_rtol_float",
         "linalg_matrix_rank.atol_rtol_tensor",
         "linalg_matrix_rank.tol_tensor"}) {
-    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&execute>());
+    kernels.autograd.impl(name, kernels.execute());
   }
 }
 

@@ -7,11 +7,12 @@
 #include <ATen/ops/lstm_native.h>
 #include <ATen/ops/rnn_relu_native.h>
 #include <ATen/ops/rnn_tanh_native.h>
-#include <torch/library.h>
 
 #include <tuple>
 
-#include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/ops/families.h"
+#include "argosy/dtensor/tensor/convert.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
@@ -34,7 +35,7 @@ at::Tensor cut_state(
       placed[axis] = Shard(1);
     }
   }
-  return shard_tensor(state, process_mesh_of(input), placed);
+  return place(state, process_mesh_of(input), placed);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(
@@ -97,21 +98,15 @@ std::tuple<at::Tensor, at::Tensor> with_cut_state(
       batch_first);
 }
 
-void register_layers(torch::Library& library) {
-  library.impl("lstm.input", &lstm);
-  library.impl("gru.input", &with_cut_state<&at::native::gru>);
-  library.impl("rnn_relu.input", &with_cut_state<&at::native::rnn_relu>);
-  library.impl("rnn_tanh.input", &with_cut_state<&at::native::rnn_tanh>);
-}
-
 } // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  register_layers(library);
-}
-
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
-  register_layers(library);
+void add_recurrent_kernels(torch_hooks::WrapperKernels& kernels) {
+  for (torch::Library* library : {&kernels.below, &kernels.autograd}) {
+    library->impl("lstm.input", &lstm);
+    library->impl("gru.input", &with_cut_state<&at::native::gru>);
+    library->impl("rnn_relu.input", &with_cut_state<&at::native::rnn_relu>);
+    library->impl("rnn_tanh.input", &with_cut_state<&at::native::rnn_tanh>);
+  }
 }
 
 } // namespace argosy::dtensor

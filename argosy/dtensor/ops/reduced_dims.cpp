@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "argosy/dtensor/dispatch/decision_cache.h"
-#include "argosy/dtensor/mesh_state.h"
 #include "argosy/dtensor/ops/dims.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 #include "argosy/mesh/rank_mesh.h"
 
 namespace argosy::dtensor {

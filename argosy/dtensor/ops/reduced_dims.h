@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "argosy/dtensor/rule.h"
+#include "argosy/dtensor/ops/rule.h"
 
 namespace argosy {
 class Group;

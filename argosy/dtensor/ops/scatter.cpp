@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
-#include "argosy/dtensor/dispatch/decision_cache.h"
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/index_dims.h"
 #include "argosy/dtensor/ops/letters.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
 
 namespace argosy::dtensor {
 

@@ -10,11 +10,11 @@
 #include <cmath>
 
 #include "argosy/comm/ops.h"
-#include "argosy/dtensor/dispatch/decision_cache.h"
-#include "argosy/dtensor/mesh_state.h"
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/reduced_dims.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
+#include "argosy/dtensor/tensor/mesh_state.h"
 
 namespace argosy::dtensor {
 

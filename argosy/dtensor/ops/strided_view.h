@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "argosy/dtensor/layout.h"
+#include "argosy/dtensor/layout/layout.h"
 
 namespace argosy::dtensor {
 

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "argosy/dtensor/dispatch/decision_cache.h"
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/strided_view.h"
 #include "argosy/dtensor/ops/view_groups.h"
+#include "argosy/dtensor/tensor/decision_cache.h"
 
 namespace argosy::dtensor {
 

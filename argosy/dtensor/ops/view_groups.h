@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "argosy/dtensor/layout.h"
+#include "argosy/dtensor/layout/layout.h"
 
 namespace argosy::dtensor {
 

@@ -6,11 +6,11 @@
 
 namespace argosy::optim {
 
-// Works on a tile; adds what it sums up to `sums`, if it does.
+// Processes a tile. Kernels that compute sums add them to `sums`.
 template <typename Step>
 using Kernel = void (*)(const Tile& tile, const Step& step, double* sums);
 
-// One per format.
+// A kernel for each format.
 template <typename Step>
 struct KernelRow {
   Kernel<Step> of[kNumFormats];
@@ -20,7 +20,7 @@ struct KernelRow {
   }
 };
 
-// The code of one instruction set. All give the same bits.
+// The kernels of one instruction set. All sets give the same bits.
 struct KernelTable {
   // Update parameters and their states, in the order of the arguments of the
   // rules in simd_rules.h.
@@ -31,15 +31,15 @@ struct KernelTable {
   KernelRow<AdagradStep> adagrad;
   KernelRow<LarsStep> lars;
 
-  // LAMB: the first pass updates the averages and sums up the squares of
-  // weights and of the direction, the second goes along it.
+  // LAMB: the first pass updates the averages and sums the squares of the
+  // weights and of the direction; the second updates the weights.
   KernelRow<LambStep> lamb_direction;
   KernelRow<LambStep> lamb_update;
 
   // Sums of squares of weights and gradients.
   KernelRow<NormStep> norms;
 
-  // On `param` itself, whatever it is; masters are not looked at.
+  // These process `param` and ignore masters.
   KernelRow<NormStep> squares; // into sums[0]
   KernelRow<ScaleStep> scale;
   KernelRow<ClampStep> clamp;
@@ -52,7 +52,7 @@ extern const KernelTable kBaselineKernels;
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
 
-// Throws InvalidArgument when the machine does not have it.
+// Throws InvalidArgument if the machine does not have the instruction set.
 const KernelTable& kernels_of(comm::Isa isa);
 
 } // namespace argosy::optim

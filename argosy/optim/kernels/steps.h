@@ -1,8 +1,8 @@
 #pragma once
 
-// What the kernels are told about a step: the numbers of torch::optim's
-// formulas, with all that does not depend on the element done. Gradients are
-// multiplied by `grad_scale` as they are read.
+// The parameters of kernels for one step: the constants of torch::optim's
+// formulas, precomputed as far as they do not depend on the element. Kernels
+// multiply gradients by `grad_scale` while reading them.
 
 namespace argosy::optim {
 
@@ -13,7 +13,7 @@ struct SgdStep {
   double undampened = 1; // 1 - dampening
   double weight_decay = 0;
   bool nesterov = false;
-  bool first = false; // the momentum begins as the gradient
+  bool first = false; // the momentum starts as the gradient
 };
 
 // Adam and AdamW; and LAMB's first pass, which has no step size.
@@ -23,7 +23,7 @@ struct AdamStep {
   double beta2 = 0;
   double eps = 0;
   double weight_decay = 0;     // added to the gradient
-  double shrink = 1;           // what the weight is multiplied by before
+  double shrink = 1;           // decoupled decay: multiplies the weight first
   double step_size = 0;        // lr / (1 - beta1^t)
   double root_correction2 = 1; // sqrt(1 - beta2^t)
 };

@@ -5,9 +5,9 @@
 
 namespace argosy::optim {
 
-// What parameters and gradients are made of. Sixteen-bit ones are computed in
-// float, and have a master weight in float; with MainGrad their gradients are
-// floats too.
+// The types of a parameter and its gradient. Kernels compute 16-bit parameters
+// in float and keep a float master weight. With MainGrad their gradients are
+// float as well.
 enum class Format : std::uint8_t {
   Float32,
   Float64,
@@ -20,8 +20,8 @@ enum class Format : std::uint8_t {
 inline constexpr int kNumFormats = 6;
 inline constexpr int kMaxStates = 3;
 
-// Bytes of an element of the parameter, of its gradient, and of its states and
-// master.
+// The bytes of an element of the parameter, of its gradient (grad_bytes), and
+// of its states and master (state_bytes).
 constexpr std::size_t param_bytes(Format format) {
   switch (format) {
     case Format::Float32:
@@ -54,7 +54,7 @@ constexpr bool has_master(Format format) {
   return param_bytes(format) == 2;
 }
 
-// The same parameter with gradients in float.
+// The format of the same parameter with float gradients.
 constexpr Format with_main_grad(Format format) {
   switch (format) {
     case Format::Float16:
@@ -66,8 +66,8 @@ constexpr Format with_main_grad(Format format) {
   }
 }
 
-// The memory of (a part of) one parameter. Pointers that a kernel does not use
-// may be null.
+// The memory of one parameter or a part of it. Pointers that a kernel does not
+// use may be null.
 struct Tile {
   void* param = nullptr;
   const void* grad = nullptr;

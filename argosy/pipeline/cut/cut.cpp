@@ -7,7 +7,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
-#include "argosy/pipeline/cut/even.h"
+#include "argosy/pipeline/cut/balanced_cuts.h"
 #include "argosy/pipeline/index.h"
 
 namespace argosy::pipeline {
@@ -23,13 +23,13 @@ bool is_within(const std::string& state, const std::string& layer) {
       state[layer.size()] == '.';
 }
 
-// Where a cut may be: before any of the nodes from first to last.
+// The range of positions for a cut: before any of the nodes first..last.
 struct Window {
   int first = 0;
   int last = 0;
 };
 
-// What all decisions need to know of a graph.
+// Analyses of a graph that all decisions use.
 class Cutter {
  public:
   explicit Cutter(const Graph& graph)
@@ -39,6 +39,7 @@ class Cutter {
         last_uses_(last_uses(graph)),
         touched_(touched_states(graph)),
         first_touches_(graph.values.size(), kNoTouch) {
+    // Backwards, so that the first use wins.
     for (int node = graph.num_nodes() - 1; node >= 0; --node) {
       for (const int state : touched_[at(node)]) {
         first_touches_[at(state)] = node;
@@ -58,8 +59,8 @@ class Cutter {
   int place(const Window& window, bool prefer_last) const;
   Cuts parts(const std::vector<int>& places) const;
   std::vector<int> crossing(int place) const;
-  // The memory of which several views cross a place after which it is written;
-  // -1 if there is none.
+  // Returns the memory of which several views cross this position and which is
+  // written after it; -1 if there is none.
   int torn_memory(int place) const;
   std::vector<std::int64_t> bytes() const;
 
@@ -79,8 +80,8 @@ class Cutter {
   const std::vector<int> makers_;
   const std::vector<int> last_uses_;
   const std::vector<std::vector<int>> touched_;
-  std::vector<int> first_touches_; // by value
-  std::map<int, int> last_writes_; // by memory: node
+  std::vector<int> first_touches_; // by state: the first node that uses it
+  std::map<int, int> last_writes_; // by memory: the last node that writes it
 };
 
 std::vector<std::string> Cutter::layers() const {
@@ -115,14 +116,14 @@ std::set<int> Cutter::states_of(const std::string& layer) const {
       is_known,
       "[pipeline.cut] no layer ",
       layer,
-      " with parameters or buffers, by which its place is found",
+      " with parameters or buffers, which locate it in the graph",
       near ? str("; is it ", *near, "?")
            : str("; there are ", join(layers(), ", ")));
   ARGOSY_CHECK(
       !states.empty(),
       "[pipeline.cut] forward uses no parameter or buffer of ",
       layer,
-      ", by which its place is found");
+      ", which locate it in the graph");
   return states;
 }
 
@@ -189,6 +190,9 @@ int Cutter::torn_memory(int place) const {
   for (const int value : crossing(place)) {
     const int memory = graph_.value(value).memory;
     const auto write = last_writes_.find(memory);
+    // A second view of the same memory crosses: on the other side the views
+    // would be separate tensors, and a write to one would not show in the
+    // other.
     if (!memories.insert(memory).second && write != last_writes_.end() &&
         write->second >= place) {
       return memory;
@@ -198,6 +202,7 @@ int Cutter::torn_memory(int place) const {
 }
 
 std::vector<std::int64_t> Cutter::bytes() const {
+  // Difference array: each value adds its bytes from its maker to its last use.
   std::vector<std::int64_t> changes(graph_.nodes.size() + 2, 0);
   for (std::size_t i = 0; i < graph_.values.size(); ++i) {
     const Kind kind = graph_.values[i].kind;
@@ -218,6 +223,7 @@ int Cutter::place(const Window& window, bool prefer_last) const {
   for (int i = window.first; i <= window.last; ++i) {
     const bool is_better = best < 0 || crossing[at(i)] < crossing[at(best)] ||
         (prefer_last && crossing[at(i)] == crossing[at(best)]);
+    // Checked last, since it walks all values.
     if (is_better && torn_memory(i) < 0) {
       best = i;
     }
@@ -231,7 +237,8 @@ int Cutter::place(const Window& window, bool prefer_last) const {
   return best;
 }
 
-// From the last to the first: what makes or changes something that is needed.
+// Walks backwards from `begin`, collecting the nodes that make or change
+// something that is needed.
 std::vector<int> Cutter::repeated(int begin, int end) const {
   std::set<int> values;
   std::set<int> memories;
@@ -286,13 +293,16 @@ std::vector<int> Cutter::states(const std::vector<int>& nodes) const {
 
 Part Cutter::part(int begin, int end) const {
   Part part{.begin = begin, .end = end, .repeated = repeated(begin, end)};
+  // Values that only later parts use are among them: crossing() contains
+  // everything alive at the border.
   part.receives = begin == 0 ? graph_.inputs : crossing(begin);
   part.sends = end == graph_.num_nodes() ? graph_.outputs : crossing(end);
   part.states = states(part.nodes());
   return part;
 }
 
-// Each part would have a state of its own, and see only its own writes.
+// If several parts used a written state, each would have its own copy and see
+// only its own writes.
 void Cutter::check_written_states(const Cuts& cuts) const {
   std::map<int, std::string> written; // by memory
   for (const Value& value : graph_.values) {
@@ -303,7 +313,7 @@ void Cutter::check_written_states(const Cuts& cuts) const {
       }
     }
   }
-  std::map<int, std::size_t> users; // by memory: part
+  std::map<int, std::size_t> users; // by memory: the part that uses it
   for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
     for (const int node : cuts.parts[i].nodes()) {
       for (const int value : graph_.node(node).uses) {
@@ -346,7 +356,7 @@ Cuts Cutter::parts(const std::vector<int>& places) const {
   return cuts;
 }
 
-// States, by their first name, and the part that is the first to use them.
+// By first name of a state: the first part that uses it.
 std::map<std::string, int> owners(const Graph& graph, const Cuts& cuts) {
   std::map<std::string, int> by_name;
   for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
@@ -366,8 +376,8 @@ bool has_same_ops(const Graph& a, const Graph& b) {
       [](const Node& x, const Node& y) { return x.op == y.op; });
 }
 
-// Between the first uses of the states of the parts up to this one, and those
-// of the parts after it.
+// The positions after the first uses of the states of parts up to `part` and
+// before those of later parts.
 Window window_between(
     const Cutter& cutter, const std::map<std::string, int>& owners, int part) {
   Window window{1, cutter.graph().num_nodes() - 1};
@@ -444,9 +454,9 @@ Cuts cut_evenly(
   for (const std::int64_t bytes : cutter.bytes()) {
     const bool is_torn =
         cutter.torn_memory(static_cast<int>(costs.size())) >= 0;
-    costs.push_back(is_torn ? kNoPlace : static_cast<double>(bytes));
+    costs.push_back(is_torn ? kNoCut : static_cast<double>(bytes));
   }
-  return cutter.parts(even_places(weights, costs, parts));
+  return cutter.parts(balanced_cuts(weights, costs, parts));
 }
 
 std::vector<double> work_weights(const Graph& graph) {
@@ -475,6 +485,7 @@ std::vector<double> state_weights(const Graph& graph) {
 
 Cuts cut_alike(const Graph& graph, const Graph& like, const Cuts& cuts) {
   const Cutter cutter(graph);
+  // With equal ops, the same positions apply; otherwise states decide.
   const bool is_same = has_same_ops(graph, like);
   const auto by_name = owners(like, cuts);
   std::vector<int> places;

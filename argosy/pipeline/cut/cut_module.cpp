@@ -7,9 +7,9 @@
 #include <set>
 
 #include "argosy/common/error.h"
-#include "argosy/pipeline/cut/kept_states.h"
-#include "argosy/pipeline/cut/state_values.h"
-#include "argosy/training/autocast.h"
+#include "argosy/pipeline/cut/released_states.h"
+#include "argosy/pipeline/cut/state_subset.h"
+#include "argosy/torch_hooks/autocast.h"
 
 namespace argosy::pipeline {
 
@@ -23,8 +23,8 @@ std::vector<double> weights_of(const Program& program, const CutRule& rule) {
     return state_weights(program.graph);
   }
   std::vector<double> seconds = program.seconds;
-  if (rule.agree) {
-    rule.agree(seconds);
+  if (rule.make_equal) {
+    rule.make_equal(seconds);
   }
   return seconds;
 }
@@ -35,7 +35,7 @@ Cuts cut_by(const Program& program, const CutRule& rule) {
       : cut(program.graph, rule.points);
 }
 
-// Twice where times matter: the first time has memory to get.
+// Records twice if times matter: the first run also allocates memory.
 Program record_for(
     const CutRule& rule,
     torch::nn::Module& module,
@@ -80,7 +80,7 @@ std::vector<std::int64_t> CutModule::key_of(const Metas& inputs) const {
     each.requires_grad = false;
   }
   std::vector<std::int64_t> key = pack(shapes);
-  const training::Autocast autocast;
+  const torch_hooks::Autocast autocast;
   key.push_back(autocast.cpu ? static_cast<int>(autocast.cpu_dtype) : -1);
   key.push_back(autocast.device ? static_cast<int>(autocast.device_dtype) : -1);
   for (const auto& each : module_->modules()) {
@@ -100,7 +100,8 @@ Tensors CutModule::examples_of(const Metas& inputs) const {
   return is_same ? examples_ : zeros;
 }
 
-// A part has no values of states that it did not use at first.
+// Throws if a part uses states that it did not use at first: it has no values
+// of them.
 void CutModule::check_states(const Graph& graph, const Cuts& cuts) const {
   for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
     const auto known = names_of(program_->graph, cuts_.parts[i]);
@@ -177,16 +178,16 @@ void CutModule::keep_only(const std::vector<int>& parts) {
       continue;
     }
     if (uses(parts, names[0])) {
-      make_values(tensor);
+      materialize_values(tensor);
     } else {
-      drop_values(tensor);
+      release_values(tensor);
     }
   }
 }
 
 std::shared_ptr<torch::nn::Module> CutModule::states_of(
     const std::vector<int>& parts) {
-  const auto kept = std::make_shared<KeptStates>(module_);
+  const auto kept = std::make_shared<StateSubset>(module_);
   for (const auto& item : module_->named_parameters()) {
     if (uses(parts, item.key())) {
       kept->add_parameter(item.key(), item.value());

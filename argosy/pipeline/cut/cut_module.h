@@ -14,28 +14,28 @@
 
 namespace argosy::pipeline {
 
-// Where a module is cut: at points, or else into parts of equal weight.
+// How to cut a module: at given points, or else into parts of equal weight.
 struct CutRule {
   enum class Weight : std::uint8_t {
     kWork,   // estimated from shapes
     kStates, // bytes of parameters and buffers
-    kTime,   // of the ops of forward, measured
+    kTime,   // measured times of the ops of forward
   };
 
   SplitSpec points; // one fewer than parts
-  int parts = 1;    // where there are no points
+  int parts = 1;    // used if there are no points
   Weight weight = Weight::kWork;
-  // Makes measured weights equal on all ranks.
-  std::function<void(std::vector<double>&)> agree;
+  // Makes measured weights equal on all ranks, so that all cut alike.
+  std::function<void(std::vector<double>&)> make_equal;
 };
 
-// An unchanged module of which parts can be run by themselves. Its forward is
-// recorded for the shapes of the examples (of a microbatch), and again when
-// inputs of other shapes come, or when the training mode or autocast is
-// another. Each time the whole forward runs once, on zeros where this rank has
-// no values. All ranks that share the work make it alike, of equal shapes.
+// An unchanged module whose parts can run separately. It records the forward
+// for the shapes of the examples (of one microbatch), and again whenever the
+// input shapes, the training mode or autocast change. Each recording runs the
+// whole forward once, on zeros where this rank has no values. All ranks that
+// share the work construct it alike, with examples of equal shapes.
 //
-// For one thread at a time.
+// Not thread-safe.
 class CutModule {
  public:
   // Throws InvalidArgument as record() and cut() do.
@@ -47,31 +47,31 @@ class CutModule {
 
   int num_parts() const { return static_cast<int>(cuts_.parts.size()); }
 
-  // Takes what received(part) says: the module's inputs, or what the part
-  // before returned. `inputs` are shapes and types of the module's inputs;
-  // without, those of the examples.
+  // Runs a part on what received(part) describes: the module's inputs, or what
+  // the previous part returned. `inputs` are the metas of the module's inputs;
+  // by default those of the examples.
   Tensors forward(int part, Tensors given, const Metas& inputs);
   Tensors forward(int part, Tensors given);
 
-  // Shapes and types of the examples, and at the borders of a part for them.
+  // Metas of the examples, and of what a part receives and sends for them.
   Metas inputs() const { return metas_of(examples_); }
   Metas received(int part) const;
   Metas sent(int part) const;
 
-  // Of parameters and buffers that a part uses, and, by the name of those that
-  // several use, the parts.
+  // Names of the parameters and buffers that a part uses; and, for those that
+  // several parts use, the parts.
   std::vector<std::string> state_names(int part) const;
   const std::map<std::string, std::vector<int>>& shared() const {
     return cuts_.shared;
   }
 
-  // Releases the memory of all parameters and buffers that none of the parts
-  // uses: they become meta tensors. Only these parts can be run then. Those
-  // that they use get their values if the module was made under DeferredInit.
+  // Releases the memory of all parameters and buffers that none of `parts`
+  // uses; they become meta tensors, and only `parts` can run afterwards. States
+  // that they use are materialized if the module was made under DeferredInit.
   void keep_only(const std::vector<int>& parts);
 
-  // A module with just the parameters and buffers of those parts, under their
-  // names. Its train() and eval() are those of the whole.
+  // Returns a module with only the parameters and buffers of `parts`, under
+  // their original names. Its train() and eval() also switch the whole module.
   std::shared_ptr<torch::nn::Module> states_of(const std::vector<int>& parts);
 
   const Graph& graph() const { return program_->graph; }
@@ -90,10 +90,10 @@ class CutModule {
   const std::shared_ptr<torch::nn::Module> module_;
   const Forward forward_;
   const Tensors examples_;
-  // Of the examples.
+  // Of the examples' shapes.
   const std::shared_ptr<const Program> program_;
   const Cuts cuts_;
-  // By shapes, training mode and autocast.
+  // Keyed by shapes, training mode and autocast.
   std::map<std::vector<std::int64_t>, Runners> runners_;
 };
 

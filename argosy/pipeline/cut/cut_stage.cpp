@@ -25,14 +25,14 @@ CutRule rule_of(const CutOptions& options, int stages) {
       .points = options.split_spec,
       .parts = parts,
       .weight = options.weight,
-      .agree = [group = options.group](auto& seconds) {
-        agree(seconds, group);
+      .make_equal = [group = options.group](auto& seconds) {
+        broadcast_from_first(seconds, group);
       }};
 }
 
 Metas unpack_tensor(const at::Tensor& numbers) {
   const auto* begin = numbers.data_ptr<std::int64_t>();
-  return unpack({begin, begin + numbers.numel()});
+  return trace::unpack({begin, begin + numbers.numel()});
 }
 
 } // namespace
@@ -53,7 +53,7 @@ CutStage::CutStage(
           rule_of(options_, stages())),
       states_(cut_.states_of(parts())) {
   cut_.keep_only(parts());
-  share(find_shared());
+  set_shared_weights(find_shared());
 }
 
 std::vector<int> CutStage::parts() const {
@@ -98,7 +98,7 @@ Tensors CutStage::forward(int chunk, const Tensors& inputs) {
     return run(part, inputs, cut_.inputs());
   }
   Tensors given = inputs;
-  at::Tensor shapes; // of the module's inputs: goes along to the last part
+  at::Tensor shapes; // of the module's inputs; sent along to the last part
   if (part == 0) {
     shapes = at::tensor(pack(metas_of(inputs)), at::kLong);
   } else {

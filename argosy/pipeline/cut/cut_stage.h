@@ -12,41 +12,43 @@
 namespace argosy::pipeline {
 
 struct CutOptions {
-  // The stages; null: the pipe axis of the current HybridCommunicateGroup, or
-  // all ranks when there is none.
+  // The ranks that are the stages. Null: the pipe axis of the current
+  // HybridMesh, or all ranks if there is none.
   GroupPtr group;
   int chunks = 1;
   PartOrder order = PartOrder::kRound;
-  // Where to cut: stages * chunks - 1 points; none: evenly.
+  // Where to cut: stages * chunks - 1 points. Empty: evenly, by `weight`.
   SplitSpec split_spec;
   CutRule::Weight weight = CutRule::Weight::kWork;
-  // All microbatches have the shapes of the examples. Without, a stage tells
-  // the next one in a few numbers which shapes the inputs have.
+  // Set it if all microbatches have the shapes of the examples. Otherwise each
+  // stage sends the input shapes along to the next.
   bool fixed_shapes = false;
-  // Parts keep nothing but what they receive for backward, and run again.
+  // If set, parts keep only what they receive, and run forward again in
+  // backward.
   std::optional<RecomputeOptions> recompute;
 };
 
-// What one stage of a pipeline has of a module that was written without
-// pipelines in mind:
+// One stage of a pipeline, cut from a module that was written without pipelines
+// in mind:
 //
 //   auto stage = std::make_shared<CutStage>(existing(gpt), Tensors{tokens},
 //       CutOptions{.split_spec = {{"blocks.5", SplitPoint::END}}});
 //   PipelineParallel pipeline(stage, {loss}, {.microbatches = 8});
 //
-// `examples` are the inputs of one microbatch; their values do not matter. The
-// module must have the same values on all stages, but for weights that several
-// stages use, which the first gives to the others. Afterwards the parameters
-// and buffers of other stages have no values, and no memory. A module that no
-// rank could hold is made under DeferredInit; each stage then makes its own.
+// `examples` are the inputs of one microbatch; only their shapes and dtypes
+// matter. The module must have equal values on all stages; weights that several
+// stages use are copied from the first. Afterwards, parameters and buffers of
+// other stages are released. A module too large for one rank can be made under
+// DeferredInit; each stage then materializes only its own states.
 class CutStage final : public StageModel {
  public:
-  // All ranks call it alike. Throws InvalidArgument as record() and cut() do,
-  // and when there are not as many parts as stages times chunks.
+  // All ranks of the group call it alike; it communicates. Throws
+  // InvalidArgument as record() and cut() do, and when the number of parts is
+  // not stages * chunks.
   CutStage(const LayerDesc& module, Tensors examples, CutOptions options);
 
   Tensors forward(int chunk, const Tensors& inputs) override;
-  // With the parameters and buffers of this stage, under their names.
+  // A module with the parameters and buffers of this stage, under their names.
   torch::nn::Module& module() override { return *states_; }
 
   const CutModule& cut_module() const { return cut_; }

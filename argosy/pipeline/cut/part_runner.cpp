@@ -1,63 +1,32 @@
 #include "argosy/pipeline/cut/part_runner.h"
 
 #include <ATen/ops/empty_strided.h>
-#include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/pipeline/cut/modes.h"
 #include "argosy/pipeline/index.h"
-#include "argosy/tensor_parallel/rng.h"
+#include "argosy/torch_hooks/autocast.h"
+#include "argosy/trace/modes.h"
 
 namespace argosy::pipeline {
 
 namespace {
 
-// The thread runs under these while it lives.
-class ModesScope {
+// Enables the cache of cast weights, valid until an optimizer changes them.
+class CastCacheScope {
  public:
-  explicit ModesScope(const Modes& modes) : grad_(modes.grad && is_grad()) {
-    if (modes.autocast) {
-      autocast_ = training::Autocast();
-      modes.autocast->set();
-    }
-    if (modes.generator) {
-      generator_.emplace(*modes.generator);
-    }
-  }
-  ~ModesScope() {
-    if (autocast_) {
-      autocast_->set();
-    }
-  }
-  ModesScope(const ModesScope&) = delete;
-  ModesScope& operator=(const ModesScope&) = delete;
-
- private:
-  static bool is_grad() { return c10::GradMode::is_enabled(); }
-
-  const c10::AutoGradMode grad_;
-  std::optional<training::Autocast> autocast_; // that of before
-  std::optional<RngStatesTracker::Scope> generator_;
+  CastCacheScope() { torch_hooks::begin_casts(); }
+  ~CastCacheScope() { torch_hooks::end_casts(); }
+  CastCacheScope(const CastCacheScope&) = delete;
+  CastCacheScope& operator=(const CastCacheScope&) = delete;
 };
 
-// Casts of weights are good until an optimizer changes the weights.
-class CastsScope {
- public:
-  CastsScope() { at::autocast::increment_nesting(); }
-  ~CastsScope() {
-    if (at::autocast::decrement_nesting() == 0) {
-      at::autocast::clear_cache();
-    }
-  }
-  CastsScope(const CastsScope&) = delete;
-  CastsScope& operator=(const CastsScope&) = delete;
-};
-
-// With the strides of the recording, on which kernels' last bits depend.
+// Restores the strides of the recording, on which the last bits of some kernels
+// depend.
 at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
   bool is_same = true;
   for (std::size_t i = 0; i < strides.size(); ++i) {
@@ -77,7 +46,7 @@ at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
 PartRunner::PartRunner(std::shared_ptr<const Program> program, Part part)
     : program_(std::move(program)), part_(std::move(part)) {
   const Graph& graph = program_->graph;
-  std::set<int> written; // memories
+  std::set<int> written; // written memories
   for (const int node : part_.nodes()) {
     steps_.push_back({.node = node});
     for (const int value : graph.node(node).writes) {
@@ -113,98 +82,26 @@ void PartRunner::plan_releases() {
   }
 }
 
-// One run: the values that are there.
-class PartRunner::Run {
- public:
-  explicit Run(const Program& program)
-      : program_(program), values_(program.graph.values.size()) {}
-
-  void set(int value, at::Tensor tensor) {
-    values_[at(value)] = std::move(tensor);
-  }
-
-  const at::Tensor& get(int value) const {
-    const auto held = program_.held.find(value);
-    return held == program_.held.end() ? values_[at(value)] : held->second;
-  }
-
-  void step(const Step& step) {
-    const pipeline::Call& call = program_.calls[at(step.node)];
-    if (call.modes) {
-      const ModesScope modes(*call.modes);
-      carry_out(call);
-    } else {
-      carry_out(call);
-    }
-    for (const int value : step.released) {
-      values_[at(value)].reset();
-    }
-  }
-
- private:
-  void carry_out(const pipeline::Call& call) {
-    torch::jit::Stack stack;
-    stack.reserve(call.arguments.size());
-    for (const Argument& argument : call.arguments) {
-      stack.push_back(value_of(argument));
-    }
-    call.op.callBoxed(stack);
-    auto result = call.results.begin();
-    for (const c10::IValue& returned : stack) {
-      if (returned.isTensorList()) {
-        for (const c10::IValue& each : returned.toListRef()) {
-          take(*result++, each, call);
-        }
-      } else {
-        take(*result++, returned, call);
-      }
-    }
-  }
-
-  c10::IValue value_of(const Argument& argument) const {
-    switch (argument.kind) {
-      case Argument::Kind::kPlain:
-        return argument.plain;
-      case Argument::Kind::kTensor:
-        return get(argument.values[0]);
-      case Argument::Kind::kList:
-        return list_of<at::Tensor>(argument);
-      case Argument::Kind::kOptionalList:
-        return list_of<c10::optional<at::Tensor>>(argument);
-    }
-    return {};
-  }
-
-  template <typename Element>
-  c10::IValue list_of(const Argument& argument) const {
-    c10::List<Element> list;
-    list.reserve(argument.values.size());
-    for (const int value : argument.values) {
-      list.push_back(value < 0 ? Element() : Element(get(value)));
-    }
-    return list;
-  }
-
-  void take(int value, const c10::IValue& result, const pipeline::Call& call) {
-    if (value < 0) {
-      return;
-    }
-    values_[at(value)] = result.toTensor();
-    const TensorMeta& meta = program_.metas[at(value)];
+void PartRunner::run_step(trace::Run& run, const Step& step) const {
+  run.run(step.node);
+  const trace::Call& call = program_->calls[at(step.node)];
+  for (const int value : call.results) {
     ARGOSY_CHECK(
-        values_[at(value)].sizes() == at::IntArrayRef(meta.sizes),
+        value < 0 ||
+            run.get(value).sizes() ==
+                at::IntArrayRef(program_->metas[at(value)].sizes),
         "[pipeline.run] ",
         call.op.operator_name().name,
         " made a tensor of the shape ",
-        values_[at(value)].sizes(),
+        run.get(value).sizes(),
         ", in the recording ",
-        to_string({meta}),
+        trace::to_string({program_->metas[at(value)]}),
         ": it depends on values, which a program cannot follow");
   }
-
-  const Program& program_;
-  std::vector<at::Tensor> values_;
-};
+  for (const int value : step.released) {
+    run.release(value);
+  }
+}
 
 void PartRunner::check(const Tensors& given) const {
   Metas metas = metas_of(given);
@@ -222,8 +119,8 @@ void PartRunner::check(const Tensors& given) const {
       to_string(expected));
 }
 
-// As the module would have it: in place ops change no tensor of the caller's,
-// and none that autograd takes for a leaf.
+// Protects the caller's tensors from in-place ops, and gives autograd no leaf
+// to modify in place.
 at::Tensor PartRunner::accept(
     std::size_t index, const at::Tensor& given) const {
   const at::Tensor tensor =
@@ -233,17 +130,17 @@ at::Tensor PartRunner::accept(
 
 Tensors PartRunner::run(Tensors given) const {
   check(given);
-  Run run(*program_);
+  trace::Run run(*program_);
   for (std::size_t i = 0; i < given.size(); ++i) {
     run.set(part_.receives[i], accept(i, given[i]));
     given[i].reset();
   }
-  std::optional<CastsScope> casts;
+  std::optional<CastCacheScope> casts;
   if (switches_autocast_) {
     casts.emplace();
   }
   for (const Step& step : steps_) {
-    run.step(step);
+    run_step(run, step);
   }
   Tensors sent;
   for (std::size_t i = 0; i < part_.sends.size(); ++i) {

@@ -8,17 +8,16 @@
 
 namespace argosy::pipeline {
 
-// Runs one part of a program again: with the inputs or what the part before
-// sent, on the module's states, recorded by autograd as the module itself
-// would be. It changes no tensor that it is given. May be called by several
-// threads.
+// Runs one part of a recorded program: on the module's inputs or what the
+// previous part sent, and on the module's states; autograd records it as it
+// would the module. Does not modify the tensors that it is given. Thread-safe.
 class PartRunner {
  public:
   PartRunner(std::shared_ptr<const Program> program, Part part);
 
-  // Takes what the part receives, in that order, and returns what it sends.
-  // Values are released after their last use. Throws InvalidArgument for
-  // tensors of other shapes and types than at the time of the recording.
+  // Takes what the part receives, in order, and returns what it sends. Releases
+  // values after their last use. Throws InvalidArgument when shapes or dtypes
+  // differ from the recording.
   Tensors run(Tensors given) const;
 
   const Part& part() const { return part_; }
@@ -27,13 +26,13 @@ class PartRunner {
   Metas sent() const { return program_->metas_of(part_.sends); }
 
  private:
-  class Run;
   struct Step {
     int node = 0;
     std::vector<int> released; // values that nobody needs after it
   };
 
   void plan_releases();
+  void run_step(trace::Run& run, const Step& step) const;
   void check(const Tensors& given) const;
   at::Tensor accept(std::size_t index, const at::Tensor& given) const;
 

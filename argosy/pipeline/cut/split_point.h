@@ -7,10 +7,10 @@
 
 namespace argosy {
 
-// Where a pipeline is cut: before a layer, or after it.
+// Whether to cut before or after a layer.
 enum class SplitPoint : std::uint8_t { BEGINNING, END };
 
-// Layers by the name that named_modules() gives them, in the order of forward.
+// Layers by their names in named_modules(), in the order of forward.
 using SplitSpec = std::vector<std::pair<std::string, SplitPoint>>;
 
 } // namespace argosy

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "argosy/pipeline/shape.h"
+#include "argosy/pipeline/schedule.h"
 
 namespace argosy::pipeline {
 

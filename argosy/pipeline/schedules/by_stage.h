@@ -6,17 +6,17 @@
 
 #include "argosy/pipeline/schedule.h"
 
-// What the schedules share.
+// Helpers of the schedules.
 namespace argosy::pipeline {
 
 using Steps = std::vector<Step>;
 
-// A schedule whose `steps` come from a function of the stage.
+// Fills in the steps of `shape` by calling a function for each stage.
 Schedule by_stage(
     Schedule shape, const std::function<Steps(int stage)>& steps_of);
 
-// `ahead` forwards, then a forward and a backward in turn, then the backwards
-// that are left. Both lists are of the same length.
+// Returns `ahead` forwards, then forwards and backwards in turn, then the
+// remaining backwards. Both lists have the same length.
 Steps alternate(const Steps& forwards, const Steps& backwards, int ahead);
 
 // One pass of one chunk for all microbatches, in order.

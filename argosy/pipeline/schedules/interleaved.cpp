@@ -6,7 +6,7 @@
 namespace argosy::pipeline {
 namespace {
 
-// Microbatches [begin, end) pass all chunks before the next group begins.
+// Microbatches [begin, end) pass all chunks before the next group starts.
 struct Group {
   int begin;
   int end;

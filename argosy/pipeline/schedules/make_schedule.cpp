@@ -13,9 +13,9 @@ using AnyChunks = Schedule (*)(int stages, int microbatches, int chunks);
 
 struct Known {
   const char* name;
-  const char* alias;    // lower case, as the name
-  AnyChunks any_chunks; // either this, or
-  OneChunk fixed;       // with as many chunks as `chunks` says
+  const char* alias;    // lower case, like the name
+  AnyChunks any_chunks; // exactly one of these two is set
+  OneChunk fixed;       // with the number of chunks in `chunks`
   int chunks;
 };
 

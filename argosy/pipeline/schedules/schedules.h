@@ -5,43 +5,43 @@
 
 #include "argosy/pipeline/schedule.h"
 
-// The known schedules (docs/pipeline-schedules.md). All take any number of
-// stages and microbatches from 1 on, and run the backwards of each part in the
-// order of the microbatches, so that its gradients are summed as one process
-// sums them. They throw InvalidArgument for numbers below 1.
+// The known schedules (docs/pipeline-schedules.md). All accept any number >= 1
+// of stages and microbatches, and throw InvalidArgument for smaller ones.
+// Backwards of each part run in microbatch order, so gradients are summed as in
+// one process.
 namespace argosy::pipeline {
 
-// All forwards, then all backwards ("FThenB"): keeps all microbatches.
+// All forwards, then all backwards ("FThenB"); keeps all microbatches.
 Schedule gpipe(int stages, int microbatches, int chunks = 1);
 
-// 1F1B: a backward as soon as there is one, so that stage s of p keeps no more
-// than p - s microbatches.
+// 1F1B: runs each backward as early as possible; stage s of p keeps at most p -
+// s microbatches.
 Schedule one_forward_one_backward(int stages, int microbatches);
 
-// 1F1B that runs ahead, by 2(p - s) - 1 forwards before the first backward:
-// messages have the time of a step to arrive in.
+// 1F1B with 2(p - s) - 1 forwards before the first backward, which gives each
+// message the time of a step to arrive.
 Schedule eager(int stages, int microbatches);
 
-// 1F1B over several chunks of each stage, for a shorter start. Microbatches
-// pass a chunk in groups of p; the first group takes the rest of m / p too.
-// With one chunk it is 1F1B.
+// 1F1B over several chunks per stage, which shortens the warm-up. Microbatches
+// pass a chunk in groups of p; the first group also takes the remainder of m /
+// p. With one chunk it equals 1F1B.
 Schedule interleaved(int stages, int microbatches, int chunks);
 
-// 1F1B whose backwards of weights fill the wait at the end. It keeps no more
+// 1F1B that fills the wait at the end with backwards of weights. Keeps no more
 // microbatches than 1F1B.
 Schedule zero_bubble_h1(int stages, int microbatches);
 
-// Two chunks of each stage in a V. Stages never wait between their first and
-// last step when all passes take the same time and m is 2p - 1 or more.
+// Two chunks per stage in a V. If all passes take the same time and m >= 2p -
+// 1, no stage waits between its first and last step.
 Schedule zero_bubble_v(int stages, int microbatches);
 
-// By name, upper or lower case: gpipe (FThenB), 1f1b, eager, interleaved (vpp),
-// zbh1, zbv (zbvpp). `chunks` is for those that take any; zbv has two whatever
-// it says. Throws InvalidArgument, which lists the names.
+// Makes a schedule by name, case-insensitive: gpipe (FThenB), 1f1b, eager,
+// interleaved (vpp), zbh1, zbv (zbvpp). zbv has two chunks whatever `chunks`
+// says. Throws InvalidArgument, listing the names, for an unknown one.
 Schedule make_schedule(
     const std::string& name, int stages, int microbatches, int chunks = 1);
 
-// Those of make_schedule(), without the other spellings.
+// The names of make_schedule(), without aliases.
 std::vector<std::string> schedule_names();
 
 } // namespace argosy::pipeline

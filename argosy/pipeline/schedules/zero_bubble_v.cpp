@@ -7,13 +7,13 @@
 namespace argosy::pipeline {
 namespace {
 
-// Writes the steps of a stage. Each pass of each chunk takes its microbatches
-// in order, so that a pass and a chunk say which step is meant.
+// Writes the steps of a stage. Each pass of each chunk takes microbatches in
+// order, so pass and chunk determine the step.
 class Writer {
  public:
   explicit Writer(int microbatches) : microbatches_(microbatches) {}
 
-  // Steps beyond the last microbatch are counted, but not written.
+  // Counts, but does not write, steps beyond the last microbatch.
   void add(Pass pass, int chunk) {
     const int batch = done(pass, chunk)++;
     if (batch < microbatches_) {
@@ -41,8 +41,8 @@ class Writer {
   Steps steps_;
 };
 
-// Until the first microbatch is back: forwards down the V, then, as they come
-// back up, of both chunks in turn, then backwards of the upper chunk.
+// Warm-up until the first microbatch is back: forwards down the V, then, as
+// they come back up, of both chunks in turn, then backwards of the upper chunk.
 void start(Writer& writer, int stage, int stages) {
   for (int i = 0; i < 2 * (stages - stage) - 1; ++i) {
     writer.forward(0);
@@ -57,7 +57,7 @@ void start(Writer& writer, int stage, int stages) {
   }
 }
 
-// All passes of both chunks in turn, as long as there are forwards.
+// Steady state: all passes of both chunks in turn, while forwards are left.
 void go_on(Writer& writer, int microbatches) {
   while (writer.done(Pass::kForward, 1) < microbatches) {
     if (writer.done(Pass::kForward, 0) < microbatches) {
@@ -69,8 +69,8 @@ void go_on(Writer& writer, int microbatches) {
   }
 }
 
-// The backwards of inputs that others wait for come first; those of weights
-// fill the time until the next, and the end.
+// Drain: backwards of inputs that other stages wait for come first; those of
+// weights fill the gaps and the end.
 void end(Writer& writer, int stage, int stages) {
   for (int i = 0; i < stage; ++i) {
     writer.input(0);
@@ -96,7 +96,8 @@ Schedule zero_bubble_v(int stages, int microbatches) {
       .microbatches = microbatches,
       .chunks = 2,
       .order = PartOrder::kV};
-  // Fewer than it takes to fill the V are a full one with steps left out.
+  // Too few microbatches to fill the V: build the full schedule and leave out
+  // the missing ones.
   const int filled = std::max(microbatches, 2 * stages - 1);
   return by_stage(shape, [&](int stage) {
     Writer writer(microbatches);

@@ -4,7 +4,7 @@
 
 namespace argosy::pipeline {
 
-double least_cap(const Schedule& shape, const Costs& costs) {
+double least_cap(const Schedule& shape, const PartCosts& costs) {
   double least = 0;
   for (int stage = 0; stage < shape.stages; ++stage) {
     double own = 0;
@@ -18,7 +18,7 @@ double least_cap(const Schedule& shape, const Costs& costs) {
   return least;
 }
 
-double least_makespan(const Schedule& shape, const Costs& costs) {
+double least_makespan(const Schedule& shape, const PartCosts& costs) {
   double least = 0;
   double reached = 0;
   for (int part = 0; part < shape.stages; ++part) {
@@ -28,6 +28,7 @@ double least_makespan(const Schedule& shape, const Costs& costs) {
           shape.part_of(shape.stage_of(part), chunk))];
       work += times.forward + times.input + times.weight;
     }
+    // `reached` is when the first microbatch can arrive at this stage.
     least = std::max(least, reached + work * shape.microbatches);
     reached +=
         costs.times[static_cast<std::size_t>(part)].forward + costs.message;

@@ -1,16 +1,17 @@
 #pragma once
 
-#include "argosy/pipeline/costs.h"
+#include "argosy/pipeline/part_costs.h"
 
-// What no schedule of a shape (one without steps) gets below.
+// Lower bounds for all schedules of a shape (a schedule without steps).
 namespace argosy::pipeline {
 
-// Of memory: room for one microbatch in all parts of a stage. It is enough, for
-// one microbatch after the other.
-double least_cap(const Schedule& shape, const Costs& costs);
+// Memory: one microbatch in all parts of a stage. It suffices for running one
+// microbatch after the other.
+double least_cap(const Schedule& shape, const PartCosts& costs);
 
-// Of time: no stage ends before the first microbatch reached it and its own
-// work is done. A little more, since sums of times differ with their order.
-double least_makespan(const Schedule& shape, const Costs& costs);
+// Time: a stage cannot end before the first microbatch has reached it and its
+// own work is done. Slightly raised, since sums of times depend on their
+// order.
+double least_makespan(const Schedule& shape, const PartCosts& costs);
 
 } // namespace argosy::pipeline

@@ -5,11 +5,11 @@
 namespace argosy::pipeline {
 namespace {
 
-Place last_to_end(const Replay& played) {
-  Place last;
+StepRef last_to_end(const Timeline& timeline) {
+  StepRef last;
   double end = -1;
-  for (std::size_t stage = 0; stage < played.spans.size(); ++stage) {
-    const auto& spans = played.spans[stage];
+  for (std::size_t stage = 0; stage < timeline.spans.size(); ++stage) {
+    const auto& spans = timeline.spans[stage];
     if (!spans.empty() && spans.back().end > end) {
       last = {stage, spans.size() - 1};
       end = spans.back().end;
@@ -18,18 +18,19 @@ Place last_to_end(const Replay& played) {
   return last;
 }
 
-// The step whose end made this one begin when it did: the one before it at the
-// stage, else the one that sent what it needs.
-std::optional<Place> cause_of(
-    const Schedule& schedule, const Replay& played, const Place& place) {
-  const auto& spans = played.spans[place.stage];
-  const double begin = spans[place.index].begin;
-  if (place.index > 0 && spans[place.index - 1].end == begin) {
-    return Place{place.stage, place.index - 1};
+// The step whose end determined when this one began: its predecessor on the
+// stage, or else the sender of what it needs.
+std::optional<StepRef> cause_of(
+    const Schedule& schedule, const Timeline& timeline, const StepRef& ref) {
+  const auto& spans = timeline.spans[ref.stage];
+  const double begin = spans[ref.index].begin;
+  if (ref.index > 0 && spans[ref.index - 1].end == begin) {
+    return StepRef{ref.stage, ref.index - 1};
   }
-  const Step& step = schedule.steps[place.stage][place.index];
-  const int part = schedule.part_of(static_cast<int>(place.stage), step.chunk);
-  const Needs needs = needs_of(step.pass, part, schedule.parts());
+  const Step& step = schedule.steps[ref.stage][ref.index];
+  const int part = schedule.part_of(static_cast<int>(ref.stage), step.chunk);
+  const Dependencies needs = dependencies_of(step.pass, part, schedule.parts());
+  // Without a wait for another stage, the chain ends here.
   if (begin == 0 || !needs.other) {
     return std::nullopt;
   }
@@ -38,12 +39,12 @@ std::optional<Place> cause_of(
 
 } // namespace
 
-std::vector<Place> critical_path(
-    const Schedule& schedule, const Replay& played) {
-  std::vector<Place> path;
-  for (std::optional<Place> place = last_to_end(played); place;
-       place = cause_of(schedule, played, *place)) {
-    path.push_back(*place);
+std::vector<StepRef> critical_path(
+    const Schedule& schedule, const Timeline& timeline) {
+  std::vector<StepRef> path;
+  for (std::optional<StepRef> ref = last_to_end(timeline); ref;
+       ref = cause_of(schedule, timeline, *ref)) {
+    path.push_back(*ref);
   }
   return path;
 }

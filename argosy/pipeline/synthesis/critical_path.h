@@ -2,14 +2,14 @@
 
 #include <vector>
 
-#include "argosy/pipeline/replay.h"
+#include "argosy/pipeline/timeline.h"
 
 namespace argosy::pipeline {
 
-// Steps, from the last to the first, none of which could begin before the next
-// of the list was done: only a change among them makes the whole shorter.
-// `played` is the replay of the schedule, and finished.
-std::vector<Place> critical_path(
-    const Schedule& schedule, const Replay& played);
+// Returns the steps, last to first, that determine the makespan: each starts
+// when the following one in the list ends. Only changes among them can shorten
+// the schedule. `timeline` must be the finished timeline of `schedule`.
+std::vector<StepRef> critical_path(
+    const Schedule& schedule, const Timeline& timeline);
 
 } // namespace argosy::pipeline

@@ -19,16 +19,16 @@ struct Choice {
 
 struct Stage {
   double clock = 0;
-  int ahead = 0; // microbatches of its parts between forward and weights
+  int ahead = 0; // microbatches between forward and backward of weights
   double kept = 0;
-  std::array<std::vector<int>, 4> done; // by pass and chunk
+  std::array<std::vector<int>, 4> done; // count by pass and chunk
 };
 
 class Greedy {
  public:
   Greedy(
       const Schedule& shape,
-      const Costs& costs,
+      const PartCosts& costs,
       double memory_cap,
       const GreedyRule& rule)
       : schedule_(shape),
@@ -51,8 +51,8 @@ class Greedy {
     }
     const int steps = 3 * schedule_.parts() * schedule_.microbatches;
     for (int i = 0; i < steps; ++i) {
-      // The stage that can begin first: nothing that others do later can
-      // change what it may choose from.
+      // Takes the stage that can start first: no later decision of others can
+      // change its choices.
       const auto first = std::min_element(
           choices_.begin(),
           choices_.end(),
@@ -80,13 +80,15 @@ class Greedy {
     if (weight.begin == kNever) {
       return best;
     }
+    // A weight step runs only if the preferred step would leave the stage idle
+    // for longer than `slack`.
     const double slack = rule_[at(stage)].patience *
         costs_.times[at(schedule_.part_of(stage, weight.step.chunk))].weight;
     const Choice& rival = rule_[at(stage)].weight_first ? input : best;
     return rival.begin <= state.clock + slack ? rival : weight;
   }
 
-  // The earlier one, and of two at the same time the one the rule prefers.
+  // The earlier one; at equal times the one that the rule prefers.
   Choice prefer(int stage, const Choice& a, const Choice& b) const {
     const StageRule& rule = rule_[at(stage)];
     const auto key = [&rule](const Choice& choice) {
@@ -107,7 +109,7 @@ class Greedy {
       return {};
     }
     const int part = schedule_.part_of(stage, chunk);
-    const Needs needs = needs_of(pass, part, schedule_.parts());
+    const Dependencies needs = dependencies_of(pass, part, schedule_.parts());
     double begin = stages_[at(stage)].clock;
     for (const auto& need : {needs.own, needs.other}) {
       if (need) {
@@ -121,7 +123,7 @@ class Greedy {
     return {{pass, chunk, batch}, begin};
   }
 
-  // Of the chunk that is furthest behind.
+  // The backward of weights of the chunk that is furthest behind.
   Choice next_weight(int stage) const {
     Choice best;
     for (int chunk = schedule_.chunks - 1; chunk >= 0; --chunk) {
@@ -135,9 +137,9 @@ class Greedy {
     return best;
   }
 
-  // Whether there is room for a forward, and then still for what the first
-  // microbatch that is not through all chunks needs: it can always go on, and
-  // once it is done it leaves room for the next.
+  // Whether there is memory for a forward and, in addition, for finishing the
+  // oldest unfinished microbatch: it can then always proceed, and frees memory
+  // for the next one when it is done.
   bool admits(int stage, int chunk) const {
     const Stage& state = stages_[at(stage)];
     if (state.ahead >= rule_[at(stage)].ahead) {
@@ -174,7 +176,7 @@ class Greedy {
     }
   }
 
-  // Both this stage and the one that waits for the step choose again.
+  // Updates the choices of this stage and of the stage that waits for the step.
   void tell(const Step& step, int part, double end) {
     const bool forward = step.pass == Pass::kForward;
     ends_[forward ? 0 : 1]
@@ -204,15 +206,17 @@ class Greedy {
   }
 
   Schedule schedule_;
-  const Costs& costs_;
+  const PartCosts& costs_;
   const double cap_;
   const GreedyRule& rule_;
   std::vector<Stage> stages_;
-  std::vector<Choice> choices_;             // what each stage would do next
-  std::array<std::vector<double>, 2> ends_; // forward, backward of inputs
+  std::vector<Choice> choices_; // the next step of each stage
+  // Of forwards; of backwards of inputs.
+  std::array<std::vector<double>, 2> ends_;
 };
 
-// For all stages, or for later ones with fewer microbatches ahead, as in 1F1B.
+// The same rule for all stages or, if `narrows`, with fewer microbatches ahead
+// on later stages, as in 1F1B.
 GreedyRule same_rule(const Schedule& shape, StageRule rule, bool narrows) {
   GreedyRule rules;
   for (int stage = 0; stage < shape.stages; ++stage) {
@@ -253,7 +257,7 @@ std::vector<GreedyRule> greedy_rules(const Schedule& shape) {
 
 std::optional<Schedule> greedy_schedule(
     const Schedule& shape,
-    const Costs& costs,
+    const PartCosts& costs,
     double memory_cap,
     const GreedyRule& rule) {
   return Greedy(shape, costs, memory_cap, rule).run();

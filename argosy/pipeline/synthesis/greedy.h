@@ -3,33 +3,33 @@
 #include <optional>
 #include <vector>
 
-#include "argosy/pipeline/costs.h"
+#include "argosy/pipeline/part_costs.h"
 
 namespace argosy::pipeline {
 
-// How a stage chooses when it could go on with several steps.
+// How a stage chooses among the steps that it could run next.
 struct StageRule {
-  int ahead = 0; // microbatches of its parts it keeps; then forwards wait
-  bool forward_first = false; // before backwards of inputs
-  bool weight_first = false;  // before forwards
+  int ahead = 0; // limit of microbatches it keeps; then forwards wait
+  bool forward_first = false; // forwards before backwards of inputs
+  bool weight_first = false;  // backwards of weights before forwards
   bool deep_first = false;    // later chunks before earlier ones
-  // Backwards of weights fill the time until the next step can begin, if it is
-  // longer than this share of theirs.
+  // A backward of weights runs while the stage waits, if the wait is longer
+  // than this fraction of its time.
   double patience = 0;
 };
 
 using GreedyRule = std::vector<StageRule>; // by stage
 
-// All rules worth a try, those without a limit first.
+// All rules worth trying, those without a limit first.
 std::vector<GreedyRule> greedy_rules(const Schedule& shape);
 
-// Runs the parts of `shape`, whose steps are empty, taking at each moment the
-// step that the rule prefers. What a stage keeps never exceeds `memory_cap`;
-// the cap has room for one microbatch. None when the rule leads nowhere, which
-// it never does when `ahead` is no limit.
+// Simulates the parts of `shape`, which has no steps, and always runs the step
+// that the rule prefers. Memory of a stage never exceeds `memory_cap`, which
+// must hold one microbatch. Returns nullopt if the rule deadlocks, which cannot
+// happen if `ahead` sets no limit.
 std::optional<Schedule> greedy_schedule(
     const Schedule& shape,
-    const Costs& costs,
+    const PartCosts& costs,
     double memory_cap,
     const GreedyRule& rule);
 

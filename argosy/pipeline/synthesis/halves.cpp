@@ -20,8 +20,9 @@ Schedule halved(Schedule schedule) {
   return schedule;
 }
 
-Schedule joined(Schedule schedule, const Costs& costs) {
-  const double makespan = replay(schedule, costs.times, costs.message).makespan;
+Schedule joined(Schedule schedule, const PartCosts& costs) {
+  const double makespan =
+      make_timeline(schedule, costs.times, costs.message).makespan;
   for (auto& steps : schedule.steps) {
     for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
       const Step input = steps[i];
@@ -34,7 +35,9 @@ Schedule joined(Schedule schedule, const Costs& costs) {
       const auto place = steps.begin() + static_cast<std::ptrdiff_t>(i);
       steps[i].pass = Pass::kBackward;
       steps.erase(place + 1);
-      if (replay(schedule, costs.times, costs.message).makespan > makespan) {
+      // The next stage may have waited for the first half: then undo.
+      if (make_timeline(schedule, costs.times, costs.message).makespan >
+          makespan) {
         steps[i].pass = Pass::kBackwardInput;
         steps.insert(place + 1, weight);
       }

@@ -1,14 +1,15 @@
 #pragma once
 
-#include "argosy/pipeline/costs.h"
+#include "argosy/pipeline/part_costs.h"
 
 namespace argosy::pipeline {
 
-// Whole backwards as their halves, which takes no longer: what others wait for
-// comes first.
+// Splits whole backwards into halves. The schedule gets no slower, since the
+// half that others wait for runs first.
 Schedule halved(Schedule schedule);
 
-// The other way where it makes nothing slower: a whole backward is one call.
-Schedule joined(Schedule schedule, const Costs& costs);
+// Joins halves into whole backwards where that slows nothing down: one call of
+// the engine costs less than two.
+Schedule joined(Schedule schedule, const PartCosts& costs);
 
 } // namespace argosy::pipeline

@@ -15,13 +15,13 @@ namespace {
 using Steps = std::vector<Step>;
 constexpr double kRefused = std::numeric_limits<double>::infinity();
 
-// Whether `first`, which comes before `second`, must stay there.
+// Whether `first`, which comes before `second`, must stay before it.
 bool must_precede(const Step& first, const Step& second) {
   if (first.chunk != second.chunk) {
     return false;
   }
   if (first.pass == second.pass) {
-    return true; // microbatches in order
+    return true; // microbatches stay in order
   }
   return first.microbatch == second.microbatch && first.pass < second.pass;
 }
@@ -39,7 +39,10 @@ void move_step(Steps& steps, std::size_t from, std::size_t to) {
 
 class Walk {
  public:
-  Walk(const Schedule& start, const Costs& costs, const ImproveOptions& options)
+  Walk(
+      const Schedule& start,
+      const PartCosts& costs,
+      const ImproveOptions& options)
       : current_(start),
         best_(start),
         costs_(costs),
@@ -53,16 +56,18 @@ class Walk {
     memory_price_ = all == 0 ? 0 : kMemory / all;
     current_price_ = price_of();
     best_price_ = current_price_;
-    best_makespan_ = played_.makespan;
-    critical_ = critical_path(current_, played_);
+    best_makespan_ = timeline_.makespan;
+    critical_ = critical_path(current_, timeline_);
   }
 
   Schedule walk() {
     for (std::int64_t i = 0; i < options_.tries; ++i) {
+      // Reads the clock rarely, since a try is short.
       if (best_makespan_ <= options_.bound ||
           (i % 64 == 0 && options_.deadline.expired())) {
         break;
       }
+      // Simulated annealing: the accepted worsening falls to zero.
       const double left =
           1 - static_cast<double>(i) / static_cast<double>(options_.tries);
       step(kWorse * left * left * best_price_);
@@ -71,10 +76,10 @@ class Walk {
   }
 
  private:
-  // What the walk accepts in the beginning, as a share of the makespan.
+  // The worsening accepted in the beginning, as a fraction of the makespan.
   static constexpr double kWorse = 0.02;
-  // How much the ends of the stages count beside the last of them, which show
-  // the way where the makespan alone is flat, and memory beside that.
+  // Weights of the stages' end times and of memory in the price. They guide the
+  // search where the makespan alone does not change.
   static constexpr double kEnds = 1e-3;
   static constexpr double kMemory = 1e-4;
 
@@ -90,24 +95,25 @@ class Walk {
         std::exchange(peaks_[stage], peak_of(static_cast<int>(stage)));
     const double price =
         peaks_[stage] <= options_.memory_cap ? price_of() : kRefused;
+    // Undo the move.
     if (price > current_price_ + worse || price == kRefused) {
       move_step(steps, to, from);
       peaks_[stage] = peak;
       return;
     }
     current_price_ = price;
-    critical_ = critical_path(current_, played_);
-    // A shorter makespan counts first: the rest must not cost any of it.
-    if (std::tie(played_.makespan, price) <
+    critical_ = critical_path(current_, timeline_);
+    // The makespan decides first; the price breaks ties.
+    if (std::tie(timeline_.makespan, price) <
         std::tie(best_makespan_, best_price_)) {
       best_price_ = price;
       best_ = current_;
-      best_makespan_ = played_.makespan;
+      best_makespan_ = timeline_.makespan;
     }
   }
 
-  // Every other time a step that the makespan hangs on.
-  Place pick_step() {
+  // Half of the time, a step on the critical path.
+  StepRef pick_step() {
     if (pick(2) == 0) {
       return critical_[pick(critical_.size())];
     }
@@ -115,8 +121,9 @@ class Walk {
     return {stage, pick(current_.steps[stage].size())};
   }
 
-  // As far to one side as chance and the step's own order allow.
+  // A random distance to one side, as far as the order of steps allows.
   std::size_t pick_target(const Steps& steps, std::size_t from) {
+    // Mostly short moves, which are accepted more often.
     const std::size_t far = 1 + pick(pick(2) == 0 ? 3 : steps.size());
     std::size_t to = from;
     if (pick(2) == 0) {
@@ -134,16 +141,16 @@ class Walk {
   }
 
   double price_of() {
-    played_ = replay(current_, costs_.times, costs_.message);
-    if (!played_.finished(current_)) {
+    timeline_ = make_timeline(current_, costs_.times, costs_.message);
+    if (!timeline_.finished(current_)) {
       return kRefused;
     }
     double ends = 0;
-    for (const auto& spans : played_.spans) {
+    for (const auto& spans : timeline_.spans) {
       ends += spans.empty() ? 0 : spans.back().end;
     }
     const double memory = std::accumulate(peaks_.begin(), peaks_.end(), 0.0);
-    return played_.makespan * (1 + memory_price_ * memory) +
+    return timeline_.makespan * (1 + memory_price_ * memory) +
         kEnds * ends / current_.stages;
   }
 
@@ -155,12 +162,12 @@ class Walk {
 
   Schedule current_;
   Schedule best_;
-  const Costs& costs_;
+  const PartCosts& costs_;
   const ImproveOptions options_;
   std::mt19937_64 random_;
-  std::vector<double> peaks_;   // of current_, by stage
-  Replay played_;               // of the last price_of()
-  std::vector<Place> critical_; // of current_
+  std::vector<double> peaks_;     // of current_, by stage
+  Timeline timeline_;             // of the last price_of()
+  std::vector<StepRef> critical_; // of current_
   double memory_price_ = 0;
   double current_price_ = 0;
   double best_price_ = 0;
@@ -171,7 +178,7 @@ class Walk {
 
 Schedule improve(
     const Schedule& schedule,
-    const Costs& costs,
+    const PartCosts& costs,
     const ImproveOptions& options) {
   return Walk(schedule, costs, options).walk();
 }

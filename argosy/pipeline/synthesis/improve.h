@@ -3,25 +3,26 @@
 #include <cstdint>
 
 #include "argosy/common/deadline.h"
-#include "argosy/pipeline/costs.h"
+#include "argosy/pipeline/part_costs.h"
 
 namespace argosy::pipeline {
 
 struct ImproveOptions {
   double memory_cap;
-  double bound; // a makespan that none can be below
+  double bound; // lower bound of the makespan
   std::uint64_t seed;
   std::int64_t tries;
-  Deadline deadline; // ends then even when tries are left
+  Deadline deadline; // ends the search early
 };
 
-// The best schedule that a random walk finds: it moves steps to other places
-// of their stage, and keeps what is better or, in the beginning, little worse.
-// Microbatches stay in order. `schedule` is verified, has no whole backwards
-// and fits the cap; so does the result, which is never slower.
+// Simulated annealing: moves steps to other positions on their stage; accepts
+// what is better or, in the beginning, slightly worse; returns the best found.
+// Microbatches stay in order. `schedule` must be verified, have no whole
+// backwards and fit the memory limit. The result also does, and is never
+// slower.
 Schedule improve(
     const Schedule& schedule,
-    const Costs& costs,
+    const PartCosts& costs,
     const ImproveOptions& options);
 
 } // namespace argosy::pipeline

@@ -32,7 +32,7 @@ void change(StageRule& rule, int chunks, std::mt19937_64& random) {
 
 std::optional<Schedule> tune(
     const Schedule& shape,
-    const Costs& costs,
+    const PartCosts& costs,
     GreedyRule rule,
     const TuneOptions& options) {
   std::mt19937_64 random(options.seed);
@@ -48,10 +48,10 @@ std::optional<Schedule> tune(
     }
     auto schedule = greedy_schedule(shape, costs, options.memory_cap, other);
     const double makespan = schedule
-        ? replay(*schedule, costs.times, costs.message).makespan
+        ? make_timeline(*schedule, costs.times, costs.message).makespan
         : std::numeric_limits<double>::infinity();
     if (schedule && makespan <= least) {
-      // An equal one is taken too: it may lead on.
+      // Accepts equal makespans too, to get across plateaus.
       rule = std::move(other);
       least = makespan;
       best = std::move(schedule);

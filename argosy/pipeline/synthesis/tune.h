@@ -11,16 +11,16 @@ struct TuneOptions {
   double memory_cap;
   std::uint64_t seed;
   std::int64_t tries;
-  Deadline deadline; // ends then even when tries are left
+  Deadline deadline; // ends the search early
 };
 
-// The best schedule that changes of `rule` lead to, one stage or two at a time.
-// For many microbatches it finds more than moves of single steps: one change
-// of a rule moves all that repeat. None when no rule that was tried leads to a
-// schedule.
+// Searches for a better rule by changing one or two stages at a time; returns
+// the best schedule. With many microbatches this finds more than moving single
+// steps, because a rule moves all repetitions at once. Returns nullopt if no
+// rule that was tried yields a schedule.
 std::optional<Schedule> tune(
     const Schedule& shape,
-    const Costs& costs,
+    const PartCosts& costs,
     GreedyRule rule,
     const TuneOptions& options);
 

@@ -12,7 +12,7 @@ namespace argosy::world {
 
 namespace {
 
-// Every address of the list with the one port.
+// Combines every address of the list with the one port.
 std::vector<Endpoint> with_port(const Environment& env, const char* ips_name) {
   const int port = required_int(env, "PADDLE_PSERVER_PORT", 1, 65535);
   std::vector<Endpoint> list;

@@ -1,6 +1,8 @@
 #include "argosy/world/sources/json_at.h"
 
 #include "argosy/common/error.h"
+#include "argosy/common/file.h"
+#include "argosy/common/json.h"
 #include "argosy/common/text.h"
 
 namespace argosy::world {
@@ -61,6 +63,14 @@ void JsonAt::refuse(const std::string& expected) const {
           value,
           ", expected ",
           expected));
+}
+
+nlohmann::json read_json_file(
+    const std::string& path, const std::string& variable) {
+  const std::string where = str("[world.adopt] ", variable, "=", path);
+  const auto text = read_file(path);
+  ARGOSY_CHECK(text, where, ": no such file");
+  return parse_json(*text, where);
 }
 
 } // namespace argosy::world

@@ -11,7 +11,7 @@ namespace argosy::world {
 
 namespace {
 
-// A pod is a host with one rank.
+// A pod counts as a host with one rank.
 void set_pod(LaunchInfo& info) {
   info.num_nodes = info.size;
   info.node_rank = info.rank;
@@ -37,8 +37,8 @@ Claim read_indexed_job(const Context& context) {
   return {info, {}};
 }
 
-// JOB_COMPLETION_INDEX is in every pod of an indexed Job, also in those of
-// systems that build on such Jobs and say more.
+// Every pod of an indexed Job has JOB_COMPLETION_INDEX, also under systems that
+// build on such Jobs and provide more.
 std::string disown_indexed_job(const Environment& env) {
   if (env.has("PET_NNODES") || env.has("PET_NODE_RANK")) {
     return "the Job belongs to a larger one, see pet";
@@ -59,7 +59,7 @@ std::vector<VolcanoTask> volcano_tasks(const Environment& env) {
       tasks.push_back({name.substr(3, name.size() - 9), split(value, ',')});
     }
   }
-  // Rank 0 belongs to the task that calls itself the master.
+  // Rank 0 is in the task named master.
   std::stable_partition(
       tasks.begin(), tasks.end(), [](const VolcanoTask& task) {
         return task.name == "MASTER";
@@ -80,7 +80,7 @@ void check_count(const VolcanoTask& task, const Environment& env) {
       task.hosts.size());
 }
 
-// Pods do not carry the name of their task; their host name is in its list.
+// Pods do not know the name of their task; their host name is in its list.
 bool is_own_task(
     const VolcanoTask& task,
     std::size_t index,
@@ -94,7 +94,7 @@ bool is_own_task(
       (task.hosts[index] == own || task.hosts[index].starts_with(own + "."));
 }
 
-// The tasks of a job form one world, one after the other.
+// The tasks of a job form one world, in order.
 void set_volcano_rank(
     LaunchInfo& info,
     const std::vector<VolcanoTask>& tasks,
@@ -115,7 +115,7 @@ void set_volcano_rank(
       info.rank >= 0 && info.rank < info.size,
       "[world.adopt] ",
       shown(env, {index_name, "HOSTNAME"}),
-      " has no place in the lists of VC_<TASK>_HOSTS, which name ",
+      " is not in the lists of VC_<TASK>_HOSTS, which name ",
       info.size,
       " hosts");
 }

@@ -9,8 +9,8 @@ namespace argosy::world {
 
 namespace {
 
-// The first compute host: LSB_MCPU_HOSTS is "host slots host slots ...", and
-// begins with the batch node where jsrun exists.
+// LSB_MCPU_HOSTS is "host slots host slots ..."; with jsrun it starts with the
+// batch node, which runs no tasks.
 std::optional<std::string> first_host(const Environment& env) {
   for (const char* name : {"LSB_MCPU_HOSTS", "LSB_HOSTS"}) {
     for (const std::string& word : split(env.get(name, ""), ' ')) {

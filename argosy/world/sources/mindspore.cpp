@@ -1,5 +1,5 @@
-// MindSpore's dynamic cluster: a scheduler process serves the store, and may
-// hand out the ranks.
+// MindSpore's dynamic cluster: a scheduler process serves the store and may
+// assign the ranks.
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
@@ -10,7 +10,7 @@ namespace argosy::world {
 
 namespace {
 
-// A numeric MS_NODE_ID is the rank itself; RANK_ID is next.
+// A numeric MS_NODE_ID is the rank; RANK_ID comes next.
 void set_own_rank(LaunchInfo& info, const Environment& env) {
   const std::string node_id = env.get("MS_NODE_ID", "");
   const bool numeric = parse_int(node_id).has_value();
@@ -52,7 +52,7 @@ void set_mindspore_role(LaunchInfo& info, const Environment& env) {
   }
 }
 
-// A scheduler waits even for a single worker, so there is always a store.
+// The scheduler waits even for a single worker, so there is always a store.
 void set_scheduler(LaunchInfo& info, const Environment& env) {
   const int port = required_int(env, "MS_SCHED_PORT", 1024, 65535);
   const Endpoint place{

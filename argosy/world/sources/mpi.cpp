@@ -1,5 +1,5 @@
-// Launchers of MPI programs. They number the ranks but name no address: ranks
-// on one host meet through a file, others through the process manager.
+// MPI launchers. They number the ranks but provide no address: ranks on one
+// host find each other through a file, others through the process manager.
 
 #include "argosy/common/error.h"
 #include "argosy/world/sources/source.h"
@@ -9,9 +9,11 @@ namespace argosy::world {
 
 namespace {
 
-Exchange parse_exchange(const std::string& name) {
-  for (const Exchange way :
-       {Exchange::LocalFile, Exchange::Pmi, Exchange::Pmix}) {
+AddressExchange parse_exchange(const std::string& name) {
+  for (const AddressExchange way :
+       {AddressExchange::LocalFile,
+        AddressExchange::Pmi,
+        AddressExchange::Pmix}) {
     if (name == to_string(way)) {
       return way;
     }
@@ -26,8 +28,8 @@ bool on_one_host(const LaunchInfo& info) {
   return info.knows_local && info.local_size == info.size;
 }
 
-// The job's name must be the same for all ranks, and the key of the local
-// launcher is so on one host only.
+// The job name must be equal on all ranks; the key of the local launcher is so
+// on one host only.
 std::string job_name(
     const LaunchInfo& info,
     const Context& context,
@@ -39,14 +41,15 @@ std::string job_name(
 }
 
 // `wide` is what reaches other hosts under this launcher.
-void set_exchange(LaunchInfo& info, const Environment& env, Exchange wide) {
+void set_exchange(
+    LaunchInfo& info, const Environment& env, AddressExchange wide) {
   set_store(info, env);
   if (info.size == 1 || !info.store_url.empty()) {
     return;
   }
-  info.exchange = on_one_host(info) ? Exchange::LocalFile : wide;
+  info.address_exchange = on_one_host(info) ? AddressExchange::LocalFile : wide;
   if (const auto name = env.find("ARGOSY_EXCHANGE")) {
-    info.exchange = parse_exchange(*name);
+    info.address_exchange = parse_exchange(*name);
   }
   info.serves_store = info.rank == 0;
   check_store(info, "MASTER_ADDR");
@@ -64,7 +67,7 @@ Claim read_openmpi(const Context& context) {
       info, env, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
   info.run_id = job_name(info, context, "openmpi", "PMIX_NAMESPACE");
   const bool pmix = env.has("PMIX_NAMESPACE");
-  set_exchange(info, env, pmix ? Exchange::Pmix : Exchange::None);
+  set_exchange(info, env, pmix ? AddressExchange::Pmix : AddressExchange::None);
   return {info, {}};
 }
 
@@ -75,7 +78,8 @@ Claim read_mvapich(const Context& context) {
   set_local(
       info, env, "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE");
   info.run_id = job_name(info, context, "mvapich", "MPIRUN_ID");
-  set_exchange(info, env, has_pmi(env) ? Exchange::Pmi : Exchange::None);
+  set_exchange(
+      info, env, has_pmi(env) ? AddressExchange::Pmi : AddressExchange::None);
   return {info, {}};
 }
 
@@ -90,7 +94,8 @@ Claim read_mpich(const Context& context) {
     set_local(info, env, "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE");
   }
   info.run_id = job_name(info, context, "mpich", "PMI_JOBID");
-  set_exchange(info, env, has_pmi(env) ? Exchange::Pmi : Exchange::None);
+  set_exchange(
+      info, env, has_pmi(env) ? AddressExchange::Pmi : AddressExchange::None);
   return {info, {}};
 }
 
@@ -123,8 +128,8 @@ Source mvapich_source() {
 Source mpich_source() {
   return {
       .name = "mpich",
-      // With -pmi-port, Hydra tells the size only to who connects: -genv
-      // PMI_SIZE has to say it.
+      // With -pmi-port, Hydra tells the size only over its connection, so
+      // PMI_SIZE must be set with -genv.
       .marks = {"PMI_RANK", "PMI_SIZE", "PMI_PORT"},
       .needs = {"PMI_RANK|PMI_ID", "PMI_SIZE"},
       .read = read_mpich,

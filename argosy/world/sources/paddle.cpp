@@ -4,7 +4,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
-#include "argosy/world/sources/json_file.h"
+#include "argosy/world/sources/json_at.h"
 #include "argosy/world/sources/source.h"
 #include "argosy/world/sources/values.h"
 
@@ -15,7 +15,7 @@ namespace {
 constexpr char kEndpoints[] = "PADDLE_TRAINER_ENDPOINTS";
 constexpr char kBackup[] = "PADDLE_BACKUP_ENV_PATH";
 
-// A list too long for the environment is in a file of variables.
+// Lists too long for the environment are in a file of variables.
 void add_backup_env(Environment& env) {
   const auto path = env.find(kBackup);
   if (!path || env.has(kEndpoints)) {
@@ -101,7 +101,7 @@ void set_current_endpoint(LaunchInfo& info, const Environment& env) {
       info.rank);
 }
 
-// What the launcher says wins over what the endpoints suggest.
+// The launcher's variables take precedence over what endpoints suggest.
 void set_place_on_host(LaunchInfo& info, const Environment& env) {
   const char* rank_name = env.has("PADDLE_RANK_IN_NODE") ? "PADDLE_RANK_IN_NODE"
                                                          : "PADDLE_LOCAL_RANK";
@@ -148,7 +148,7 @@ Claim read_paddle(const Context& context) {
   return {info, {}};
 }
 
-// The parameter server and Fluid's trainer share some of the names.
+// The parameter server and Fluid's trainer use some of the same names.
 std::string disown_paddle(const Environment& env) {
   if (env.has("PADDLE_PSERVERS_IP_PORT_LIST")) {
     return "with PADDLE_PSERVERS_IP_PORT_LIST set, see paddle-ps";

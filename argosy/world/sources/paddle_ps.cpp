@@ -20,7 +20,7 @@ void set_trainer(LaunchInfo& info, const Environment& env) {
   }
 }
 
-// A process whose rank is the place of its own endpoint in a list.
+// The rank is the index of the process's own endpoint in a list.
 void set_listed(
     LaunchInfo& info,
     const Environment& env,
@@ -60,9 +60,9 @@ void set_paddle_role(LaunchInfo& info, const Environment& env) {
   }
 }
 
-// The servers' list says where they are; a store is needed only for what the
-// roles tell each other besides. Server 0 serves it, as in Paddle.
-void set_meeting(LaunchInfo& info, const Environment& env) {
+// Server addresses are in their list; a store is needed only for other
+// exchanges between the roles. Server 0 serves it, as in Paddle.
+void set_rendezvous(LaunchInfo& info, const Environment& env) {
   std::optional<Endpoint> natural;
   if (const auto text = env.find("PADDLE_GLOO_HTTP_ENDPOINT")) {
     natural = parse_endpoint(*text, "[world.adopt] PADDLE_GLOO_HTTP_ENDPOINT");
@@ -83,7 +83,7 @@ Claim read_paddle_ps(const Context& context) {
   }
   info.run_id = env.get("SYS_JOB_ID", env.get("PADDLE_JOB_ID", ""));
   set_local_unknown(info);
-  set_meeting(info, env);
+  set_rendezvous(info, env);
   return {info, {}};
 }
 

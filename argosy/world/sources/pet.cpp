@@ -1,6 +1,6 @@
-// PET_*: what Kubeflow tells the pods of a PyTorchJob or TrainJob. It is meant
-// for an agent, which turns pods into ranks; a bare program is a rank itself
-// when a pod has one process.
+// PET_*: the variables that Kubeflow sets in the pods of a PyTorchJob or
+// TrainJob, for an agent that turns pods into ranks. If each pod has one
+// process, a program without an agent is a rank itself.
 
 #include "argosy/common/error.h"
 #include "argosy/world/sources/source.h"
@@ -53,7 +53,7 @@ Claim read_pet(const Context& context) {
   info.num_nodes = info.size;
   info.node_rank = info.rank;
   info.run_id = env.get("PET_RDZV_ID", "");
-  // PET_MASTER_* is newer than MASTER_*, and the same pod may carry both.
+  // PET_MASTER_* is newer than MASTER_*; a pod may have both.
   const auto master = pet_master(env);
   if (master) {
     env.unset("MASTER_ADDR");

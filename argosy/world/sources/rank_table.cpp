@@ -1,11 +1,12 @@
-// MindSpore's rank table: a file names every rank, variables say which is ours.
+// MindSpore's rank table: a file lists every rank, variables tell which is
+// ours.
 
 #include "argosy/world/sources/rank_table.h"
 
 #include <set>
 
 #include "argosy/common/error.h"
-#include "argosy/world/sources/json_file.h"
+#include "argosy/world/sources/json_at.h"
 #include "argosy/world/sources/source.h"
 #include "argosy/world/sources/values.h"
 
@@ -14,7 +15,7 @@ namespace argosy::world {
 namespace {
 
 constexpr char kFile[] = "RANK_TABLE_FILE";
-constexpr int kRankTablePort = 8118; // that of MindSpore's scheduler
+constexpr int kRankTablePort = 8118; // the port of MindSpore's scheduler
 
 bool is_own(
     const RankTable::Device& device,
@@ -25,7 +26,7 @@ bool is_own(
        device.address == server);
 }
 
-// Without RANK_ID: the device of our number, on our server if there are more.
+// Without RANK_ID: the device with our id, on our server if there are several.
 int rank_by_device(const RankTable& table, const Environment& env) {
   const std::string server = env.get("SERVER_ID", env.get("POD_IP", ""));
   std::vector<int> ranks;
@@ -95,7 +96,7 @@ Claim read_rank_table(const Context& context) {
   return {info, table.notes};
 }
 
-// msrun may pass the file on and leave the rank to the scheduler.
+// msrun may pass the file on and let the scheduler assign ranks.
 std::string disown_rank_table(const Environment& env) {
   const bool later = env.has("MS_ROLE") && !env.has("RANK_ID");
   return later ? "the scheduler gives the rank, see mindspore" : "";

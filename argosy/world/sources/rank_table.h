@@ -6,7 +6,7 @@
 
 namespace argosy::world {
 
-// A MindSpore rank table, whichever of its formats it was written in.
+// A MindSpore rank table, independent of the format it was read from.
 struct RankTable {
   struct Device {
     int rank = -1;
@@ -15,13 +15,13 @@ struct RankTable {
     std::string address; // of the server
   };
 
-  std::vector<Device> devices; // by rank, 0 to N - 1 without gaps
+  std::vector<Device> devices; // ordered by rank, 0 to N - 1
   std::vector<std::string> notes;
 };
 
-// Reads format 1.0, the cross-cluster one of 2.6 and the old one with groups.
-// Checks the status, that ranks are 0 to N - 1 once each, and the counts.
-// Throws InvalidArgument that starts with `where` and names the entry's path.
+// Parses format 1.0, the cross-cluster format of 2.6 and the old one with
+// groups. Checks the status, the counts, and that ranks are 0 to N - 1. Throws
+// InvalidArgument that starts with `where` and names the entry's path.
 RankTable parse_rank_table(
     const nlohmann::json& table, const std::string& where);
 

@@ -23,7 +23,7 @@ void check_count(
   }
 }
 
-// In the cross-cluster format server_id is any text, and an address is beside.
+// In the cross-cluster format, server_id is any text, and the address separate.
 std::string server_address(const JsonAt& server) {
   for (const char* key : {"server_ip", "pod_ip"}) {
     if (server.has(key) && !server.at(key).text().empty()) {
@@ -33,7 +33,7 @@ std::string server_address(const JsonAt& server) {
   return server.at("server_id").text();
 }
 
-// Every server of the list belongs to one cluster, when clusters are listed.
+// If clusters are listed, every server must belong to exactly one.
 void check_clusters(const JsonAt& root, const std::set<std::string>& servers) {
   if (!root.has("cluster_list")) {
     return;
@@ -76,7 +76,7 @@ std::vector<Device> read_servers(const JsonAt& root) {
   return devices;
 }
 
-// One instance of the old format is one rank with its devices.
+// An instance of the old format is one rank with its devices.
 std::vector<Device> read_group(const JsonAt& group) {
   std::vector<Device> devices;
   std::set<std::string> servers;
@@ -134,7 +134,7 @@ void sort_and_check_ranks(
   }
 }
 
-// The format asks for it; only Ascend's libraries depend on it.
+// The format requires an order, on which only Ascend's libraries depend.
 void note_order(RankTable& table) {
   for (std::size_t i = 1; i < table.devices.size(); ++i) {
     const Device& before = table.devices[i - 1];

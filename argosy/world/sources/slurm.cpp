@@ -10,10 +10,12 @@ namespace argosy::world {
 
 namespace {
 
-// Steps from here on are Slurm's own: batch script, interactive shell, extern.
+// Step ids from here on are Slurm's own: batch script, interactive shell,
+// extern.
 constexpr long long kFirstSpecialStep = 0xfffffff0;
 
-// The first of the names that is set; steps carry newer and older spellings.
+// Returns the first variable that is set; Slurm versions spell them
+// differently.
 std::string first_set(
     const Environment& env, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
@@ -88,9 +90,9 @@ Endpoint first_host(const LaunchInfo& info, const Environment& env) {
   return {hosts.front(), port};
 }
 
-// srun passes SLURM_PTY_PORT on to the steps started from its shell, so the
-// variables cannot tell the two apart. The job's name cannot either: it is
-// "interactive" for all steps of a salloc, "bash" for `srun bash train.sh`.
+// srun passes SLURM_PTY_PORT on to steps started from its shell, so the
+// variables cannot distinguish the two. Neither can the job name: it is
+// "interactive" for all steps of a salloc, and "bash" for `srun bash train.sh`.
 void check_not_a_shell(const LaunchInfo& info, const Environment& env) {
   ARGOSY_CHECK(
       info.size == 1 || !env.has("SLURM_PTY_PORT") ||

@@ -9,7 +9,7 @@ namespace argosy::world {
 
 namespace {
 
-// No cluster is larger; a typing error can be.
+// Limits the effect of a typo; no cluster is larger.
 constexpr std::size_t kMostHosts = 100000;
 
 using Names = std::vector<std::string>;
@@ -20,7 +20,7 @@ using Names = std::vector<std::string>;
       str(what, "=", text, " is not a list such as a[1-3,07],b2: ", why));
 }
 
-// Cuts at the commas outside brackets.
+// Splits at commas outside brackets.
 Names split_items(std::string_view text, std::string_view what) {
   Names items(1);
   bool inside = false;
@@ -53,7 +53,7 @@ bool is_digits(std::string_view text) {
       text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// "1-3" or "7" or "007-9": the numbers as text.
+// Expands "1-3", "7" or "007-9" to numbers as text.
 Names expand_range(
     std::string_view range, std::string_view text, std::string_view what) {
   const std::size_t dash = range.find('-');
@@ -66,7 +66,7 @@ Names expand_range(
   const long long low = *parse_int(first);
   const long long high = *parse_int(last);
   if (low > high || high - low >= static_cast<long long>(kMostHosts)) {
-    refuse(what, text, str("the range ", range, " cannot be"));
+    refuse(what, text, str("the range ", range, " is invalid"));
   }
   Names numbers;
   for (long long number = low; number <= high; ++number) {
@@ -89,7 +89,7 @@ Names expand_brackets(
   return all;
 }
 
-// Every name so far, continued by every ending.
+// Returns all concatenations of a start and an ending.
 Names combine(const Names& starts, const Names& endings) {
   Names all;
   for (const std::string& start : starts) {
@@ -139,8 +139,8 @@ std::vector<std::string> expand_nodelist(
 
 namespace {
 
-// "2(x3)": 3 for a text that ends so, 1 for a text without brackets, else
-// nothing. Cuts it off.
+// Removes a suffix "(x3)" and returns 3; returns 1 if there are no brackets,
+// nullopt if they are malformed.
 std::optional<long long> take_times(std::string_view& item) {
   const std::size_t open = item.find("(x");
   if (open == std::string_view::npos) {

@@ -9,10 +9,10 @@
 
 namespace argosy::world {
 
-// How near to this process a source stands. The nearest level that speaks wins.
+// How close a source is to this process. The closest level that applies wins.
 enum class Level {
-  Agent,     // an elastic agent started this very process
-  Launcher,  // a launcher of ranks did
+  Agent,     // an elastic agent started this process
+  Launcher,  // a launcher of ranks started it
   Scheduler, // a batch or cluster system placed it
 };
 
@@ -22,31 +22,31 @@ struct Claim {
   std::vector<std::string> notes;
 };
 
-// What sources need beside the variables.
+// What sources read besides variables.
 struct Context {
   const Environment& env;
   std::string job_key; // AdoptOptions::job_key
 };
 
-// One kind of launch environment. Adding one is a file in this folder and a
+// A kind of launch environment. To add one, add a file in this folder and a
 // line in table.cpp.
 struct Source {
   std::string_view name;
   Level level = Level::Launcher;
-  // It speaks when one of these is set.
+  // The source applies if one of these variables is set.
   std::vector<std::string> marks;
-  // It is complete when all of these are; "A|B" is satisfied by either.
+  // It is complete if all of these are set; "A|B" accepts either.
   std::vector<std::string> needs;
-  // Called when complete. Throws InvalidArgument that names the variable.
+  // Called if complete. Throws InvalidArgument, naming the variable.
   Claim (*read)(const Context& context) = nullptr;
-  // Why the marks belong to another source in this environment, or "".
+  // Returns why the marks belong to another source here, or "".
   std::string (*disowned)(const Environment& env) = nullptr;
 };
 
-// All sources. Of several that agree, the first one is adopted.
+// All sources. If several agree, the first one is adopted.
 const std::vector<Source>& sources();
 
-// Each in the file of its name.
+// Each is in the file of its name, unless noted.
 Source torchrun_source();
 Source env_source();     // torchrun.cpp
 Source openmpi_source(); // mpi.cpp

@@ -1,5 +1,5 @@
-// torchrun and whatever speaks like it, `argosy run` among them; and the same
-// variables set by hand or by another launcher.
+// torchrun and compatible launchers, including `argosy run`; and the same
+// variables set by hand or by other launchers.
 
 #include "argosy/common/error.h"
 #include "argosy/world/sources/source.h"
@@ -43,7 +43,7 @@ Claim read_torchrun(const Context& context) {
   claim.info.run_id = required(env, "TORCHELASTIC_RUN_ID");
   claim.info.restart_count =
       find_int(env, "TORCHELASTIC_RESTART_COUNT", 0).value_or(0);
-  // The agent's store outlives its workers, so every attempt meets in it.
+  // The agent's store outlives its workers, so all attempts use it.
   const bool agent_serves =
       env.find_bool("TORCHELASTIC_USE_AGENT_STORE").value_or(false);
   if (agent_serves && !env.has("ARGOSY_STORE")) {
@@ -52,8 +52,8 @@ Claim read_torchrun(const Context& context) {
   return claim;
 }
 
-// Kubeflow's PyTorchJob sets RANK to the index of the pod: what PET_* says
-// together with it is the truth.
+// Kubeflow's PyTorchJob sets RANK to the index of the pod; PET_*, which it also
+// sets, is authoritative.
 std::string disown_env(const Environment& env) {
   if (env.has("TORCHELASTIC_RUN_ID")) {
     return "set by the agent, see torchrun";

@@ -12,7 +12,7 @@ std::string shown(
   std::vector<std::string> parts;
   for (const std::string& name : names) {
     if (const auto value = env.find(name)) {
-      // Lists of endpoints grow long; their start tells them apart.
+      // Truncates long lists of endpoints; their start identifies them.
       const bool is_long = value->size() > 60;
       parts.push_back(
           str(name, "=", is_long ? value->substr(0, 57) + "..." : *value));
@@ -217,10 +217,10 @@ void set_store(
 void check_store(const LaunchInfo& info, std::string_view wanted) {
   ARGOSY_CHECK(
       info.size == 1 || !info.store_url.empty() ||
-          info.exchange != Exchange::None,
+          info.address_exchange != AddressExchange::None,
       "[world.adopt] ",
       info.size,
-      " ranks have no place to meet: set ",
+      " ranks have no rendezvous address: set ",
       wanted,
       " or ARGOSY_STORE");
 }

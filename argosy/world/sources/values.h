@@ -10,17 +10,17 @@
 #include "argosy/common/net.h"
 #include "argosy/world/launch_info.h"
 
-// What the sources share: reading variables with errors that name them, and
-// filling in a LaunchInfo.
+// Helpers of the sources: read variables with errors that name them, and fill
+// in a LaunchInfo.
 namespace argosy::world {
 
-constexpr int kDefaultPort = 29500; // what torchrun takes too
+constexpr int kDefaultPort = 29500; // torchrun's default
 
-// "A=1 B=2", of those that are set.
+// Returns "A=1 B=2" for the variables that are set.
 std::string shown(
     const Environment& env, const std::vector<std::string>& names);
 
-// The value as an integer in [lowest, highest]; nothing when unset.
+// Returns the value as an integer in [lowest, highest]; nullopt if unset.
 std::optional<int> find_int(
     const Environment& env,
     std::string_view name,
@@ -35,57 +35,57 @@ int required_int(
     int lowest,
     int highest = 2147483647);
 
-// A port, which is what MASTER_PORT and others must be.
+// Reads a port, for example MASTER_PORT.
 std::optional<int> find_port(const Environment& env, std::string_view name);
 
-// A port in [15000, 32000) that follows from what all ranks of a job know, so
-// that two jobs on a host seldom share it.
+// Derives a port in [15000, 32000) from a number that all ranks of a job know,
+// so that two jobs on a host rarely collide.
 std::uint16_t job_port(long long seed);
 
-// "a:1,b:2" of a variable that must be set.
+// Parses a required variable "a:1,b:2".
 std::vector<Endpoint> endpoints(const Environment& env, std::string_view name);
 
-// POD_IP:PADDLE_PORT, both of which must be set.
+// Returns POD_IP:PADDLE_PORT, both of which must be set.
 Endpoint pod_endpoint(const Environment& env);
 
-// Where `endpoint` stands in the list, or an error that shows both.
+// Returns the index of `endpoint` in the list; throws an error that shows both.
 int index_of(
     const Endpoint& endpoint,
     std::string_view what,
     const std::vector<Endpoint>& list,
     std::string_view list_name);
 
-// Rank and size, checked against each other. Sets num_workers too.
+// Sets rank, size and num_workers, and checks the rank against the size.
 void set_rank(
     LaunchInfo& info,
     const Environment& env,
     std::string_view rank_name,
     std::string_view size_name);
 
-// Rank and size on this host. When either is unset, knows_local becomes false.
-// The node's place follows from even hosts filled in blocks or in turn.
+// Sets rank and size on this host; if either is unset, sets knows_local to
+// false. Derives the node rank, assuming equal hosts filled in blocks or round
+// robin.
 void set_local(
     LaunchInfo& info,
     const Environment& env,
     std::string_view rank_name,
     std::string_view size_name);
 
-// The same from a list with every rank's host; `hosts[info.rank]` is ours.
+// The same from a list of every rank's host; `hosts[info.rank]` is ours.
 void set_local_from(LaunchInfo& info, const std::vector<std::string>& hosts);
 
-// Says that nothing is known about who shares this host.
+// Marks the local numbers as unknown.
 void set_local_unknown(LaunchInfo& info);
 
-// Where the ranks meet: ARGOSY_STORE, else MASTER_ADDR with MASTER_PORT, else
-// `natural`, whose port MASTER_PORT replaces. Leaves store_url empty when there
-// is none of them, and for a worker that is alone. Rank 0 serves.
+// Sets the store: ARGOSY_STORE, else MASTER_ADDR and MASTER_PORT, else
+// `natural`, with its port replaced by MASTER_PORT. Leaves store_url empty if
+// there is none, and for a single worker. Rank 0 serves.
 void set_store(
     LaunchInfo& info,
     const Environment& env,
     const std::optional<Endpoint>& natural = std::nullopt);
 
-// Throws unless the ranks have a way to meet; `wanted` names the variables that
-// would give one.
+// Throws unless the ranks can meet; `wanted` names the variables to set.
 void check_store(const LaunchInfo& info, std::string_view wanted);
 
 } // namespace argosy::world

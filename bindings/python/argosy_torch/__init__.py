@@ -4,7 +4,7 @@
     torch.distributed.init_process_group("argosy")
 
 Ranks of one host communicate through their memory, others through the network;
-see docs/python.md. argosy_torch.dtensor has tensors that are spread over ranks."""
+see docs/python.md. argosy_torch.dtensor has tensors distributed over ranks."""
 import torch  # loads the libraries that the extension needs
 import torch.distributed as dist
 
@@ -27,17 +27,17 @@ def _create(options, pg_options):
 
 
 def register():
-    """Makes the backend known. Importing the module does it."""
+    """Registers the backend. Importing the module does this."""
     if not hasattr(dist.Backend, "ARGOSY"):
         dist.Backend.register_backend("argosy", _create, extended_api=True)
 
 
 def share_tensor_memory():
-    """From now on, large CPU tensors of this process lie in memory that the
-    other ranks of the host map: collectives read and write them in place. Call
-    it on all ranks before init_process_group. Processes that are forked later,
-    as by a DataLoader, share the tensors they inherit with this one. Returns
-    whether it is so."""
+    """Allocates large CPU tensors of this process in memory that the other ranks
+    of the host can map, so that collectives read and write them in place. Call
+    it on all ranks before init_process_group. Processes forked later, for
+    example by a DataLoader, share inherited tensors with this one. Returns
+    whether shared memory is in use."""
     return _C.share_tensor_memory()
 
 

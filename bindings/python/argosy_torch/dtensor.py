@@ -1,4 +1,4 @@
-"""Tensors that are spread over a mesh of ranks and behave as one.
+"""Tensors distributed over a mesh of ranks.
 
     from argosy_torch import dtensor as dt
 
@@ -10,8 +10,8 @@
     loss.backward()
     dt.full_tensor(w.grad)
 
-They are torch.Tensor of the whole shape: torch's functions, modules and
-optimizers take them. All ranks of a mesh must run the same ops in the same
+A DTensor is a torch.Tensor with the global shape; torch's functions, modules
+and optimizers accept it. All ranks of a mesh must run the same ops in the same
 order. Ranks are processes, or threads of one (run_ranks). Errors are
 RuntimeError. See docs/dtensor.md."""
 import copy
@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """The ranks of the axis have chunks of a tensor dim."""
+    """The ranks of the mesh axis hold chunks of a tensor dim."""
     dim: int
 
     def __str__(self):
@@ -44,7 +44,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Replicate:
-    """All ranks of the axis have the same."""
+    """All ranks of the mesh axis hold the same values."""
 
     def __str__(self):
         return "R"
@@ -52,7 +52,7 @@ class Replicate:
 
 @dataclasses.dataclass(frozen=True)
 class Partial:
-    """The value is the reduction of what the ranks of the axis have."""
+    """The value is the reduction over the ranks of the mesh axis."""
     op: str = "sum"
 
     def __str__(self):
@@ -67,7 +67,7 @@ def _placement(text):
 
 
 class ProcessMesh:
-    """Ranks as an n-dimensional array with named axes: ProcessMesh([0, 1]),
+    """An n-dimensional array of ranks with named axes: ProcessMesh([0, 1]),
     ProcessMesh([[0, 1], [2, 3]], ["dp", "mp"])."""
 
     def __init__(self, mesh, dim_names=None):
@@ -98,29 +98,29 @@ def _where(mesh, placements):
 
 
 def shard_tensor(data, mesh, placements):
-    """A DTensor of what `data` holds, which must be the same on all ranks;
-    nothing is sent. A DTensor is resharded."""
+    """Makes a DTensor of `data`, which must be equal on all ranks, without
+    communication. Reshards if `data` is a DTensor."""
     return _ops.shard_tensor(data, *_where(mesh, placements))
 
 
 def from_local(local, mesh, placements, shape=None):
-    """A DTensor whose part on this rank is `local`. Without a shape of the
-    whole, all parts have that of this one."""
+    """Makes a DTensor whose shard on this rank is `local`. Without a global
+    shape, all shards must have the shape of this one."""
     return _ops.from_local(local, *_where(mesh, placements), list(shape or []))
 
 
 def to_local(dtensor):
-    """This rank's part, without communication."""
+    """Returns this rank's shard, without communication."""
     return _ops.to_local(dtensor)
 
 
 def reshard(dtensor, mesh, placements):
-    """The same tensor in another place, on this mesh or another."""
+    """Returns the tensor with other placements, on this mesh or another."""
     return _ops.reshard(dtensor, *_where(mesh, placements))
 
 
 def full_tensor(dtensor):
-    """The whole as a plain tensor, on every rank."""
+    """Gathers the tensor as a plain one on every rank."""
     return _ops.full_tensor(dtensor)
 
 
@@ -133,7 +133,7 @@ def placements_of(dtensor):
 
 
 def process_mesh_of(dtensor):
-    """Its axes have their default names."""
+    """Returns the mesh; its axes have default names."""
     ranks = torch.tensor(_ops.mesh_ranks_of(dtensor))
     return ProcessMesh(ranks.reshape(_ops.mesh_shape_of(dtensor)))
 
@@ -144,18 +144,19 @@ def rand(shape, mesh, placements):
 
 
 def randn(shape, mesh, placements):
-    """Of mean 0 and deviation 1, in the same way."""
+    """Normal with mean 0 and deviation 1; likewise."""
     return _ops.randn(list(shape), *_where(mesh, placements))
 
 
 def manual_seed(seed):
-    """Starts the random numbers of DTensors anew. The same on all ranks."""
+    """Seeds the random numbers of DTensors. Call it with the same seed on all ranks."""
     _ops.manual_seed(seed)
 
 
 def init_parallel_env(timeout=None):
-    """Makes this process a rank of the job that started it, such as `argosy
-    run`, and waits for the others. `timeout` in seconds, for later waits too."""
+    """Makes this process a rank of the job that started it, for example with
+    `argosy run`, and waits for the others. `timeout` (in seconds) also limits
+    later waits."""
     _ops.init_parallel_env(timeout)
 
 
@@ -196,9 +197,8 @@ class _ThreadRanks:
 
 def run_ranks(size, function, *arguments, timeout=60):
     """Calls function(*arguments) on `size` ranks that are threads of this
-    process, and returns what each returned. When one of them raises, the waits
-    of the others end, and its error is raised here. No wait takes longer than
-    `timeout` seconds."""
+    process, and returns their results. If one raises, waits of the others end,
+    and the error is raised here. `timeout` (in seconds) limits every wait."""
     ranks = _ThreadRanks(size, timeout)
     threads = [
         threading.Thread(target=ranks.run, args=(rank, function, arguments), daemon=True)
@@ -213,11 +213,11 @@ def run_ranks(size, function, *arguments, timeout=60):
     return ranks.results
 
 
-# What of torch.Tensor reads the memory of a tensor past the dispatcher. A
-# DTensor has none: its elements are with the ranks.
+# Methods of torch.Tensor that read memory without the dispatcher. A DTensor has
+# no memory of its own, so they are replaced.
 
 def _text(dtensor):
-    """Without communication, so that one rank may print alone."""
+    """Needs no communication, so that a single rank may print."""
     gradient = ", requires_grad=True" if dtensor.requires_grad else ""
     placements = ", ".join(map(str, placements_of(dtensor)))
     with torch.no_grad():

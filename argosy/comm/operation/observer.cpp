@@ -1,0 +1,36 @@
+#include "argosy/comm/operation/observer.h"
+
+namespace argosy::comm {
+
+namespace {
+
+thread_local ThreadObserver* innermost_observer = nullptr;
+
+} // namespace
+
+ThreadObserver::ThreadObserver(Waits waits)
+    : waits_(waits), outer_(innermost_observer) {
+  innermost_observer = this;
+}
+
+ThreadObserver::~ThreadObserver() {
+  innermost_observer = outer_;
+}
+
+ThreadObserver* ThreadObserver::of_waits() {
+  ThreadObserver* each = innermost_observer;
+  while (each != nullptr && each->waits_ == Waits::Ignored) {
+    each = each->outer_;
+  }
+  return each;
+}
+
+void ThreadObserver::tell_issue(
+    const Call& call, const std::vector<int>& ranks) {
+  for (ThreadObserver* each = innermost_observer; each != nullptr;
+       each = each->outer_) {
+    each->on_issue(call, ranks);
+  }
+}
+
+} // namespace argosy::comm

@@ -1,0 +1,97 @@
+#include "argosy/comm/operation/op_record.h"
+
+#include "argosy/common/error.h"
+
+namespace argosy::comm {
+
+OpRecord make_record(
+    OpKind kind, std::size_t count, Reduction reduction, int root) {
+  return {
+      .kind = kind,
+      .dtype = reduction.dtype,
+      .reduce = reduction.op,
+      .root = root,
+      .count = count};
+}
+
+OpRecord make_record(OpKind kind, std::size_t count, DType dtype, int root) {
+  return make_record(kind, count, {dtype, ReduceOp::SUM}, root);
+}
+
+std::string describe(const OpRecord& record) {
+  std::string text = to_string(record.kind);
+  const bool from_any = is_pairwise(record.kind) && record.root < 0;
+  if (record.kind == OpKind::AllToAll) { // whose counts differ by rank
+    text += str(" of ", to_string(record.dtype));
+  } else if (record.kind != OpKind::Barrier && !from_any) {
+    text += str(" of ", record.count, " ", to_string(record.dtype));
+  }
+  if (reduces(record.kind)) {
+    text += str(", ", to_string(record.reduce));
+  }
+  if (is_pairwise(record.kind)) {
+    text += record.kind == OpKind::Send ? " to " : " from ";
+    text += from_any ? "any rank" : str("rank ", record.root);
+  } else if (record.root >= 0) {
+    text += str(", root ", record.root);
+  }
+  return text;
+}
+
+std::string describe_in_group(const OpRecord& record) {
+  return record.sequence == 0
+      ? describe(record)
+      : str("operation ", record.sequence, " (", describe(record), ")");
+}
+
+std::string disagreement(const std::vector<OpRecord>& records) {
+  for (std::size_t rank = 1; rank < records.size(); ++rank) {
+    if (records[rank] != records[0]) {
+      return str(
+          "rank 0 calls ",
+          describe(records[0]),
+          ", rank ",
+          rank,
+          " calls ",
+          describe(records[rank]));
+    }
+  }
+  return "";
+}
+
+std::string disagreement(const std::vector<RankCounts>& counts) {
+  for (std::size_t from = 0; from < counts.size(); ++from) {
+    for (std::size_t to = 0; to < counts.size(); ++to) {
+      const std::uint64_t sent = counts[from].send[to];
+      const std::uint64_t expected = counts[to].receive[from];
+      if (sent != expected) {
+        return str(
+            "rank ",
+            from,
+            " sends ",
+            sent,
+            " elements to rank ",
+            to,
+            ", which expects ",
+            expected);
+      }
+    }
+  }
+  return "";
+}
+
+void check_agreed(
+    const std::string& how, const OpRecord& what, const std::string& group) {
+  ARGOSY_CHECK(
+      how.empty(),
+      "[comm.",
+      to_string(what.kind),
+      "] ranks disagree about operation ",
+      what.sequence,
+      " of group ",
+      group,
+      ": ",
+      how);
+}
+
+} // namespace argosy::comm

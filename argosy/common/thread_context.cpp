@@ -1,0 +1,55 @@
+#include "argosy/common/thread_context.h"
+
+#include <atomic>
+
+namespace argosy {
+
+namespace {
+
+// A plain pointer, which can be read even while the thread's other
+// thread_locals and the program's static objects are destroyed.
+thread_local ThreadContext* context_of_thread = nullptr;
+
+} // namespace
+
+struct ThreadContext::Owner {
+  ~Owner() {
+    delete context_of_thread;
+    context_of_thread = nullptr;
+  }
+};
+
+ThreadContext& ThreadContext::current() {
+  if (context_of_thread == nullptr) [[unlikely]] {
+    context_of_thread = new ThreadContext;
+    thread_local Owner owner; // deletes it when the thread ends
+    static_cast<void>(owner);
+  }
+  return *context_of_thread;
+}
+
+ThreadContext::~ThreadContext() {
+  // A value may use older ones while it is destroyed, but not itself.
+  while (!values_.empty()) {
+    const std::shared_ptr<void> youngest = std::move(values_.back());
+    values_.pop_back();
+    for (void*& slot : slots_) {
+      slot = slot == youngest.get() ? nullptr : slot;
+    }
+  }
+}
+
+std::size_t ThreadContext::new_index() {
+  static std::atomic<std::size_t> next{0};
+  return next++;
+}
+
+void ThreadContext::keep(std::size_t index, std::shared_ptr<void> value) {
+  if (slots_.size() <= index) {
+    slots_.resize(index + 1, nullptr);
+  }
+  slots_[index] = value.get();
+  values_.push_back(std::move(value));
+}
+
+} // namespace argosy

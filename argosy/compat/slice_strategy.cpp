@@ -1,0 +1,151 @@
+#include "argosy/compat/slice_strategy.h"
+
+#include <bit>
+#include <map>
+#include <optional>
+
+#include "argosy/common/error.h"
+
+namespace argosy {
+
+namespace {
+
+using Slices = std::map<char, std::int64_t>;
+
+void check_numbers(
+    const std::vector<std::string>& letters, const OpStrategy& strategy) {
+  ARGOSY_CHECK(
+      letters.size() == strategy.size(),
+      "[strategy] ",
+      strategy.size(),
+      " operands, expected ",
+      letters.size());
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    ARGOSY_CHECK(
+        letters[i].size() == strategy[i].size(),
+        "[strategy] operand ",
+        i,
+        " has ",
+        letters[i].size(),
+        " dims, the strategy has ",
+        strategy[i].size());
+  }
+}
+
+// The number of slices of each letter, on which all operands must agree.
+Slices slices_of(
+    const std::vector<std::string>& letters, const OpStrategy& strategy) {
+  Slices slices;
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    for (std::size_t dim = 0; dim < letters[i].size(); ++dim) {
+      const std::int64_t count = strategy[i][dim];
+      ARGOSY_CHECK(
+          count >= 1,
+          "[strategy] ",
+          count,
+          " slices of dim ",
+          dim,
+          " of operand ",
+          i,
+          ", expected 1 or more");
+      const auto [known, is_new] = slices.emplace(letters[i][dim], count);
+      ARGOSY_CHECK(
+          is_new || known->second == count,
+          "[strategy] dim ",
+          dim,
+          " of operand ",
+          i,
+          " is sliced into ",
+          count,
+          ", but another operand slices the same dim (",
+          letters[i][dim],
+          ") into ",
+          known->second);
+    }
+  }
+  return slices;
+}
+
+// Assigns mesh axes to letters.
+class Axes {
+ public:
+  explicit Axes(const ProcessMesh& mesh)
+      : mesh_(mesh), owner_(mesh.shape().size(), 0) {}
+
+  // Takes the fewest free axes whose sizes multiply to `slices`; ties go to the
+  // first. Meshes have few axes, so trying all subsets is cheap.
+  void take(char letter, std::int64_t slices) {
+    std::optional<unsigned> best;
+    for (unsigned set = 0; set < 1u << owner_.size(); ++set) {
+      if (makes(set, slices) &&
+          (!best || std::popcount(set) < std::popcount(*best))) {
+        best = set;
+      }
+    }
+    ARGOSY_CHECK(
+        best.has_value(),
+        "[strategy] ",
+        mesh_,
+        " has no axes left for ",
+        slices,
+        " slices of dim ",
+        letter);
+    for (std::size_t axis = 0; axis < owner_.size(); ++axis) {
+      if ((*best >> axis & 1) != 0) {
+        owner_[axis] = letter;
+      }
+    }
+  }
+
+  Placements placements(const std::string& letters) const {
+    Placements result(owner_.size(), Replicate());
+    for (std::size_t axis = 0; axis < owner_.size(); ++axis) {
+      const std::size_t dim = letters.find(owner_[axis]);
+      if (owner_[axis] != 0 && dim != std::string::npos) {
+        result[axis] = Shard(static_cast<int>(dim));
+      }
+    }
+    return result;
+  }
+
+ private:
+  bool makes(unsigned set, std::int64_t slices) const {
+    std::int64_t product = 1;
+    for (std::size_t axis = 0; axis < owner_.size(); ++axis) {
+      if ((set >> axis & 1) != 0) {
+        product *= owner_[axis] == 0 ? mesh_.shape()[axis] : 0;
+      }
+    }
+    return product == slices;
+  }
+
+  const ProcessMesh& mesh_;
+  std::vector<char> owner_; // the letter of each axis; 0: none
+};
+
+} // namespace
+
+std::vector<Placements> strategy_placements(
+    const ProcessMesh& mesh,
+    const std::vector<std::string>& letters,
+    const OpStrategy& strategy) {
+  check_numbers(letters, strategy);
+  const Slices slices = slices_of(letters, strategy);
+  Axes axes(mesh);
+  std::string taken;
+  for (const std::string& operand : letters) {
+    for (const char letter : operand) {
+      if (taken.find(letter) == std::string::npos) {
+        axes.take(letter, slices.at(letter));
+        taken += letter;
+      }
+    }
+  }
+  std::vector<Placements> placements;
+  for (const std::string& operand : letters) {
+    placements.push_back(axes.placements(operand));
+  }
+  return placements;
+}
+
+} // namespace argosy

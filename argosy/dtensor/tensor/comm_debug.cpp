@@ -1,0 +1,89 @@
+#include "argosy/dtensor/tensor/comm_debug.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "argosy/common/text.h"
+
+namespace argosy {
+
+namespace dtensor {
+
+namespace {
+
+thread_local const std::string* current_op = nullptr;
+thread_local std::uint64_t num_ops = 0;
+
+} // namespace
+
+OpScope::OpScope(const std::string& op) : outer_(current_op) {
+  current_op = &op;
+  ++num_ops;
+}
+
+OpScope::~OpScope() {
+  current_op = outer_;
+}
+
+std::uint64_t OpScope::count() {
+  return num_ops;
+}
+
+const std::string& OpScope::current() {
+  static const std::string none;
+  return current_op == nullptr ? none : *current_op;
+}
+
+} // namespace dtensor
+
+CommDebug::Token CommDebug::on_issue(
+    const comm::Call& call, const std::vector<int>& ranks) {
+  entries_.push_back(
+      {dtensor::OpScope::current(),
+       to_string(call.kind),
+       static_cast<std::uint64_t>(call.bytes),
+       ranks});
+  return 0;
+}
+
+std::size_t CommDebug::count(std::string_view collective) const {
+  return static_cast<std::size_t>(
+      std::count_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+        return entry.collective == collective;
+      }));
+}
+
+std::uint64_t CommDebug::bytes(std::string_view collective) const {
+  std::uint64_t sum = 0;
+  for (const Entry& entry : entries_) {
+    sum += entry.collective == collective ? entry.bytes : 0;
+  }
+  return sum;
+}
+
+std::string CommDebug::table() const {
+  std::vector<std::pair<Entry, int>> kinds;
+  for (const Entry& entry : entries_) {
+    const auto found =
+        std::find_if(kinds.begin(), kinds.end(), [&](const auto& each) {
+          return each.first == entry;
+        });
+    if (found == kinds.end()) {
+      kinds.emplace_back(entry, 1);
+    } else {
+      ++found->second;
+    }
+  }
+  std::ostringstream out;
+  out << "times  collective      bytes         ranks         op\n";
+  for (const auto& [entry, times] : kinds) {
+    out << std::left << std::setw(7) << times << std::setw(16)
+        << entry.collective << std::setw(14) << entry.bytes << std::setw(14)
+        << ranges_text(entry.ranks) << (entry.op.empty() ? "-" : entry.op)
+        << "\n";
+  }
+  return out.str();
+}
+
+} // namespace argosy

@@ -1,0 +1,57 @@
+#include "argosy/dtensor/tensor/tensor.h"
+
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
+
+namespace argosy::dtensor {
+
+at::Tensor make_dtensor(
+    Parts parts,
+    at::IntArrayRef global,
+    at::IntArrayRef strides,
+    std::int64_t offset) {
+  const torch_hooks::WrapperMeta meta{
+      .sizes = global,
+      .strides = strides,
+      .offset = offset,
+      .dtype = parts.local.dtype(),
+      .device = parts.local.device(),
+      .is_layer = parts.hooks != nullptr};
+  return torch_hooks::make_wrapper(std::move(parts), meta);
+}
+
+void check_is_strided(const at::Tensor& tensor, const std::string& op) {
+  ARGOSY_CHECK(
+      tensor.layout() == at::kStrided && !tensor.is_quantized(),
+      "[dtensor.",
+      op,
+      "] a tensor of layout ",
+      tensor.layout(),
+      ", which cannot be a DTensor");
+}
+
+at::Tensor without_lazy_bits(const at::Tensor& tensor) {
+  return tensor.is_conj() || tensor.is_neg()
+      ? tensor.resolve_conj().resolve_neg()
+      : tensor;
+}
+
+Parts* parts_of(const at::Tensor& tensor) {
+  return torch_hooks::is_wrapper(tensor)
+      ? torch_hooks::find_owned<Parts>(tensor)
+      : nullptr;
+}
+
+Parts& require_parts(const at::Tensor& tensor, const char* op) {
+  Parts* parts = parts_of(tensor);
+  ARGOSY_CHECK(
+      parts != nullptr,
+      "[dtensor.",
+      op,
+      "] a plain tensor, expected a DTensor");
+  return *parts;
+}
+
+} // namespace argosy::dtensor

@@ -1,0 +1,124 @@
+#include "argosy/fleet/registry.h"
+
+#include <algorithm>
+
+#include <utility>
+#include "argosy/common/error.h"
+
+#include "argosy/data_parallel/data_parallel.h"
+#include "argosy/sharding/sharded_core.h"
+
+namespace argosy::fleet {
+
+namespace {
+
+using Optimizers = std::vector<std::weak_ptr<RegisteredOptimizer>>;
+
+std::vector<std::shared_ptr<RegisteredOptimizer>> alive(const Optimizers& all) {
+  std::vector<std::shared_ptr<RegisteredOptimizer>> result;
+  for (const auto& each : all) {
+    if (auto optimizer = each.lock()) {
+      result.push_back(std::move(optimizer));
+    }
+  }
+  return result;
+}
+
+bool any(const Optimizers& all, bool (RegisteredOptimizer::*asks)() const) {
+  const auto optimizers = alive(all);
+  return std::any_of(
+      optimizers.begin(), optimizers.end(), [&](const auto& optimizer) {
+        return ((*optimizer).*asks)();
+      });
+}
+
+} // namespace
+
+void DeferredHook::start(
+    const data_parallel::GradBucket& bucket, const GroupPtr& group) {
+  ARGOSY_CHECK(
+      hook_,
+      "[fleet.distributed_model] dgc needs the momentum of the optimizer: call "
+      "distributed_optimizer() before backward()");
+  hook_->start(bucket, group);
+}
+
+void DeferredHook::finish(
+    const data_parallel::GradBucket& bucket, const GroupPtr& group) {
+  hook_->finish(bucket, group);
+}
+
+void DeferredHook::abandon(
+    const data_parallel::GradBucket& bucket, const GroupPtr& group) {
+  if (hook_) { // else start() has thrown
+    hook_->abandon(bucket, group);
+  }
+}
+
+void Registry::link(
+    Model& model, const std::shared_ptr<RegisteredOptimizer>& with) {
+  const auto& names = model.side.names;
+  if (!std::any_of(names.begin(), names.end(), [&](const auto& named) {
+        return with->holds(named.first);
+      })) {
+    return;
+  }
+  model.optimizers.push_back(with);
+  if (const auto sharded = std::dynamic_pointer_cast<sharding::ShardedCore>(
+          model.side.core.lock())) {
+    with->shard(sharded);
+  }
+  if (model.side.hook) {
+    if (auto hook = with->hook()) {
+      model.side.hook->set(std::move(hook));
+    }
+  }
+}
+
+void Registry::add(RegisteredModel side) {
+  models_.push_back({std::move(side), {}});
+  for (const auto& optimizer : alive(optimizers_)) {
+    link(models_.back(), optimizer);
+  }
+  update_sync();
+}
+
+void Registry::add(const std::shared_ptr<RegisteredOptimizer>& optimizer) {
+  optimizers_.push_back(optimizer);
+  for (Model& model : models_) {
+    link(model, optimizer);
+  }
+  update_sync();
+}
+
+std::string Registry::name_of(ParameterId parameter) const {
+  for (const Model& model : models_) {
+    const auto found = model.side.names.find(parameter);
+    if (found != model.side.names.end() && !model.side.core.expired()) {
+      return found->second;
+    }
+  }
+  return "";
+}
+
+void Registry::update_sync() const {
+  for (const Model& model : models_) {
+    if (const auto core = model.side.core.lock()) {
+      core->set_sync(
+          !model.side.is_local &&
+          (alive(model.optimizers).empty() ||
+           any(model.optimizers, &RegisteredOptimizer::will_step)));
+    }
+  }
+}
+
+bool Registry::is_merging(const training::ModelCore* core) const {
+  for (const Model& model : models_) {
+    if (model.side.core.lock().get() == core) {
+      return any(model.optimizers, &RegisteredOptimizer::is_merging);
+    }
+  }
+  return false;
+}
+
+} // namespace argosy::fleet

@@ -1,0 +1,240 @@
+#include "argosy/mesh/hybrid_mesh.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "argosy/comm/group.h"
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/world/world.h"
+
+namespace argosy {
+
+namespace {
+
+// Strategies use Paddle's short names, topologies its long ones.
+struct AxisName {
+  const char* brief;
+  const char* full;
+};
+
+constexpr std::array<AxisName, 6> kAxes = {{
+    {"dp", "data"},
+    {"pp", "pipe"},
+    {"sharding", "sharding"},
+    {"sep", "sep"},
+    {"mp", "model"},
+    {"ep", "expert"},
+}};
+
+std::string full_name(const std::string& brief) {
+  for (const AxisName& axis : kAxes) {
+    if (axis.brief == brief) {
+      return axis.full;
+    }
+  }
+  throw InvalidArgument(
+      str("[mesh.topology] there is no axis \"",
+          brief,
+          "\", expected dp, pp, sharding, sep, mp or ep"));
+}
+
+// For messages: "dp 2 x pp 1 x mp 3 = 6".
+std::string arithmetic(
+    const HybridDegrees& degrees,
+    const std::vector<std::string>& order,
+    std::int64_t product) {
+  std::vector<std::string> factors;
+  for (const std::string& name : order) {
+    factors.push_back(str(name, " ", degrees.of(name)));
+  }
+  return str(join(factors, " x "), " = ", product);
+}
+
+std::int64_t product_of(
+    const HybridDegrees& degrees, const std::vector<std::string>& order) {
+  std::int64_t product = 1;
+  for (const std::string& name : order) {
+    product *= degrees.of(name);
+  }
+  return product;
+}
+
+void check_degrees(
+    const HybridDegrees& degrees, const std::vector<std::string>& order) {
+  for (const AxisName& axis : kAxes) {
+    const bool named =
+        std::find(order.begin(), order.end(), axis.brief) != order.end();
+    ARGOSY_CHECK(
+        degrees.of(axis.brief) >= 1,
+        "[mesh.topology] ",
+        axis.brief,
+        "_degree is ",
+        degrees.of(axis.brief),
+        ", expected at least 1",
+        std::string_view(axis.brief) == "dp" ? ", or -1 for the rest" : "");
+    ARGOSY_CHECK(
+        named || degrees.of(axis.brief) == 1,
+        "[mesh.topology] ",
+        axis.brief,
+        "_degree is ",
+        degrees.of(axis.brief),
+        ", but the order of axes, ",
+        join(order, ", "),
+        ", does not name it");
+  }
+}
+
+HybridDegrees with_rest(HybridDegrees degrees, int world_size) {
+  if (degrees.dp == -1) {
+    degrees.dp = 1;
+    const std::int64_t others =
+        degrees.pp * degrees.sharding * degrees.sep * degrees.mp * degrees.ep;
+    // At least 1: if the others do not divide the world, the product does not
+    // match, and hybrid_topology() reports it.
+    degrees.dp =
+        others > 0 ? std::max<std::int64_t>(world_size / others, 1) : 1;
+  }
+  return degrees;
+}
+
+} // namespace
+
+std::int64_t HybridDegrees::of(const std::string& name) const {
+  const std::map<std::string, std::int64_t> all{
+      {"dp", dp},
+      {"pp", pp},
+      {"sharding", sharding},
+      {"sep", sep},
+      {"mp", mp},
+      {"ep", ep}};
+  full_name(name); // throws for an unknown name
+  return all.at(name);
+}
+
+CommunicateTopology hybrid_topology(
+    const HybridDegrees& given,
+    int world_size,
+    const std::vector<std::string>& order) {
+  const HybridDegrees degrees = with_rest(given, world_size);
+  std::vector<std::string> names;
+  ProcessMesh::Shape dims;
+  for (const std::string& name : order) {
+    names.push_back(full_name(name));
+    dims.push_back(degrees.of(name));
+  }
+  check_degrees(degrees, order);
+  const std::int64_t product = product_of(degrees, order);
+  ARGOSY_CHECK(
+      product == world_size,
+      "[mesh.topology] ",
+      arithmetic(degrees, order, product),
+      ", but the world has ",
+      world_size,
+      " ranks");
+  return CommunicateTopology(std::move(names), std::move(dims));
+}
+
+HybridMesh::HybridMesh(CommunicateTopology topology)
+    : topology_(std::move(topology)) {
+  const auto world = require_world("mesh.hybrid");
+  ARGOSY_CHECK(
+      topology_.world_size() == world->size(),
+      "[mesh.hybrid] the topology has ",
+      topology_.world_size(),
+      " ranks, and the world ",
+      world->size());
+  mesh_ = rank_mesh(topology_.mesh());
+}
+
+int HybridMesh::rank_on(const std::string& axis) const {
+  return topology_.has(axis)
+      ? static_cast<int>(topology_.mesh().get_rank_by_dim_and_process_id(
+            axis, mesh_->rank()))
+      : 0;
+}
+
+int HybridMesh::size_on(const std::string& axis) const {
+  return static_cast<int>(topology_.get_dim(axis));
+}
+
+std::shared_ptr<Group> HybridMesh::group_over(
+    const std::vector<std::string>& axes) const {
+  std::vector<int> along;
+  for (const std::string& axis : axes) {
+    if (topology_.has(axis)) {
+      along.push_back(topology_.mesh().axis_index(axis));
+    }
+  }
+  // No such axis: this rank alone.
+  return along.empty() ? mesh_->group_of({mesh_->rank()})
+                       : mesh_->group_over(along);
+}
+
+int HybridMesh::src_rank_on(const std::string& axis) const {
+  return topology_.has(axis)
+      ? topology_.get_rank_from_stage(mesh_->rank(), {{axis, 0}})
+      : mesh_->rank();
+}
+
+int HybridMesh::rank_at_stage(int stage) const {
+  return topology_.get_rank_from_stage(mesh_->rank(), {{"pipe", stage}});
+}
+
+HybridMesh::Neighbours HybridMesh::stage_neighbours() const {
+  const int own = mesh_->rank();
+  const int stage = rank_on("pipe");
+  const int stages = size_on("pipe");
+  Neighbours neighbours{.next_rank = own, .prev_rank = own};
+  if (stages == 1) {
+    return neighbours;
+  }
+  neighbours.next_rank = rank_at_stage((stage + 1) % stages);
+  neighbours.prev_rank = rank_at_stage((stage + stages - 1) % stages);
+  // Both partners must name the same ranks in the same order.
+  const auto pair = [&](int other) {
+    return mesh_->group_of({std::min(own, other), std::max(own, other)});
+  };
+  neighbours.next = pair(neighbours.next_rank);
+  neighbours.prev = pair(neighbours.prev_rank);
+  return neighbours;
+}
+
+namespace {
+
+struct CurrentHybridMesh {
+  std::mutex mutex;
+  HybridMeshPtr mesh; // guarded by mutex
+};
+
+CurrentHybridMesh& current_of(World& world) {
+  return *world.attached<CurrentHybridMesh>(
+      [] { return std::make_shared<CurrentHybridMesh>(); });
+}
+
+} // namespace
+
+void set_current_hybrid_mesh(HybridMeshPtr mesh) {
+  auto& current = current_of(*require_world("mesh.hybrid"));
+  const std::lock_guard lock(current.mutex);
+  current.mesh = std::move(mesh);
+}
+
+HybridMeshPtr current_hybrid_mesh() {
+  auto& current = current_of(*require_world("mesh.hybrid"));
+  const std::lock_guard lock(current.mutex);
+  return current.mesh;
+}
+
+std::shared_ptr<Group> group_or_axis(
+    const std::shared_ptr<Group>& group, const char* axis) {
+  if (group) {
+    return group;
+  }
+  const auto hybrid = current_hybrid_mesh();
+  return hybrid ? hybrid->group_over({axis}) : get_group(0);
+}
+
+} // namespace argosy

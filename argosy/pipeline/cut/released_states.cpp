@@ -1,0 +1,77 @@
+#include "argosy/pipeline/cut/released_states.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "argosy/common/error.h"
+#include "argosy/dtensor/deferred_init.h"
+#include "argosy/dtensor/dtensor.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
+#include "argosy/world/world.h"
+
+namespace argosy::pipeline {
+
+namespace {
+
+using torch_hooks::become;
+
+at::Tensor lazy_zeros(const at::Tensor& like) {
+  const std::size_t bytes =
+      std::max<std::size_t>(like.numel() * like.itemsize(), 1);
+  void* data = ::mmap(
+      nullptr,
+      bytes,
+      PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+      -1,
+      0);
+  if (data == MAP_FAILED) {
+    throw SystemError(with_errno(str("[pipeline.record] mmap of ", bytes)));
+  }
+  return at::from_blob(
+      data,
+      like.sizes(),
+      [bytes](void* begin) { ::munmap(begin, bytes); },
+      at::TensorOptions(like.scalar_type()));
+}
+
+} // namespace
+
+void release_values(const at::Tensor& tensor) {
+  become(
+      tensor,
+      at::empty_strided(
+          tensor.sizes(),
+          tensor.strides(),
+          at::TensorOptions(tensor.scalar_type()).device(at::kMeta)));
+  tensor.mutable_grad().reset();
+}
+
+void materialize_values(const at::Tensor& tensor) {
+  if (!is_deferred(tensor)) {
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  const int rank = require_world("pipeline.cut")->rank();
+  shard_tensor_(tensor, ProcessMesh({1}, {rank}, {"self"}), {Replicate()});
+  become(tensor, to_local(tensor));
+}
+
+void ZeroPlaceholders::add(const at::Tensor& tensor) {
+  if (tensor.is_meta() || is_deferred(tensor)) {
+    away_.emplace_back(tensor, torch_hooks::alias_of(tensor));
+    become(tensor, lazy_zeros(tensor));
+  }
+}
+
+ZeroPlaceholders::~ZeroPlaceholders() {
+  for (const auto& [tensor, before] : away_) {
+    become(tensor, before);
+  }
+}
+
+} // namespace argosy::pipeline

@@ -1,0 +1,160 @@
+#include "argosy/recomputation/recomputed_call.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+#include "argosy/common/error.h"
+
+namespace argosy::recomputation {
+
+namespace {
+
+using torch_hooks::SavedTensorHook;
+
+// Thrown through the function to stop a replay when all tensors are there.
+struct ReplayIsDone {};
+
+class CallHooks final : public SavedTensorHook {
+ public:
+  explicit CallHooks(std::shared_ptr<RecomputedCall> call)
+      : call_(std::move(call)) {}
+
+  void pack(const at::Tensor& tensor) override {
+    placeholder_ = call_->add(tensor);
+  }
+  at::Tensor unpack() override { return call_->take(*placeholder_); }
+
+ private:
+  const std::shared_ptr<RecomputedCall> call_;
+  std::shared_ptr<Placeholder> placeholder_;
+};
+
+// Gives the tensors that a replay saves to the placeholders. The replay's own
+// graph is not needed, except for what the function itself differentiates.
+class ReplayHooks final : public SavedTensorHook {
+ public:
+  using Found = std::function<void(const at::Tensor&)>;
+
+  explicit ReplayHooks(Found found) : found_(std::move(found)) {}
+
+  void pack(const at::Tensor& tensor) override {
+    value_ = tensor.detach();
+    found_(value_);
+  }
+  at::Tensor unpack() override { return value_; }
+
+ private:
+  const Found found_;
+  at::Tensor value_;
+};
+
+class ReplayKeeper final : public torch_hooks::SavedTensorKeeper {
+ public:
+  explicit ReplayKeeper(ReplayHooks::Found found) : found_(std::move(found)) {}
+
+  std::unique_ptr<SavedTensorHook> hook() override {
+    return std::make_unique<ReplayHooks>(found_);
+  }
+
+ private:
+  const ReplayHooks::Found found_;
+};
+
+void check_is_same(const Placeholder& placeholder, const at::Tensor& tensor) {
+  ARGOSY_CHECK(
+      tensor.sizes() == placeholder.sizes &&
+          tensor.scalar_type() == placeholder.dtype,
+      "[recomputation.recompute] tensor ",
+      placeholder.index,
+      " that the function saves is ",
+      tensor.scalar_type(),
+      " ",
+      tensor.sizes(),
+      " when it runs again, expected ",
+      placeholder.dtype,
+      " ",
+      at::IntArrayRef(placeholder.sizes));
+}
+
+} // namespace
+
+RecomputedCall::RecomputedCall(
+    const RecomputeOptions& options,
+    const std::vector<at::Tensor>& inputs,
+    Replay replay)
+    : early_stop_(options.early_stop),
+      state_(options.preserve_rng_state),
+      replay_(std::move(replay)) {
+  for (const at::Tensor& input : inputs) {
+    inputs_.push_back(keep_input(input, options));
+  }
+}
+
+std::unique_ptr<SavedTensorHook> RecomputedCall::hook() {
+  return std::make_unique<CallHooks>(shared_from_this());
+}
+
+std::shared_ptr<Placeholder> RecomputedCall::add(const at::Tensor& tensor) {
+  const std::lock_guard lock(mutex_);
+  auto placeholder = std::make_shared<Placeholder>(Placeholder{
+      placeholders_.size(), tensor.sizes().vec(), tensor.scalar_type(), {}});
+  placeholders_.push_back(placeholder);
+  return placeholder;
+}
+
+at::Tensor RecomputedCall::take(Placeholder& placeholder) {
+  const std::lock_guard lock(mutex_);
+  if (!placeholder.value.defined()) {
+    replay();
+  }
+  if (torch_hooks::KeepUnpacked::is_inside()) {
+    return placeholder.value;
+  }
+  return std::exchange(placeholder.value, {});
+}
+
+std::size_t RecomputedCall::num_wanted() const {
+  std::size_t count = placeholders_.size();
+  while (count > 0 && placeholders_[count - 1].expired()) {
+    --count;
+  }
+  return count;
+}
+
+void RecomputedCall::replay() {
+  std::vector<at::Tensor> inputs;
+  for (const auto& input : inputs_) {
+    inputs.push_back(input->get());
+  }
+  const std::size_t wanted = early_stop_ ? num_wanted() : placeholders_.size();
+  std::size_t num_found = 0;
+  ReplayKeeper keeper([&](const at::Tensor& tensor) {
+    if (num_found >= placeholders_.size()) {
+      return;
+    }
+    if (const auto placeholder = placeholders_[num_found++].lock()) {
+      check_is_same(*placeholder, tensor);
+      placeholder->value = tensor;
+    }
+    if (early_stop_ && num_found == wanted) {
+      throw ReplayIsDone();
+    }
+  });
+  try {
+    const auto restored = state_.restore();
+    const at::AutoGradMode with_graph(true);
+    const torch_hooks::SavedTensorScope scope(keeper);
+    replay_(std::move(inputs));
+  } catch (const ReplayIsDone&) {
+    return;
+  }
+  ARGOSY_CHECK(
+      num_found == placeholders_.size(),
+      "[recomputation.recompute] the function saves ",
+      num_found,
+      " tensors when it runs again, expected ",
+      placeholders_.size());
+}
+
+} // namespace argosy::recomputation

@@ -1,0 +1,43 @@
+#include "argosy/torch_hooks/grad_hook.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+
+namespace argosy::torch_hooks {
+
+namespace {
+
+class PostHook final : public torch::autograd::FunctionPostHook {
+ public:
+  explicit PostHook(std::function<void()> action)
+      : action_(std::move(action)) {}
+
+  torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& outputs,
+      const torch::autograd::variable_list& /*inputs*/) override {
+    action_();
+    return outputs;
+  }
+
+ private:
+  const std::function<void()> action_;
+};
+
+} // namespace
+
+GradHook::GradHook(const at::Tensor& leaf, std::function<void()> action)
+    : node_(torch::autograd::impl::grad_accumulator(leaf)),
+      key_(
+          node_->add_post_hook(std::make_unique<PostHook>(std::move(action)))) {
+}
+
+GradHook::~GradHook() {
+  if (node_ != nullptr) {
+    node_->del_post_hook(key_);
+  }
+}
+
+} // namespace argosy::torch_hooks

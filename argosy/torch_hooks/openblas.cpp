@@ -1,0 +1,65 @@
+#include "argosy/torch_hooks/openblas.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "argosy/torch_hooks/hook.h"
+
+namespace argosy::torch_hooks {
+
+namespace {
+
+// Null when no library of the process has such a function.
+template <typename F>
+F* find_function(const char* name) {
+  return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+bool choose_kernels() {
+  const std::string core(better_openblas_core(
+      openblas_core(), highest_simd(), Environment::of_process()));
+  auto* const quit = find_function<void()>("gotoblas_dynamic_quit");
+  auto* const init = find_function<void()>("gotoblas_dynamic_init");
+  if (core.empty() || quit == nullptr || init == nullptr) {
+    return false;
+  }
+  ::setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
+  quit();
+  init();
+  return true;
+}
+
+} // namespace
+
+Simd highest_simd() {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2")) {
+    return Simd::kBaseline;
+  }
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  return has_avx512 ? Simd::kAvx512 : Simd::kAvx2;
+}
+
+std::string_view better_openblas_core(
+    std::string_view core, Simd highest, const Environment& environment) {
+  if (core != "Prescott" || highest == Simd::kBaseline ||
+      environment.has("OPENBLAS_CORETYPE")) {
+    return "";
+  }
+  return highest == Simd::kAvx512 ? "SkylakeX" : "Haswell";
+}
+
+std::string_view openblas_core() {
+  auto* const name = find_function<const char*()>("openblas_get_corename");
+  return name == nullptr ? "" : name();
+}
+
+void install_openblas_core() {
+  install(Hook::kOpenblas, choose_kernels);
+}
+
+} // namespace argosy::torch_hooks

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string_view>
+
+#include "argosy/common/environment.h"
+
+namespace argosy::torch_hooks {
+
+// OpenBLAS picks the kernels of its matrix products by the model of the CPU.
+// Before 0.3.25 it takes those of 2004 (Prescott) for Intel models that it does
+// not know, which are five times slower than those for AVX-512.
+
+enum class Simd { kBaseline, kAvx2, kAvx512 };
+
+// What the CPU has.
+Simd highest_simd();
+
+// The name of better kernels than those for `core`, in the spelling of
+// OPENBLAS_CORETYPE; empty when `core` is right, or the user's choice.
+std::string_view better_openblas_core(
+    std::string_view core, Simd highest, const Environment& environment);
+
+// The kernels that OpenBLAS uses in this process; empty when torch uses another
+// BLAS.
+std::string_view openblas_core();
+
+// Makes OpenBLAS take better kernels where there are any, and sets
+// OPENBLAS_CORETYPE so that child processes do as well. init_parallel_env() and
+// spawn() call it. OpenBLAS changes its kernels for all threads at once: no
+// other thread may multiply matrices while the first call runs. Thread-safe;
+// does nothing where the hook is switched off.
+void install_openblas_core();
+
+} // namespace argosy::torch_hooks

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+#include <optional>
+#include <utility>
+
+// Tensors that stand for something else, such as the parts of a DTensor.
+//
+// To LibTorch such a tensor is a plain TensorImpl of the key PrivateUse1, so
+// that the dispatcher brings its ops to us, below autograd. It has no memory;
+// its storage owns what it stands for. As its class is the plain one, any
+// existing tensor can become a wrapper for all who hold it: see become().
+namespace argosy::torch_hooks {
+
+template <typename T>
+void delete_owned(void* value) {
+  delete static_cast<T*>(value);
+}
+
+// A storage of so many bytes, without memory, that owns a value.
+c10::Storage make_owning_storage(
+    std::size_t bytes, void* value, c10::DeleterFnPtr deleter, c10::Device);
+
+// What owned values are told apart by is their deleter; null for another's.
+void* find_owned(const at::Tensor& tensor, c10::DeleterFnPtr deleter);
+
+// The value of type T that the storage of a tensor owns, or null.
+template <typename T>
+T* find_owned(const at::Tensor& tensor) {
+  return static_cast<T*>(find_owned(tensor, &delete_owned<T>));
+}
+
+// Where the elements of an owning storage are from now on; null for nowhere.
+// Does not own the memory.
+void set_memory(const c10::Storage& storage, void* data);
+
+struct WrapperMeta {
+  at::IntArrayRef sizes;
+  at::IntArrayRef strides = {}; // of another length: contiguous
+  std::int64_t offset = 0;
+  caffe2::TypeMeta dtype;
+  c10::Device device = c10::kCPU;
+  bool is_layer = false; // marked for OpHook::kLayer
+};
+
+at::Tensor make_wrapper(const c10::Storage& storage, const WrapperMeta& meta);
+
+template <typename T>
+at::Tensor make_wrapper(T value, const WrapperMeta& meta) {
+  return make_wrapper(
+      make_owning_storage(
+          0, new T(std::move(value)), &delete_owned<T>, meta.device),
+      meta);
+}
+
+bool is_wrapper(const at::Tensor& tensor);
+
+// Makes `tensor` what `other` is, whatever kinds they are, for all who hold it.
+// `requires_grad` and the gradient stay.
+void become(const at::Tensor& tensor, const at::Tensor& other);
+
+// What a tensor is now, to become() it again later. No op runs.
+at::Tensor alias_of(const at::Tensor& tensor);
+
+// Where kernels of ops on wrappers are registered.
+struct WrapperKernels {
+  explicit WrapperKernels(torch::CppFunction (*make_execute)());
+
+  // A kernel that does what ops without one of their own do.
+  torch::CppFunction execute() const { return make_execute_(); }
+
+  torch::Library below;    // of aten, below autograd
+  torch::Library autograd; // of aten, in the place of LibTorch's autograd
+  torch::Library ours;     // defines ops of the library "argosy"
+  torch::Library ours_autograd;
+  torch::Library ours_cpu; // on plain tensors
+
+ private:
+  torch::CppFunction (*const make_execute_)();
+};
+
+// Brings all ops that have a wrapper among their arguments to `execute`, below
+// autograd, but those for which `add_kernels` registers others. Idempotent and
+// thread-safe. Throws InvalidArgument when the hook is switched off.
+void install_wrapper_ops(
+    torch::CppFunction (*make_execute)(),
+    void (*add_kernels)(WrapperKernels& kernels));
+
+template <void (*execute)(const c10::OperatorHandle&, torch::jit::Stack*)>
+void install_wrapper_ops(void (*add_kernels)(WrapperKernels& kernels)) {
+  install_wrapper_ops(
+      [] { return torch::CppFunction::makeFromBoxedFunction<execute>(); },
+      add_kernels);
+}
+
+} // namespace argosy::torch_hooks

@@ -1,0 +1,444 @@
+#include "argosy/trace/recorder.h"
+
+#include <ATen/ops/clone.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "argosy/common/error.h"
+#include "argosy/common/thread_context.h"
+#include "argosy/torch_hooks/op_hook.h"
+#include "argosy/torch_hooks/op_info.h"
+#include "argosy/torch_hooks/thread_generator.h"
+#include "argosy/trace/op_flops.h"
+
+namespace argosy::trace {
+
+namespace {
+
+using ArgKind = torch_hooks::OpInfo::ArgKind;
+using Kind = Value::Kind;
+
+// Ops whose answer is no tensor, but depends on the values of one.
+bool asks_for_values(const c10::OperatorHandle& op) {
+  static const std::set<std::string> names = {
+      "aten::item",
+      "aten::_local_scalar_dense",
+      "aten::equal",
+      "aten::allclose",
+      "aten::is_nonzero"};
+  return names.count(op.operator_name().name) > 0 ||
+      op.hasTag(at::Tag::data_dependent_output);
+}
+
+bool is_mask(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() &&
+      (value.toTensor().scalar_type() == at::kBool ||
+       value.toTensor().scalar_type() == at::kByte);
+}
+
+// Ops whose result has as many elements as values say.
+bool has_shape_of_values(
+    const c10::OperatorHandle& op, const c10::IValue* arguments) {
+  if (op.operator_name().name == "aten::index") {
+    const auto indices = arguments[1].toListRef();
+    return std::any_of(indices.begin(), indices.end(), is_mask);
+  }
+  if (op.operator_name().name == "aten::one_hot") {
+    return arguments[1].toInt() < 0; // else it is told how many classes
+  }
+  return op.hasTag(at::Tag::dynamic_output_shape);
+}
+
+bool is_empty_factory(const std::string& name) {
+  return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
+}
+
+// Whether an op looks at the shape of its tensors alone.
+bool reads_no_values(const std::string& name) {
+  return name.starts_with("aten::new_") ||
+      name.find("_like") != std::string::npos;
+}
+
+std::vector<std::int64_t> strides_of(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided ? tensor.strides().vec()
+                                         : std::vector<std::int64_t>();
+}
+
+constexpr auto kHook = torch_hooks::OpHook::kIntercept;
+
+struct CurrentRecorder {
+  Recorder* pointer = nullptr;
+};
+
+Recorder*& current_recorder() {
+  return of_thread<CurrentRecorder>().pointer;
+}
+
+// Whether ops of the thread were caught before.
+bool catch_ops(torch_hooks::Interceptor interceptor) {
+  ARGOSY_CHECK(
+      current_recorder() == nullptr,
+      "[trace.record] a recording within another");
+  torch_hooks::install_interceptor(
+      torch_hooks::InterceptOrder::kRecorder, "a recording", interceptor);
+  return torch_hooks::catch_ops_of_thread(kHook, true);
+}
+
+} // namespace
+
+Recorder::Scope::Scope(Recorder& recorder)
+    : was_caught_(catch_ops(&Recorder::on_caught_op)) {
+  current_recorder() = &recorder;
+}
+
+Recorder::Scope::~Scope() {
+  current_recorder() = nullptr;
+  torch_hooks::catch_ops_of_thread(kHook, was_caught_);
+}
+
+Recorder::Recorder() : generator_(torch_hooks::GeneratorScope::current()) {}
+
+Recorder::~Recorder() {
+  const torch_hooks::UncaughtOps plain(kHook);
+  const c10::AutoGradMode no_grad(false);
+  for (const auto& [tensor, contents] : kept_) {
+    tensor.copy_(contents);
+  }
+}
+
+int Recorder::memory_of(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) {
+    return num_memories_++;
+  }
+  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  const auto [found, is_new] = memories_.emplace(storage, num_memories_);
+  if (is_new) {
+    ++num_memories_;
+    storages_.push_back(tensor.storage().getWeakStorageImpl());
+  }
+  return found->second;
+}
+
+int Recorder::add_value(Kind kind, const at::Tensor& tensor) {
+  const auto bytes =
+      static_cast<std::int64_t>(tensor.numel() * tensor.itemsize());
+  const int number = program_.add_value(
+      {.kind = kind, .bytes = bytes, .memory = memory_of(tensor)},
+      metas_of({tensor})[0],
+      strides_of(tensor));
+  offsets_.push_back(tensor.has_storage() ? tensor.storage_offset() : 0);
+  numbers_[tensor.unsafeGetTensorImpl()] = number;
+  tensors_.emplace_back(tensor.getIntrusivePtr());
+  return number;
+}
+
+void Recorder::add_state(const std::string& name, const at::Tensor& tensor) {
+  const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
+  const int number =
+      known == numbers_.end() ? add_value(Kind::kState, tensor) : known->second;
+  program_.graph.values[at(number)].names.push_back(name);
+  program_.held[number] = tensor;
+}
+
+void Recorder::add_input(const at::Tensor& tensor) {
+  program_.graph.inputs.push_back(add_value(Kind::kInput, tensor));
+}
+
+// A second tensor of the same memory that no op has made, as data() and
+// torch::tensor() do: what detach() would have returned.
+int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
+  const int memory = memory_of(tensor);
+  int source = -1;
+  for (std::size_t i = 0; i < program_.graph.values.size(); ++i) {
+    if (program_.graph.values[i].memory == memory &&
+        offsets_[i] == tensor.storage_offset() &&
+        program_.metas[i].type == tensor.scalar_type() &&
+        tensor.sizes() == at::IntArrayRef(program_.metas[i].sizes) &&
+        tensor.strides() == at::IntArrayRef(program_.strides[i])) {
+      source = static_cast<int>(i);
+    }
+  }
+  ARGOSY_CHECK(
+      source >= 0 && !tensor.requires_grad(),
+      "[trace.record] ",
+      op,
+      " takes a tensor ",
+      to_string(metas_of({tensor})),
+      " that shares memory with another of this forward, but no op made it");
+  const int made = add_value(Kind::kResult, tensor);
+  static const c10::OperatorHandle detach =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+  program_.add_node(
+      {.op = "aten::detach", .uses = {source}, .makes = {made}},
+      {.op = detach,
+       .arguments = {{.kind = Argument::Kind::kTensor, .values = {source}}},
+       .results = {made}});
+  return made;
+}
+
+int Recorder::add_constant(const at::Tensor& tensor, const std::string& op) {
+  ARGOSY_CHECK(
+      !tensor.requires_grad(),
+      "[trace.record] ",
+      op,
+      " takes a tensor ",
+      to_string(metas_of({tensor})),
+      " that needs a gradient and is no parameter of the module; register it "
+      "there, or pass it as an input");
+  const int number = add_value(Kind::kConstant, tensor);
+  program_.held[number] = tensor;
+  return number;
+}
+
+// Autograd knows of more than ops have told it.
+void Recorder::check_history(int number, const at::Tensor& tensor) const {
+  const int memory = program_.graph.value(number).memory;
+  ARGOSY_CHECK(
+      tensor.requires_grad() == meta(number).requires_grad ||
+          last_writes_.count(memory) > 0 ||
+          program_.graph.value(number).kind != Kind::kResult,
+      "[trace.record] the result ",
+      to_string({meta(number)}),
+      " of a torch::autograd::Function, whose backward is not made of ops; a "
+      "module with one can be cut as a list of layers (PipelineLayer)");
+}
+
+int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
+  const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
+  if (known == numbers_.end()) {
+    const bool is_alias = tensor.has_storage() &&
+        memories_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
+    return is_alias ? add_alias(tensor, op) : add_constant(tensor, op);
+  }
+  // Not what an op has made, but a number that became a tensor: its type gives
+  // way to those of others.
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+      program_.graph.value(known->second).kind == Kind::kResult) {
+    const torch_hooks::UncaughtOps plain(kHook);
+    const at::Tensor copy = tensor.clone();
+    copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return add_constant(copy, op);
+  }
+  check_history(known->second, tensor);
+  return known->second;
+}
+
+void Recorder::keep_contents(int number, const at::Tensor& tensor) {
+  const Value& value = program_.graph.value(number);
+  const bool is_kept =
+      value.kind == Kind::kResult || last_writes_.count(value.memory) > 0;
+  if (!is_kept) {
+    const torch_hooks::UncaughtOps plain(kHook);
+    const c10::AutoGradMode no_grad(false);
+    kept_.emplace_back(tensor.detach(), tensor.clone());
+  }
+}
+
+void Recorder::keep_written(
+    const Info& info, const c10::IValue* first, const Call& call) {
+  for (std::size_t i = 0; i < info.args.size(); ++i) {
+    if (is_written(info, i) &&
+        call.arguments[i].kind == Argument::Kind::kTensor) {
+      keep_contents(call.arguments[i].values[0], first[i].toTensor());
+    }
+  }
+}
+
+void Recorder::check_answer(
+    const c10::OperatorHandle& op,
+    const Info& info,
+    const Node& node,
+    const c10::IValue* arguments) const {
+  const bool asks = asks_for_values(op);
+  if (!asks && !has_shape_of_values(op, arguments)) {
+    return;
+  }
+  const std::vector<bool> fixed = fixed_values(program_.graph);
+  for (const int value : node.uses) {
+    ARGOSY_CHECK(
+        fixed[at(value)],
+        "[trace.record] ",
+        info.name,
+        asks ? " asks for a value" : " makes a shape that depends on values",
+        " of a tensor ",
+        to_string({meta(value)}),
+        ", and what forward does next may depend on it; expected a forward "
+        "that does the same for all values, e.g. with where() or masks");
+  }
+}
+
+void Recorder::add_result(const c10::IValue& value, Call& call, Node& node) {
+  if (!value.isTensor() || !value.toTensor().defined()) {
+    call.results.push_back(-1);
+    return;
+  }
+  const at::Tensor& tensor = value.toTensor();
+  const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
+  const bool is_new = known == numbers_.end() ||
+      tensor.sizes() != at::IntArrayRef(meta(known->second).sizes) ||
+      strides_of(tensor) != program_.strides[at(known->second)];
+  if (is_new) { // also what squeeze_() returns: the same tensor in a new shape
+    call.results.push_back(add_value(Kind::kResult, tensor));
+    node.makes.push_back(call.results.back());
+    return;
+  }
+  call.results.push_back(known->second);
+  if (std::find(node.uses.begin(), node.uses.end(), known->second) ==
+      node.uses.end()) {
+    node.uses.push_back(known->second);
+  }
+  program_.metas[at(known->second)] = metas_of({tensor})[0];
+}
+
+void Recorder::add_results(
+    const Info& info, const c10::IValue* first, Call& call, Node& node) {
+  for (std::size_t i = 0; i < info.returns.size(); ++i) {
+    if (info.returns[i].kind == ArgKind::Tensors) {
+      for (const c10::IValue& each : first[i].toListRef()) {
+        add_result(each, call, node);
+      }
+    } else {
+      add_result(first[i], call, node);
+    }
+  }
+}
+
+// A copy of a value's memory as it is now, through a tensor that is alive.
+at::Tensor Recorder::contents_of(int number) const {
+  const auto i = at(number);
+  for (std::size_t other = 0; other < tensors_.size(); ++other) {
+    const at::Tensor tensor(tensors_[other].lock());
+    if (tensor.defined() &&
+        program_.graph.values[other].memory ==
+            program_.graph.values[i].memory) {
+      return tensor.detach()
+          .as_strided(program_.metas[i].sizes, program_.strides[i], offsets_[i])
+          .clone();
+    }
+  }
+  throw InternalError("[trace.record] a memory without tensors");
+}
+
+// What a memory of at::empty() holds was written by no op: as it is now.
+void Recorder::bake_contents(int memory) {
+  const int empty = unwritten_.at(memory);
+  unwritten_.erase(memory);
+  Call& call = program_.calls[at(empty)];
+  Node& node = program_.graph.nodes[at(empty)];
+  const int made = call.results[0];
+  const torch_hooks::UncaughtOps plain(kHook);
+  const int constant = add_constant(contents_of(made), node.op);
+  static const c10::OperatorHandle clone =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  call = {
+      .op = clone,
+      .arguments =
+          {{.kind = Argument::Kind::kTensor, .values = {constant}}, {}},
+      .results = {made}};
+  node = {.op = "aten::clone", .uses = {constant}, .makes = {made}};
+}
+
+void Recorder::note_memories(
+    const Info& info, const Call& call, const Node& node) {
+  const int here = program_.graph.num_nodes();
+  for (const int value : node.writes) {
+    last_writes_[program_.graph.value(value).memory] = here;
+    unwritten_.erase(program_.graph.value(value).memory);
+  }
+  for (const int value : node.uses) {
+    const int memory = program_.graph.value(value).memory;
+    const bool is_viewed =
+        std::any_of(call.results.begin(), call.results.end(), [&](int result) {
+          return result >= 0 && program_.graph.value(result).memory == memory;
+        });
+    if (unwritten_.count(memory) > 0 && !is_viewed &&
+        !reads_no_values(info.name)) {
+      bake_contents(memory);
+    }
+  }
+  if (is_empty_factory(info.name)) {
+    unwritten_[program_.graph.value(call.results[0]).memory] = here;
+  }
+}
+
+std::shared_ptr<const Modes> Recorder::modes() const {
+  const torch_hooks::Autocast autocast;
+  const at::Generator* generator = torch_hooks::GeneratorScope::current();
+  const bool grad = c10::GradMode::is_enabled();
+  if (grad && autocast == autocast_ && generator == generator_) {
+    return nullptr;
+  }
+  Modes modes{.grad = grad};
+  if (autocast != autocast_) {
+    modes.autocast = autocast;
+  }
+  if (generator != nullptr && generator != generator_) {
+    modes.generator = *generator;
+  }
+  return std::make_shared<Modes>(std::move(modes));
+}
+
+// The ops that an op calls are a part of it.
+double Recorder::run_within(c10::function_ref<void()> run) {
+  const auto began = std::chrono::steady_clock::now();
+  is_within_op_ = true;
+  try {
+    run();
+  } catch (...) {
+    is_within_op_ = false;
+    throw;
+  }
+  is_within_op_ = false;
+  const std::chrono::duration<double> passed =
+      std::chrono::steady_clock::now() - began;
+  return passed.count();
+}
+
+void Recorder::on_caught_op(
+    torch_hooks::CaughtOp& caught, c10::function_ref<void()> run) {
+  Recorder* const recorder = current_recorder();
+  if (recorder == nullptr) {
+    run();
+  } else {
+    recorder->on_op(caught, run);
+  }
+}
+
+void Recorder::on_op(
+    torch_hooks::CaughtOp& caught, c10::function_ref<void()> run) {
+  const Info& info = torch_hooks::op_info(caught.op());
+  if (is_within_op_) {
+    is_random_within_ |= info.is_random;
+    run();
+    return;
+  }
+  Call call{.op = caught.op(), .modes = modes()};
+  Node node{.op = info.name};
+  const auto number = [&](const at::Tensor& tensor) {
+    return number_of(tensor, info.name);
+  };
+  add_arguments(info, caught.arguments(), number, call, node);
+  keep_written(info, caught.arguments(), call);
+  check_answer(caught.op(), info, node, caught.arguments());
+  is_random_within_ = info.is_random;
+  const double seconds = run_within(run);
+  add_results(info, caught.results(), call, node);
+  node.is_random = is_random_within_;
+  node.work = info.makes_views ? 0 : estimate_flops(node, program_.metas);
+  note_memories(info, call, node);
+  program_.add_node(std::move(node), std::move(call), seconds);
+}
+
+Program Recorder::finish(const std::vector<at::Tensor>& outputs) {
+  for (const at::Tensor& output : outputs) {
+    ARGOSY_CHECK(
+        output.defined(), "[trace.record] forward returns an undefined tensor");
+    program_.graph.outputs.push_back(number_of(output, "the result"));
+  }
+  return std::move(program_);
+}
+
+} // namespace argosy::trace

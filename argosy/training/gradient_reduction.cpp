@@ -1,0 +1,270 @@
+#include "argosy/training/gradient_reduction.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/observe/span.h"
+#include "argosy/torch_hooks/backward.h"
+
+namespace argosy::training {
+
+GradientReduction::GradientReduction(
+    const std::vector<std::pair<std::string, at::Tensor>>& parameters,
+    GradientReductionOptions options,
+    BucketReducer& reducer)
+    : options_(std::move(options)), reducer_(reducer) {
+  for (const auto& [name, tensor] : parameters) {
+    Parameter& parameter = parameters_.emplace_back();
+    parameter.name = name;
+    parameter.tensor = tensor;
+    if (tensor.defined()) {
+      parameter.hook.emplace(tensor, [this, index = parameters_.size() - 1] {
+        on_gradient(index);
+      });
+    }
+  }
+}
+
+void GradientReduction::set_schedule(GradientSchedule schedule) {
+  schedule_ = std::move(schedule);
+}
+
+// A rank that has not failed waits for buckets that this one never launches. A
+// barrier matches none of them, so that the ranks notice that they disagree,
+// instead of mixing the gradients of two steps.
+void GradientReduction::recover() {
+  if (!has_failed_) {
+    return;
+  }
+  for (const GroupPtr& group : options_.groups) {
+    barrier(group);
+  }
+  has_failed_ = false;
+}
+
+bool GradientReduction::needs_expectations() const {
+  return allows_unused() && !usage_is_known_;
+}
+
+void GradientReduction::expect(std::size_t parameter, bool expected) {
+  parameters_[parameter].expected = expected;
+}
+
+torch::autograd::Node* GradientReduction::node(std::size_t parameter) const {
+  return parameters_[parameter].hook->node();
+}
+
+void GradientReduction::on_gradient(std::size_t index) {
+  if (!sync_) {
+    reducer_.accumulate(index);
+    return;
+  }
+  const Parameter& parameter = parameters_[index];
+  ARGOSY_CHECK(
+      !at::GradMode::is_enabled(),
+      options_.tag,
+      " backward with create_graph (double backward) cannot reduce gradients: "
+      "use no_sync() and all_reduce them yourself");
+  if (!under_way_) {
+    begin_backward();
+  }
+  ARGOSY_CHECK(
+      !usage_is_known_ || parameter.expected,
+      options_.tag,
+      " parameter ",
+      parameter.name,
+      " got a gradient, but the first step did not use it: with static_graph "
+      "all steps must use the same parameters");
+  ARGOSY_CHECK(
+      !schedule_.has_arrived(index),
+      options_.tag,
+      " the gradient of ",
+      parameter.name,
+      " became ready twice in one backward: reentrant backward (recomputation) "
+      "of shared parameters needs no_sync() and an all_reduce of your own");
+  arrive(index, true);
+}
+
+void GradientReduction::begin() {
+  recover();
+  under_way_ = true;
+  schedule_.begin();
+  for (Parameter& parameter : parameters_) {
+    parameter.used = false;
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].expected) {
+      arrive(i, false);
+    }
+  }
+}
+
+void GradientReduction::begin_backward() {
+  torch_hooks::at_end_of_backward([this] { end(); }, [this] { abandon(); });
+  is_backward_ = true;
+  begin();
+}
+
+void GradientReduction::reduce() {
+  if (!usage_is_known_) {
+    for (Parameter& parameter : parameters_) {
+      parameter.expected = true; // what the last forward used does not matter
+    }
+  }
+  reduce_accumulated(false, needs_expectations());
+}
+
+void GradientReduction::reduce_zeros() {
+  zero_grad();
+  reduce_accumulated(true, true);
+}
+
+// Bucket by bucket: sharding has memory for a few buckets at a time.
+void GradientReduction::reduce_accumulated(
+    bool is_backward, bool zeros_for_missing) {
+  const at::NoGradGuard no_grad;
+  is_backward_ = is_backward;
+  try {
+    begin();
+    for (const std::size_t bucket : schedule_.order()) {
+      for (const std::size_t i : schedule_.buckets()[bucket]) {
+        const bool used = parameters_[i].tensor.grad().defined();
+        if (!schedule_.has_arrived(i) && (used || zeros_for_missing)) {
+          arrive(i, used);
+        }
+      }
+    }
+    end();
+  } catch (...) {
+    abandon();
+    throw;
+  }
+}
+
+void GradientReduction::arrive(std::size_t index, bool used) {
+  parameters_[index].used = used;
+  reducer_.take(index);
+  if (const auto full = schedule_.arrive(index)) {
+    reducer_.on_full(*full);
+  }
+  while (const auto bucket = schedule_.next()) {
+    reducer_.launch(*bucket);
+  }
+}
+
+void GradientReduction::end() {
+  take_missing();
+  const WorkPtr used = share_used();
+  {
+    const observe::Span span("wait for gradients", observe::Activity::Wait);
+    reducer_.finish();
+    if (used) {
+      used->wait();
+    }
+  }
+  under_way_ = false;
+  publish();
+  follow_observed_order();
+}
+
+// Parameters without a gradient count as zeros, where that is allowed.
+void GradientReduction::take_missing() {
+  const std::vector<std::size_t> missing = schedule_.missing();
+  if (needs_expectations()) {
+    for (const std::size_t i : missing) {
+      arrive(i, false);
+    }
+    return;
+  }
+  std::vector<std::string> names;
+  for (const std::size_t i : missing) {
+    names.push_back(parameters_[i].name);
+  }
+  ARGOSY_CHECK(
+      missing.empty(),
+      options_.tag,
+      " backward ended without a gradient for ",
+      join(names, ", "),
+      ": the loss does not depend on them. ",
+      usage_is_known_
+          ? "With static_graph all steps must use the same parameters"
+          : "Set find_unused_parameters, or exclude them by "
+            "requires_grad_(false)");
+}
+
+// Starts to find out which parameters any rank has used.
+WorkPtr GradientReduction::share_used() {
+  WorkPtr work;
+  if (!needs_expectations()) {
+    return work;
+  }
+  used_by_any_ =
+      at::zeros({static_cast<std::int64_t>(parameters_.size())}, at::kInt);
+  auto* used = used_by_any_.data_ptr<int>();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    used[i] = parameters_[i].used ? 1 : 0;
+  }
+  for (const GroupPtr& group : options_.groups) {
+    if (work) {
+      work->wait(); // the next group combines the results of this one
+    }
+    work = all_reduce(used_by_any_, ReduceOp::MAX, group, false);
+  }
+  return work;
+}
+
+void GradientReduction::publish() {
+  const int* used =
+      used_by_any_.defined() ? used_by_any_.data_ptr<int>() : nullptr;
+  for (const auto& bucket : schedule_.buckets()) {
+    for (const std::size_t i : bucket) {
+      if (used == nullptr || used[i] != 0) {
+        reducer_.publish(i);
+      }
+    }
+  }
+  if (options_.static_graph && !usage_is_known_) {
+    usage_is_known_ = true;
+    for (Parameter& parameter : parameters_) {
+      parameter.expected = parameter.used || !parameter.hook;
+    }
+  }
+}
+
+// Once, after the first backward. All ranks follow the order of the first.
+void GradientReduction::follow_observed_order() {
+  if (order_is_known_ || !is_backward_ || allows_unused()) {
+    return;
+  }
+  order_is_known_ = true;
+  const std::vector<std::size_t>& arrivals = schedule_.arrivals();
+  const at::Tensor order =
+      at::empty({static_cast<std::int64_t>(arrivals.size())}, at::kLong);
+  auto* places = order.data_ptr<std::int64_t>();
+  std::copy(arrivals.begin(), arrivals.end(), places);
+  const GroupPtr& group = options_.groups.front();
+  broadcast(order, group->ranks().front(), group);
+  schedule_ = reducer_.reschedule(
+      std::vector<std::size_t>(places, places + order.numel()));
+}
+
+void GradientReduction::abandon() noexcept {
+  under_way_ = false;
+  has_failed_ = true;
+  reducer_.abandon();
+}
+
+void GradientReduction::zero_grad() {
+  for (Parameter& parameter : parameters_) {
+    if (parameter.tensor.defined()) {
+      parameter.tensor.mutable_grad() = at::Tensor();
+    }
+  }
+}
+
+} // namespace argosy::training

@@ -1,0 +1,244 @@
+#include "argosy/world/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <tuple>
+#include <vector>
+
+#include "argosy/common/backoff.h"
+#include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/common/text.h"
+
+namespace argosy {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+std::vector<std::uint8_t> bytes(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+std::string text_of(const std::vector<std::uint8_t>& value) {
+  return {value.begin(), value.end()};
+}
+
+// Sets the key unless it exists; returns its value.
+std::string claim(
+    c10d::Store& store, const std::string& key, const std::string& value) {
+  return text_of(store.compareSet(key, {}, bytes(value)));
+}
+
+std::string member_key(int rank) {
+  return str("member/", rank);
+}
+
+std::vector<int> missing_ranks(c10d::Store& store, int size) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < size; ++rank) {
+    if (!store.check({member_key(rank)})) {
+      missing.push_back(rank);
+    }
+  }
+  return missing;
+}
+
+// Polls `done` until it is true. Does not use Store::wait(), since a wait that
+// times out leaves the connection of c10d's TCP store unusable, and we still
+// want to ask who is missing.
+bool poll_until(
+    const std::function<bool()>& done,
+    Deadline deadline,
+    const std::function<void(milliseconds)>& progress) {
+  const auto began = Deadline::Clock::now();
+  auto next_progress = began + std::chrono::seconds(5);
+  Backoff backoff(std::chrono::microseconds(100), milliseconds(10));
+  while (!done()) {
+    if (deadline.expired()) {
+      return false;
+    }
+    backoff.pause(deadline);
+    const auto now = Deadline::Clock::now();
+    if (now >= next_progress) {
+      next_progress = now + std::chrono::seconds(15);
+      progress(std::chrono::duration_cast<milliseconds>(now - began));
+    }
+  }
+  return true;
+}
+
+constexpr char kAllHere[] = "all here";
+
+// Returns what is wrong with our claim to be `rank` of `size`, or "".
+std::string claim_membership(
+    c10d::Store& store, int rank, int size, const std::string& who) {
+  const std::string agreed = claim(store, "size", std::to_string(size));
+  if (agreed != std::to_string(size)) {
+    return str(
+        "[world.init] rank ",
+        rank,
+        " (",
+        who,
+        ") was told that the world has ",
+        size,
+        " ranks, another rank was told ",
+        agreed);
+  }
+  const std::string holder = claim(store, member_key(rank), who);
+  if (holder != who) {
+    return str(
+        "[world.init] rank ",
+        rank,
+        " is claimed twice, by ",
+        holder,
+        " and by ",
+        who,
+        " (or the store still holds an earlier run)");
+  }
+  return "";
+}
+
+} // namespace
+
+void rendezvous(
+    c10d::Store& store,
+    int rank,
+    int size,
+    const std::string& who,
+    Deadline deadline) {
+  const std::string conflict = claim_membership(store, rank, size, who);
+  if (!conflict.empty()) {
+    // Ranks that wait for this one should learn of the conflict too.
+    claim(store, "verdict", conflict);
+    throw InvalidArgument(conflict);
+  }
+  if (store.add("arrived", 1) == size) {
+    claim(store, "verdict", kAllHere);
+  }
+  const bool all_here = poll_until(
+      [&] { return store.check({"verdict"}); },
+      deadline,
+      [&](milliseconds waited) {
+        log::warn(
+            "[world.init] waiting for rank ",
+            ranges_text(missing_ranks(store, size)),
+            " of ",
+            size,
+            " for ",
+            duration_text(waited),
+            ", giving up after ",
+            deadline.limit_text());
+      });
+  if (!all_here) {
+    throw TimeoutError(
+        str("[world.init] rank ",
+            ranges_text(missing_ranks(store, size)),
+            " of ",
+            size,
+            " did not come within ",
+            deadline.limit_text(),
+            "; rank ",
+            rank,
+            " is ",
+            who));
+  }
+  const std::string verdict = text_of(store.get("verdict"));
+  ARGOSY_CHECK(verdict == kAllHere, verdict);
+}
+
+std::string departure_key(int rank) {
+  return str("farewell/", rank);
+}
+
+namespace {
+
+struct Arrival {
+  std::string address;
+  std::string id;
+  std::int64_t ticket;
+
+  // Numeric addresses compare bytewise and sort before names.
+  std::tuple<bool, std::string, std::string, std::string, std::int64_t> key()
+      const {
+    in_addr parsed{};
+    const bool numeric = ::inet_pton(AF_INET, address.c_str(), &parsed) == 1;
+    const std::string packed(
+        reinterpret_cast<const char*>(&parsed), sizeof(parsed));
+    return {!numeric, numeric ? packed : "", address, id, ticket};
+  }
+};
+
+Arrival read_arrival(c10d::Store& store, std::int64_t ticket) {
+  const std::string value = text_of(store.get(str("arrival/", ticket)));
+  const std::size_t space = value.find(' ');
+  return {value.substr(0, space), value.substr(space + 1), ticket};
+}
+
+} // namespace
+
+int rank_by_arrival(
+    c10d::Store& store,
+    int size,
+    const std::string& address,
+    const std::string& id,
+    Deadline deadline) {
+  const std::int64_t ticket = store.add("arrivals", 1) - 1;
+  ARGOSY_CHECK(
+      ticket < size,
+      "[world.init] ",
+      id,
+      " on ",
+      address,
+      " is number ",
+      ticket + 1,
+      " of a world of ",
+      size,
+      ": one process too many");
+  store.set(str("arrival/", ticket), bytes(str(address, " ", id)));
+  std::int64_t come = 0;
+  const auto all_here = [&] {
+    while (come < size && store.check({str("arrival/", come)})) {
+      ++come;
+    }
+    return come == size;
+  };
+  const auto progress = [&](milliseconds waited) {
+    log::warn(
+        "[world.init] ",
+        come,
+        " of ",
+        size,
+        " processes came in ",
+        duration_text(waited),
+        ", giving up after ",
+        deadline.limit_text());
+  };
+  if (!poll_until(all_here, deadline, progress)) {
+    throw TimeoutError(
+        str("[world.init] ",
+            come,
+            " of ",
+            size,
+            " processes came within ",
+            deadline.limit_text()));
+  }
+  std::vector<Arrival> arrivals;
+  for (std::int64_t other = 0; other < size; ++other) {
+    arrivals.push_back(read_arrival(store, other));
+  }
+  std::sort(arrivals.begin(), arrivals.end(), [](const auto& a, const auto& b) {
+    return a.key() < b.key();
+  });
+  const auto self =
+      std::find_if(arrivals.begin(), arrivals.end(), [&](const Arrival& a) {
+        return a.ticket == ticket;
+      });
+  return static_cast<int>(self - arrivals.begin());
+}
+
+} // namespace argosy

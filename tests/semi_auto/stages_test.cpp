@@ -1,0 +1,33 @@
+// Which axis states are sharded over, without ranks.
+
+#include "argosy/semi_auto/stages.h"
+
+#include <gtest/gtest.h>
+
+#include "argosy/common/error.h"
+#include "argosy/dtensor/layout/placement.h"
+
+namespace argosy {
+namespace {
+
+TEST(Stages, StatesAreCutWhereNothingElseIs) {
+  using semi_auto::sharded_over;
+  const Placements column{Replicate(), Shard(0)};
+  EXPECT_EQ(sharded_over(column, 0, {8, 4}), (Placements{Shard(1), Shard(0)}));
+  EXPECT_EQ(sharded_over(column, 0, {8}), column); // of one dim
+  EXPECT_EQ(sharded_over({Replicate()}, 0, {}), Placements{Replicate()});
+  EXPECT_EQ(sharded_over({Shard(1)}, 0, {8, 4}), Placements{Shard(1)});
+}
+
+TEST(Stages, AnAxisIsNamedOrObvious) {
+  using semi_auto::sharding_axis;
+  EXPECT_EQ(sharding_axis({1, {}}, ProcessMesh({4})), 0);
+  EXPECT_EQ(sharding_axis({1, {}}, ProcessMesh({2, 2}, {"mp", "dp"})), 1);
+  EXPECT_EQ(sharding_axis({1, "x"}, ProcessMesh({2, 2}, {"x", "y"})), 0);
+  EXPECT_THROW(
+      sharding_axis({1, {}}, ProcessMesh({2, 2}, {"x", "y"})), InvalidArgument);
+  EXPECT_THROW(sharding_axis({4, {}}, ProcessMesh({2})), InvalidArgument);
+}
+
+} // namespace
+} // namespace argosy
