@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "argosy/argosy.h"
-#include "argosy/dtensor/comm_debug.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/optim/adam.h"
 #include "argosy/testing/ranks.h"
 #include "bench/harness.h"

@@ -18,7 +18,7 @@
 #include "argosy/argosy.h"
 #include "argosy/expert/moe_layer.h"
 #include "argosy/expert/routing.h"
-#include "argosy/observe/current.h"
+#include "argosy/observe/world_observer.h"
 #include "bench/hashed.h"
 #include "bench/training_server.h"
 

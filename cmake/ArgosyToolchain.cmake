@@ -9,7 +9,7 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(ARGOSY_CCACHE ccache)
   if(ARGOSY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER
-        ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+        ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
         ${ARGOSY_CCACHE})
   endif()
   find_program(ARGOSY_MOLD mold)

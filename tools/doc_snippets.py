@@ -5,7 +5,8 @@
 Takes the code out of Markdown pages, for tests that compile and run it.
 
   sources  writes UNITS C++ sources that hold everything; see tests/docs
-  project  writes the first CMake block and the first program of a page
+  project  writes the first CMake block and the first program of a page, and
+           what it prints to printed.txt
 
 A ```cpp block with `int main(` is a complete program, compiled in a namespace of
 its own; `<!-- run: N -->` above it runs it under `argosy run -n N`. When the next
@@ -350,14 +351,15 @@ def write_sources(out, units, paths):
 def write_project(out, page):
     (name, blocks), = read_pages([page])
     cmake = next((b for b in blocks if b.language == "cmake"), None)
-    program = next((b for b in blocks if b.is_program()), None)
+    program = next(iter(programs(blocks)), None)
     if cmake is None or program is None:
         fail(name, 1, "no CMake block, or no program")
     source = re.search(r"add_executable\(\w+ (\S+)\)", cmake.text())
     if source is None:
         fail(name, cmake.line, "no add_executable(NAME SOURCE)")
     write(out / "CMakeLists.txt", cmake.text())
-    write(out / source.group(1), program.text())
+    write(out / source.group(1), program.block.text())
+    write(out / "printed.txt", program.printed or "")
 
 
 def main(arguments):

@@ -18,6 +18,8 @@ RULES = [
      "torch hangs after fork; use posix_spawn (the launcher alone may fork)"),
     ("torch.h", re.compile(r"#\s*include\s*[\"<]torch/(?:torch|nn)\.h"),
      "costs 12 s a file; include what is used"),
+    ("thread_local", re.compile(r"\bthread_local\b"),
+     "what belongs to a thread hangs on its ThreadContext (argosy/common/thread_context.h)"),
 ]
 
 # What depends on LibTorch's inside, and so on its version.

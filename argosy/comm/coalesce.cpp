@@ -6,6 +6,7 @@
 #include "argosy/comm/group.h"
 #include "argosy/comm/work.h"
 #include "argosy/common/error.h"
+#include "argosy/common/thread_context.h"
 
 namespace argosy {
 
@@ -13,7 +14,13 @@ namespace comm {
 
 namespace {
 
-thread_local Collector* innermost_collector = nullptr;
+struct CurrentCollector {
+  Collector* pointer = nullptr;
+};
+
+Collector*& innermost_collector() {
+  return of_thread<CurrentCollector>().pointer;
+}
 
 } // namespace
 
@@ -32,16 +39,16 @@ std::vector<Batch> fuse(
 }
 
 Collector::Collector(const Group& group)
-    : group_(group), outer_(innermost_collector) {
-  innermost_collector = this;
+    : group_(group), outer_(innermost_collector()) {
+  innermost_collector() = this;
 }
 
 Collector::~Collector() {
-  innermost_collector = outer_;
+  innermost_collector() = outer_;
 }
 
 Collector* Collector::of(const Group& group) {
-  Collector* collector = innermost_collector;
+  Collector* collector = innermost_collector();
   while (collector != nullptr && &collector->group_ != &group) {
     collector = collector->outer_;
   }

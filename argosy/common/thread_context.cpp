@@ -8,24 +8,25 @@ namespace {
 
 // A plain pointer, which can be read even while the thread's other
 // thread_locals and the program's static objects are destroyed.
-thread_local ThreadContext* context_of_thread = nullptr;
+thread_local ThreadContext* context = nullptr; // lint: allow thread_local
 
 } // namespace
 
+// Deletes the context when the thread ends.
 struct ThreadContext::Owner {
   ~Owner() {
-    delete context_of_thread;
-    context_of_thread = nullptr;
+    delete context;
+    context = nullptr;
   }
 };
 
 ThreadContext& ThreadContext::current() {
-  if (context_of_thread == nullptr) [[unlikely]] {
-    context_of_thread = new ThreadContext;
-    thread_local Owner owner; // deletes it when the thread ends
+  if (context == nullptr) [[unlikely]] {
+    context = new ThreadContext;
+    thread_local Owner owner; // lint: allow thread_local
     static_cast<void>(owner);
   }
-  return *context_of_thread;
+  return *context;
 }
 
 ThreadContext::~ThreadContext() {

@@ -8,7 +8,6 @@
 #include "argosy/common/log.h"
 #include "argosy/data_parallel/bucket_memory.h"
 #include "argosy/data_parallel/sparse_average.h"
-#include "argosy/torch_hooks/graph_walk.h"
 #include "argosy/training/main_grads.h"
 
 namespace argosy::data_parallel {
@@ -210,12 +209,8 @@ void Reducer::abandon() noexcept {
 }
 
 void Reducer::prepare(const Tensors& outputs) {
-  if (!reduction_.sync() || !reduction_.needs_expectations()) {
-    return;
-  }
-  const auto reached = torch_hooks::reachable_nodes(outputs);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    reduction_.expect(i, reached.count(reduction_.node(i)) > 0);
+  if (reduction_.sync() && reduction_.needs_expectations()) {
+    reduction_.expect_from(outputs);
   }
 }
 

@@ -1,8 +1,8 @@
 #include "argosy/training/gradient_reduction.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -10,6 +10,7 @@
 #include "argosy/common/text.h"
 #include "argosy/observe/span.h"
 #include "argosy/torch_hooks/backward.h"
+#include "argosy/torch_hooks/graph_walk.h"
 
 namespace argosy::training {
 
@@ -51,12 +52,11 @@ bool GradientReduction::needs_expectations() const {
   return allows_unused() && !usage_is_known_;
 }
 
-void GradientReduction::expect(std::size_t parameter, bool expected) {
-  parameters_[parameter].expected = expected;
-}
-
-torch::autograd::Node* GradientReduction::node(std::size_t parameter) const {
-  return parameters_[parameter].hook->node();
+void GradientReduction::expect_from(const Tensors& outputs) {
+  const auto reached = torch_hooks::reachable_nodes(outputs);
+  for (Parameter& parameter : parameters_) {
+    parameter.expected = reached.count(parameter.hook->node()) > 0;
+  }
 }
 
 void GradientReduction::on_gradient(std::size_t index) {

@@ -104,9 +104,8 @@ class GradientReduction {
   // parameter that is not expected counts as zeros from the start of the pass,
   // so that its bucket need not wait for the end.
   bool needs_expectations() const;
-  void expect(std::size_t parameter, bool expected);
-  // The node of the graph that accumulates the parameter's gradient.
-  torch::autograd::Node* node(std::size_t parameter) const;
+  // Expects those that backward from these tensors reaches.
+  void expect_from(const Tensors& outputs);
 
   // Collective, outside of backward: reduces what has accumulated without sync.
   void reduce();

@@ -10,7 +10,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
-#include "argosy/fleet/combination.h"
+#include "argosy/fleet/strategy_check.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/testing/ranks.h"
 
@@ -53,7 +53,7 @@ void run_fragment(const char* where, int num_ranks, void (*fragment)()) {
 
 void check_strategy(const char* where, const char* json) {
   SCOPED_TRACE(where);
-  EXPECT_NO_THROW(argosy::fleet::check_combination(
+  EXPECT_NO_THROW(argosy::fleet::check_strategy(
       argosy::fleet::DistributedStrategy::from_json(json)));
 }
 

@@ -26,17 +26,16 @@ if comm -23 included installed | grep .; then
 fi
 echo "headers include what is installed"
 
-# An example with find_package, the program of the README with pkg-config: two
-# compilers at once.
-block() { awk -v n="$1" '/^```/ { c++; next } c == 2 * n - 1' "$source/README.md"; }
-block 1 >readme.cpp
+# The program of the README with the CMake file of the README, an example with
+# pkg-config: two compilers at once.
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 # shellcheck disable=SC2046
-g++ readme.cpp -o readme-hello $(pkg-config --cflags --libs argosy) &
+g++ "$source/examples/00_hello/main.cpp" -o hello-pc \
+  $(pkg-config --cflags --libs argosy) &
 compiler=$!
-cp -r "$source/examples/00_hello" hello
-cmake -S hello -B hello/built -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
-cmake --build hello/built
+python3 "$source/tools/doc_snippets.py" project readme "$source/README.md"
+cmake -S readme -B readme/built -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake --build readme/built
 wait $compiler
 
 # expect PRINTED EXPECTED WHAT
@@ -47,11 +46,11 @@ expect() {
   }
   echo "$3 works"
 }
-expect "$("$argosy" run -n 2 hello/built/hello | sort)" \
+expect "$("$argosy" run -n 2 ./hello-pc | sort)" \
   "$(printf 'rank %s of 2: heard 42 from rank 0; 1 + ... + 2 = 3\n' 0 1)" \
-  "an example with find_package"
-expect "$("$argosy" run -n 4 ./readme-hello 2>/dev/null)" \
-  "$(block 2 | tail -n +2)" "the program of the README with pkg-config"
+  "an example with pkg-config"
+expect "$("$argosy" run -n 4 readme/built/hello 2>/dev/null)" \
+  "$(cat readme/printed.txt)" "the project of the README with find_package"
 
 if [ -d "$prefix/lib/python3" ]; then
   packages=$prefix/lib/python3/dist-packages

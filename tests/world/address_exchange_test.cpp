@@ -117,7 +117,8 @@ TEST_F(ExchangeByFile, DoesNotBelieveFilesThatOthersCanWrite) {
 
 TEST(Exchange, RefusesAWorldWithoutOne) {
   EXPECT_THROW(
-      exchange(LaunchInfo{}, "a:1", Deadline::after(std::chrono::seconds(1))),
+      exchange_address(
+          LaunchInfo{}, "a:1", Deadline::after(std::chrono::seconds(1))),
       InvalidArgument);
 }
 

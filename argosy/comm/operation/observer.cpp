@@ -1,24 +1,32 @@
 #include "argosy/comm/operation/observer.h"
 
+#include "argosy/common/thread_context.h"
+
 namespace argosy::comm {
 
 namespace {
 
-thread_local ThreadObserver* innermost_observer = nullptr;
+struct CurrentObserver {
+  ThreadObserver* pointer = nullptr;
+};
+
+ThreadObserver*& innermost_observer() {
+  return of_thread<CurrentObserver>().pointer;
+}
 
 } // namespace
 
 ThreadObserver::ThreadObserver(Waits waits)
-    : waits_(waits), outer_(innermost_observer) {
-  innermost_observer = this;
+    : waits_(waits), outer_(innermost_observer()) {
+  innermost_observer() = this;
 }
 
 ThreadObserver::~ThreadObserver() {
-  innermost_observer = outer_;
+  innermost_observer() = outer_;
 }
 
 ThreadObserver* ThreadObserver::of_waits() {
-  ThreadObserver* each = innermost_observer;
+  ThreadObserver* each = innermost_observer();
   while (each != nullptr && each->waits_ == Waits::Ignored) {
     each = each->outer_;
   }
@@ -27,7 +35,7 @@ ThreadObserver* ThreadObserver::of_waits() {
 
 void ThreadObserver::tell_issue(
     const Call& call, const std::vector<int>& ranks) {
-  for (ThreadObserver* each = innermost_observer; each != nullptr;
+  for (ThreadObserver* each = innermost_observer(); each != nullptr;
        each = each->outer_) {
     each->on_issue(call, ranks);
   }

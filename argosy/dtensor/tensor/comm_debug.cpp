@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "argosy/common/text.h"
+#include "argosy/common/thread_context.h"
 
 namespace argosy {
 
@@ -12,27 +13,31 @@ namespace dtensor {
 
 namespace {
 
-thread_local const std::string* current_op = nullptr;
-thread_local std::uint64_t num_ops = 0;
+struct CurrentOp {
+  const std::string* name = nullptr; // of the op that is being carried out
+  std::uint64_t count = 0;           // ops so far
+};
 
 } // namespace
 
-OpScope::OpScope(const std::string& op) : outer_(current_op) {
-  current_op = &op;
-  ++num_ops;
+OpScope::OpScope(const std::string& op) : outer_(of_thread<CurrentOp>().name) {
+  CurrentOp& current = of_thread<CurrentOp>();
+  current.name = &op;
+  ++current.count;
 }
 
 OpScope::~OpScope() {
-  current_op = outer_;
+  of_thread<CurrentOp>().name = outer_;
 }
 
 std::uint64_t OpScope::count() {
-  return num_ops;
+  return of_thread<CurrentOp>().count;
 }
 
 const std::string& OpScope::current() {
   static const std::string none;
-  return current_op == nullptr ? none : *current_op;
+  const std::string* name = of_thread<CurrentOp>().name;
+  return name == nullptr ? none : *name;
 }
 
 } // namespace dtensor

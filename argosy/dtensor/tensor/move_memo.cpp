@@ -1,23 +1,31 @@
 #include "argosy/dtensor/tensor/move_memo.h"
 
+#include "argosy/common/thread_context.h"
+
 namespace argosy::dtensor {
 
 namespace {
 
-thread_local MoveMemo* innermost = nullptr;
+struct CurrentMemo {
+  MoveMemo* pointer = nullptr;
+};
+
+MoveMemo*& innermost_memo() {
+  return of_thread<CurrentMemo>().pointer;
+}
 
 } // namespace
 
-MoveMemo::MoveMemo() : outer_(innermost) {
-  innermost = this;
+MoveMemo::MoveMemo() : outer_(innermost_memo()) {
+  innermost_memo() = this;
 }
 
 MoveMemo::~MoveMemo() {
-  innermost = outer_;
+  innermost_memo() = outer_;
 }
 
 MoveMemo* MoveMemo::current() {
-  return innermost;
+  return innermost_memo();
 }
 
 at::Tensor MoveMemo::find(
