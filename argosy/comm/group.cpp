@@ -42,8 +42,8 @@ class Link {
   Backend& get(Deadline deadline) {
     const std::lock_guard lock(mutex_);
     if (!abort_reason_.empty()) {
-      throw PeerLost(str(
-          "[comm] group ", members_.group, " was aborted: ", abort_reason_));
+      throw PeerLost(str_format(
+          "[comm] group {} was aborted: {}", members_.group, abort_reason_));
     }
     if (!backend_) {
       members_.deadline = deadline;
@@ -210,11 +210,9 @@ std::function<void()> Group::Impl::runner(
 void Group::check_member(const comm::Op& op) const {
   ARGOSY_CHECK(
       is_member(),
-      "[comm.",
+      "[comm.{}] rank {} is no member of group {}",
       to_string(op.kind),
-      "] rank ",
       impl_->global_rank,
-      " is no member of group ",
       id());
 }
 
@@ -267,11 +265,9 @@ void Group::run(
     const std::function<void(Backend&, Deadline)>& collective) {
   ARGOSY_CHECK(
       is_member(),
-      "[comm.",
+      "[comm.{}] rank {} is no member of group {}",
       name,
-      "] rank ",
       impl_->global_rank,
-      " is no member of group ",
       id());
   Lane& lane = impl_->collectives;
   lane.worker.run_now([&] {
@@ -414,16 +410,13 @@ void check_ranks(std::vector<int>& ranks, const World& world) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ARGOSY_CHECK(
         ranks[i] >= 0 && ranks[i] < world.size(),
-        "[comm.new_group] rank ",
+        "[comm.new_group] rank {} is not in [0, {})",
         ranks[i],
-        " is not in [0, ",
-        world.size(),
-        ")");
+        world.size());
     ARGOSY_CHECK(
         i == 0 || ranks[i] != ranks[i - 1],
-        "[comm.new_group] rank ",
-        ranks[i],
-        " is named twice");
+        "[comm.new_group] rank {} is named twice",
+        ranks[i]);
   }
 }
 
@@ -465,9 +458,8 @@ void destroy_process_group(const std::shared_ptr<Group>& group) {
   const auto world = require_world("comm.destroy_process_group");
   ARGOSY_CHECK(
       groups_of(world)->forget(*group),
-      "[comm.destroy_process_group] group ",
-      group->id(),
-      " is not one of this world");
+      "[comm.destroy_process_group] group {} is not one of this world",
+      group->id());
 }
 
 std::string get_backend(const std::shared_ptr<Group>& group) {

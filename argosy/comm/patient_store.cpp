@@ -58,11 +58,10 @@ void PatientStore::wait(
   for (const std::string& key : keys) {
     while (!store_->check({key})) {
       if (deadline.expired()) {
-        throw TimeoutError(
-            str("[comm.connect] ",
-                key,
-                " was not set within ",
-                deadline.limit_text()));
+        throw TimeoutError(str_format(
+            "[comm.connect] {} was not set within {}",
+            key,
+            deadline.limit_text()));
       }
       backoff.pause(deadline);
     }

@@ -91,10 +91,9 @@ Endpoint parse_endpoint(
       : parse_int(text.substr(colon + 1));
   ARGOSY_CHECK(
       !host.empty() && port && *port > 0 && *port < 65536,
+      "{}={} is not host:port with a port in [1, 65535]",
       what,
-      "=",
-      text,
-      " is not host:port with a port in [1, 65535]");
+      text);
   return {std::string(host), static_cast<std::uint16_t>(*port)};
 }
 

@@ -95,11 +95,9 @@ class DataLoader {
     const std::int64_t expected = sampler.state().dataset_size;
     ARGOSY_CHECK(
         static_cast<std::int64_t>(dataset.size()) == expected,
-        "[data.loader] a dataset of ",
+        "[data.loader] a dataset of {} samples, expected {} as the sampler has",
         dataset.size(),
-        " samples, expected ",
-        expected,
-        " as the sampler has");
+        expected);
     return sampler;
   }
 

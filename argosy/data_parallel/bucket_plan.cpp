@@ -19,11 +19,10 @@ void check_order(
   }
   ARGOSY_CHECK(
       is_permutation,
-      "[data_parallel.plan_buckets] the order has ",
+      "[data_parallel.plan_buckets] the order has {} entries, expected each of "
+      "{} parameters once",
       order.size(),
-      " entries, expected each of ",
-      num_parameters,
-      " parameters once");
+      num_parameters);
 }
 
 void check_starts(
@@ -31,11 +30,10 @@ void check_starts(
   for (std::size_t i = 0; i < starts.size(); ++i) {
     ARGOSY_CHECK(
         starts[i] < num_parameters && starts[i] > (i == 0 ? 0 : starts[i - 1]),
-        "[data_parallel.plan_buckets] a bucket starts at ",
+        "[data_parallel.plan_buckets] a bucket starts at {}, expected "
+        "ascending places in (0, {})",
         starts[i],
-        ", expected ascending places in (0, ",
-        num_parameters,
-        ")");
+        num_parameters);
   }
 }
 

@@ -113,14 +113,12 @@ void Reducer::check_layout(const Parameter& parameter) const {
   const at::Tensor& gradient = parameter.tensor.grad();
   ARGOSY_CHECK(
       !gradient.defined() || gradient.is_sparse() == parameter.sparse,
-      "[data_parallel] the gradient of ",
+      "[data_parallel] the gradient of {} is {}, expected a {} one: list "
+      "parameters with sparse gradients in "
+      "DataParallelOptions::sparse_parameters",
       parameter.name,
-      " is ",
       gradient.is_sparse() ? "sparse" : "dense",
-      ", expected a ",
-      parameter.sparse ? "sparse" : "dense",
-      " one: list parameters with sparse gradients in "
-      "DataParallelOptions::sparse_parameters");
+      parameter.sparse ? "sparse" : "dense");
 }
 
 // Copies the gradient into the bucket, unless it was accumulated there.

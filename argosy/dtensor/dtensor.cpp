@@ -143,13 +143,10 @@ at::Tensor from_local(
   const Shape expected = state->local_shape(shape, placed);
   ARGOSY_CHECK(
       !state->is_member() || local.sizes() == at::IntArrayRef(expected),
-      "[dtensor.from_local] a part of shape ",
+      "[dtensor.from_local] a part of shape {}, expected {} of {} with {}",
       local.sizes(),
-      ", expected ",
       at::IntArrayRef(expected),
-      " of ",
       at::IntArrayRef(shape),
-      " with ",
       placed);
   return dtensor::wrap_local(local, state, placed, shape);
 }

@@ -91,11 +91,9 @@ void AnySetting::check(const Value& value) const {
       std::visit([&](const auto& it) { return is_within(it, range_); }, value);
   ARGOSY_CHECK(
       fits,
-      "[fleet.strategy] ",
+      "[fleet.strategy] {} is {}, expected {}",
       path(),
-      " is ",
       json_text(value),
-      ", expected ",
       expected());
 }
 

@@ -70,12 +70,10 @@ std::unique_ptr<CLI::App> make_parser(CommandLine& line) {
     names.push_back(str("--", flag.name));
   }
   const auto meant = nearest(word, names);
-  throw InvalidArgument(
-      str("[launch.options] ",
-          word,
-          ": no such flag",
-          meant ? str("; did you mean ", *meant, "?") : ".",
-          " See argosy run --help."));
+  throw InvalidArgument(str_format(
+      "[launch.options] {}: no such flag{} See argosy run --help.",
+      word,
+      meant ? str("; did you mean ", *meant, "?") : "."));
 }
 
 // "--nproc_per_node=4" -> "--nproc-per-node=4".
@@ -112,9 +110,8 @@ std::pair<std::vector<std::string>, std::vector<std::string>> split_program(
     const std::size_t count = flag_words(app, word);
     ARGOSY_CHECK(
         next + count <= words.size(),
-        "[launch.options] ",
-        word,
-        ": the value is missing");
+        "[launch.options] {}: the value is missing",
+        word);
     own.push_back(word);
     if (count == 2) {
       own.push_back(words[next + 1]);

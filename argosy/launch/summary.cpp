@@ -20,12 +20,10 @@ constexpr std::streamoff kTailBytes = 16384;
 
 std::string default_message(const WorkerResult& result) {
   if (result.status.signal != 0) {
-    return str(
-        "Signal ",
+    return str_format(
+        "Signal {} ({}) received by process {}",
         result.status.signal,
-        " (",
         signal_name(result.status.signal),
-        ") received by process ",
         result.pid);
   }
   return "no error file was written; the output of the process may say more";

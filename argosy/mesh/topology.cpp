@@ -31,17 +31,15 @@ int CommunicateTopology::get_rank(const Coordinates& coordinates) const {
     const auto found = coordinates.find(name);
     ARGOSY_CHECK(
         found != coordinates.end(),
-        "[mesh.topology] no coordinate on axis ",
+        "[mesh.topology] no coordinate on axis {}, expected one on each of {}",
         name,
-        ", expected one on each of ",
         join(get_hybrid_group_names(), ", "));
     place.push_back(found->second);
   }
   ARGOSY_CHECK(
       coordinates.size() == place.size(),
-      "[mesh.topology] ",
+      "[mesh.topology] {} coordinates, expected one on each of {}",
       coordinates.size(),
-      " coordinates, expected one on each of ",
       join(get_hybrid_group_names(), ", "));
   return mesh_.rank_at(place);
 }
@@ -51,9 +49,8 @@ CommunicateTopology::Coordinates CommunicateTopology::get_coord(
   const auto place = mesh_.coordinates_of(rank);
   ARGOSY_CHECK(
       place,
-      "[mesh.topology] there is no rank ",
+      "[mesh.topology] there is no rank {} among {}",
       rank,
-      " among ",
       mesh_.size());
   Coordinates coordinates;
   for (std::size_t i = 0; i < place->size(); ++i) {

@@ -21,11 +21,10 @@ StepMeterOptions checked(StepMeterOptions options) {
   ARGOSY_CHECK(
       options.total_steps >= 0 && options.first_step >= 0 &&
           options.report_every_steps >= 0,
-      "[observe.step_meter] steps are negative: total ",
+      "[observe.step_meter] steps are negative: total {}, first {}, report "
+      "every {}",
       options.total_steps,
-      ", first ",
       options.first_step,
-      ", report every ",
       options.report_every_steps);
   if (!options.clock) {
     options.clock = steady_seconds;

@@ -23,20 +23,16 @@ std::vector<Uses> uses_by_buffer(const OffloadSchedule& schedule) {
     for (const OffloadUse& use : schedule.steps[step]) {
       ARGOSY_CHECK(
           use.buffer < all.size(),
-          "[offload.plan] step ",
+          "[offload.plan] step {} uses buffer {}, expected below {}",
           step,
-          " uses buffer ",
           use.buffer,
-          ", expected below ",
           all.size());
       Uses& uses = all[use.buffer];
       ARGOSY_CHECK(
           uses.steps.empty() || uses.steps.back() != step,
-          "[offload.plan] step ",
+          "[offload.plan] step {} uses buffer {} twice",
           step,
-          " uses buffer ",
-          use.buffer,
-          " twice");
+          use.buffer);
       uses.steps.push_back(step);
       uses.writes.push_back(use.writes);
     }

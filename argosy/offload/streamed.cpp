@@ -179,10 +179,10 @@ class Streamed final : public Backing {
 
   void check_content(const Slot& slot) const {
     if (checksum_ && checksum_of(slot) != slot.checksum) {
-      throw SystemError(
-          str("[offload.read] ",
-              slot.bytes,
-              " bytes differ from those that were written: checksums differ"));
+      throw SystemError(str_format(
+          "[offload.read] {} bytes differ from those that were written: "
+          "checksums differ",
+          slot.bytes));
     }
   }
 

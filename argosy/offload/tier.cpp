@@ -56,9 +56,8 @@ struct OffloadTier::Impl {
   void check(std::size_t slot, bool is_used) const {
     ARGOSY_CHECK(
         slot < in_use.size(),
-        "[offload] slot ",
+        "[offload] slot {}, expected below {}",
         slot,
-        ", expected below ",
         in_use.size());
     ARGOSY_CHECK(
         in_use[slot].has_value() == is_used,
@@ -109,11 +108,9 @@ OffloadTier::OffloadTier(OffloadOptions options)
     : impl_(new Impl{.options = options}) {
   ARGOSY_CHECK(
       options.offload_cpu_size >= 0 && options.ahead >= 0,
-      "[offload] offload_cpu_size ",
+      "[offload] offload_cpu_size {} and ahead {}, expected >= 0",
       options.offload_cpu_size,
-      " and ahead ",
-      options.ahead,
-      ", expected >= 0");
+      options.ahead);
   impl_->backing = options.io == OffloadIo::Mapped ? make_mapped(options)
                                                    : make_streamed(options);
 }
@@ -122,7 +119,7 @@ OffloadTier::~OffloadTier() = default;
 OffloadTier::OffloadTier(OffloadTier&&) noexcept = default;
 
 std::size_t OffloadTier::add(std::int64_t bytes) {
-  ARGOSY_CHECK(bytes > 0, "[offload.add] ", bytes, " bytes, expected > 0");
+  ARGOSY_CHECK(bytes > 0, "[offload.add] {} bytes, expected > 0", bytes);
   impl_->schedule.bytes.push_back(bytes);
   impl_->in_use.emplace_back();
   impl_->plan.reset();

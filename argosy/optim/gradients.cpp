@@ -171,9 +171,9 @@ double clip_grad_norm_(
   const double norm = norm_of(grads, norm_type);
   ARGOSY_CHECK(
       !error_if_nonfinite || std::isfinite(norm),
-      "[optim.clip_grad_norm] the norm of the gradients is ",
-      norm,
-      ", expected a finite one");
+      "[optim.clip_grad_norm] the norm of the gradients is {}, expected a "
+      "finite one",
+      norm);
   const double factor = clip_factor(norm, max_norm);
   if (factor != 1) {
     scale(grads, factor);

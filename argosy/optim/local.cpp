@@ -32,9 +32,8 @@ at::Tensor beside(const at::Tensor& grad, const at::Tensor& param) {
   const Placements placements = placements_of(param);
   ARGOSY_CHECK(
       !has_partial(placements),
-      "[optim.step] a parameter is ",
-      placements,
-      ", expected Shard and Replicate");
+      "[optim.step] a parameter is {}, expected Shard and Replicate",
+      placements);
   return reshard(grad, process_mesh_of(param), placements);
 }
 

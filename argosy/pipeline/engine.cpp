@@ -118,9 +118,8 @@ Engine::Result Engine::run(
     const Schedule& schedule, const Batch& batch, bool trains) {
   ARGOSY_CHECK(
       static_cast<int>(batch.microbatches.size()) == schedule.microbatches,
-      "[pipeline] ",
+      "[pipeline] {} microbatches for a schedule of {}",
       batch.microbatches.size(),
-      " microbatches for a schedule of ",
       schedule.microbatches);
   // All state of a batch is reset here, so that a batch after one that threw
   // starts clean.
@@ -250,9 +249,8 @@ Tensors Engine::loss_of(const Step& step, const Tensors& outputs) {
   const at::Tensor loss = batch_->loss(outputs, batch.labels);
   ARGOSY_CHECK(
       loss.numel() == 1,
-      "[pipeline] the loss has ",
-      loss.numel(),
-      " elements, expected one");
+      "[pipeline] the loss has {} elements, expected one",
+      loss.numel());
   result_.losses.push_back(loss.detach());
   return {batch_->scale ? batch_->scale(loss) : loss};
 }

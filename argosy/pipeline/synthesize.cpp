@@ -46,15 +46,13 @@ void check_input(const SynthesisInput& input) {
        .chunks = input.chunks});
   ARGOSY_CHECK(
       input.effort >= 0 && input.effort <= kMostEffort,
-      "[pipeline.synthesize] effort ",
+      "[pipeline.synthesize] effort {}, expected 0 to {}",
       input.effort,
-      ", expected 0 to ",
       kMostEffort);
   ARGOSY_CHECK(
       input.seconds >= 0 && input.seconds <= kMostSeconds,
-      "[pipeline.synthesize] ",
+      "[pipeline.synthesize] {} seconds to search in, expected 0 to {}",
       input.seconds,
-      " seconds to search in, expected 0 to ",
       kMostSeconds);
   check_costs(input.costs, input.stages * input.chunks);
 }
@@ -238,11 +236,10 @@ void check_cap(
   }
   ARGOSY_CHECK(
       input.memory_cap >= least,
-      "[pipeline.synthesize] no schedule keeps within ",
+      "[pipeline.synthesize] no schedule keeps within {} per stage: one "
+      "microbatch in all chunks of a stage takes {}, the least cap that works",
       input.memory_cap,
-      " per stage: one microbatch in all chunks of a stage takes ",
-      least,
-      ", the least cap that works");
+      least);
 }
 
 } // namespace

@@ -22,11 +22,10 @@ std::regex compile(const std::string& pattern) {
   try {
     return std::regex(pattern);
   } catch (const std::regex_error& error) {
-    throw InvalidArgument(
-        str("[parallelize] ",
-            pattern,
-            " is not a regular expression: ",
-            error.what()));
+    throw InvalidArgument(str_format(
+        "[parallelize] {} is not a regular expression: {}",
+        pattern,
+        error.what()));
   }
 }
 
@@ -77,9 +76,8 @@ int mp_axis(const ProcessMesh& mesh) {
   const auto found = std::find(names.begin(), names.end(), "mp");
   ARGOSY_CHECK(
       found != names.end(),
-      "[parallelize] ",
-      mesh,
-      " has no axis mp, over which mp_config shards layers");
+      "[parallelize] {} has no axis mp, over which mp_config shards layers",
+      mesh);
   return static_cast<int>(found - names.begin());
 }
 

@@ -9,9 +9,8 @@ namespace argosy::semi_auto {
 int sharding_axis(const ShardingStage& stage, const ProcessMesh& mesh) {
   ARGOSY_CHECK(
       stage.stage >= 0 && stage.stage <= 3,
-      "[shard_optimizer] stage ",
-      stage.stage,
-      ", expected 0 to 3");
+      "[shard_optimizer] stage {}, expected 0 to 3",
+      stage.stage);
   if (stage.axis) {
     return mesh.axis_index(*stage.axis);
   }
@@ -22,9 +21,8 @@ int sharding_axis(const ShardingStage& stage, const ProcessMesh& mesh) {
   const auto found = std::find(names.begin(), names.end(), "dp");
   ARGOSY_CHECK(
       found != names.end(),
-      "[shard_optimizer] ",
-      mesh,
-      " has no axis dp; set the axis of the stage");
+      "[shard_optimizer] {} has no axis dp; set the axis of the stage",
+      mesh);
   return static_cast<int>(found - names.begin());
 }
 

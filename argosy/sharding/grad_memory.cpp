@@ -151,10 +151,9 @@ void GradMemory::keep(Parameter& parameter) {
   }
   ARGOSY_CHECK(
       !gradient.is_sparse(),
-      "[sharding] parameter ",
-      parameter.name,
-      " has a sparse gradient, expected a dense one; DataParallel can reduce "
-      "sparse ones");
+      "[sharding] parameter {} has a sparse gradient, expected a dense one; "
+      "DataParallel can reduce sparse ones",
+      parameter.name);
   if (gradient.data_ptr() != place.data_ptr()) {
     place.copy_(gradient);
     gradient = place;

@@ -23,9 +23,8 @@ constexpr char kOptimizer[] = "optimizer.pt";
 void check_place(const fs::path& output) {
   ARGOSY_CHECK(
       !fs::exists(output) || fs::is_directory(output),
-      "[sharding.save] ",
-      output.string(),
-      " is a file, expected a directory");
+      "[sharding.save] {} is a file, expected a directory",
+      output.string());
 }
 
 void write_archive(const fs::path& path, OutputArchive& archive) {

@@ -90,9 +90,8 @@ class Modules {
     for (const Boundary& boundary : boundaries_) {
       ARGOSY_CHECK(
           boundary.used,
-          "[sharding] there is no parameter in a module \"",
-          boundary.text,
-          "\"");
+          "[sharding] there is no parameter in a module \"{}\"",
+          boundary.text);
     }
   }
 

@@ -163,11 +163,10 @@ int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
   }
   ARGOSY_CHECK(
       source >= 0 && !tensor.requires_grad(),
-      "[trace.record] ",
+      "[trace.record] {} takes a tensor {} that shares memory with another of "
+      "this forward, but no op made it",
       op,
-      " takes a tensor ",
-      to_string(metas_of({tensor})),
-      " that shares memory with another of this forward, but no op made it");
+      to_string(metas_of({tensor})));
   const int made = add_value(Kind::kResult, tensor);
   static const c10::OperatorHandle detach =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
@@ -182,12 +181,10 @@ int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
 int Recorder::add_constant(const at::Tensor& tensor, const std::string& op) {
   ARGOSY_CHECK(
       !tensor.requires_grad(),
-      "[trace.record] ",
+      "[trace.record] {} takes a tensor {} that needs a gradient and is no "
+      "parameter of the module; register it there, or pass it as an input",
       op,
-      " takes a tensor ",
-      to_string(metas_of({tensor})),
-      " that needs a gradient and is no parameter of the module; register it "
-      "there, or pass it as an input");
+      to_string(metas_of({tensor})));
   const int number = add_value(Kind::kConstant, tensor);
   program_.held[number] = tensor;
   return number;
@@ -200,10 +197,10 @@ void Recorder::check_history(int number, const at::Tensor& tensor) const {
       tensor.requires_grad() == meta(number).requires_grad ||
           last_writes_.count(memory) > 0 ||
           program_.graph.value(number).kind != Kind::kResult,
-      "[trace.record] the result ",
-      to_string({meta(number)}),
-      " of a torch::autograd::Function, whose backward is not made of ops; a "
-      "module with one can be cut as a list of layers (PipelineLayer)");
+      "[trace.record] the result {} of a torch::autograd::Function, whose "
+      "backward is not made of ops; a module with one can be cut as a list of "
+      "layers (PipelineLayer)",
+      to_string({meta(number)}));
 }
 
 int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {

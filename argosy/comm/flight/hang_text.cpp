@@ -50,19 +50,17 @@ std::string place_text(const Operation& operation) {
 std::string state_text(const Operation& operation) {
   switch (operation.state) {
     case State::Issued:
-      return str(
-          "issued at ", time_text(operation.issued_us), ", not begun yet");
+      return str_format(
+          "issued at {}, not begun yet", time_text(operation.issued_us));
     case State::Started:
       return str("waits since ", time_text(operation.started_us));
     case State::Completed:
       return str("completed at ", time_text(operation.ended_us));
     case State::Failed:
-      return str(
-          "waited from ",
+      return str_format(
+          "waited from {} to {}, then failed: {}",
           time_text(operation.started_us),
-          " to ",
           time_text(operation.ended_us),
-          ", then failed: ",
           operation.error);
   }
   return "";

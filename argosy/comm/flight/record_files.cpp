@@ -28,7 +28,7 @@ std::vector<fs::path> record_paths(const fs::path& folder) {
     }
   }
   ARGOSY_CHECK(
-      !error, "[flight.read] ", folder.string(), ": ", error.message());
+      !error, "[flight.read] {}: {}", folder.string(), error.message());
   return paths;
 }
 
@@ -114,9 +114,9 @@ std::vector<Record> read_records(const std::vector<fs::path>& folders) {
   for (std::size_t i = 1; i < records.size(); ++i) {
     ARGOSY_CHECK(
         records[i].rank != records[i - 1].rank,
-        "[flight.read] two records of rank ",
-        records[i].rank,
-        "; give folders of one attempt of one job");
+        "[flight.read] two records of rank {}; give folders of one attempt of "
+        "one job",
+        records[i].rank);
   }
   return records;
 }

@@ -58,12 +58,10 @@ std::string map_all(
       regions.push_back(
           SharedMemory::open(descriptions[peer], Region::bytes(num_ranks)));
     } catch (const SystemError& error) {
-      return str(
-          "rank ",
+      return str_format(
+          "rank {} cannot see the memory of rank {}: {}",
           rank,
-          " cannot see the memory of rank ",
           peer,
-          ": ",
           error.what());
     }
   }

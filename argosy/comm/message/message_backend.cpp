@@ -436,11 +436,9 @@ class MessageBackend final : public Backend {
   void message(const OpRecord& what, Deadline deadline, const Body& body) {
     ARGOSY_CHECK(
         what.root >= 0 && what.root < size_ && what.root != rank_,
-        "[comm.",
+        "[comm.{}] rank {} cannot exchange messages with rank {}",
         to_string(what.kind),
-        "] rank ",
         rank_,
-        " cannot exchange messages with rank ",
         what.root);
     guarded(what, deadline, body);
   }

@@ -12,7 +12,7 @@ void RuleTable::add(
 }
 
 void RuleTable::add_qualified(const std::string& name, const Rule& rule) {
-  ARGOSY_ASSERT(rules_.emplace(name, rule).second, name, " has two rules");
+  ARGOSY_ASSERT(rules_.emplace(name, rule).second, "{} has two rules", name);
 }
 
 const Rule* RuleTable::find(const std::string& name) const {

@@ -77,7 +77,7 @@ void run_cauchy(LocalCall& call) {
 void run_geometric(LocalCall& call) {
   const double p = number(call, "p");
   ARGOSY_CHECK(
-      p > 0 && p < 1, "[dtensor.geometric] p ", p, ", expected in (0, 1)");
+      p > 0 && p < 1, "[dtensor.geometric] p {}, expected in (0, 1)", p);
   fill(call, geometric(p));
 }
 

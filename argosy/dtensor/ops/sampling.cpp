@@ -142,9 +142,9 @@ void run_multinomial(LocalCall& call) {
   check_weights(weights);
   ARGOSY_CHECK(
       replaces || (weights > 0).sum(-1).ge(count).all().item<bool>(),
-      "[dtensor.multinomial] ",
-      count,
-      " samples without replacement of fewer weights above 0");
+      "[dtensor.multinomial] {} samples without replacement of fewer weights "
+      "above 0",
+      count);
   call.finish(
       replaces ? pick_with_replacement(call, weights)
                : pick_without(call, weights, count));

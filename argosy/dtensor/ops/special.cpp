@@ -11,7 +11,7 @@ namespace {
 
 const Rule& rule_like(const RuleTable& table, const std::string& name) {
   const Rule* rule = table.find("aten::" + name);
-  ARGOSY_ASSERT(rule != nullptr, name, " has no rule yet");
+  ARGOSY_ASSERT(rule != nullptr, "{} has no rule yet", name);
   return *rule;
 }
 

@@ -114,16 +114,16 @@ std::set<int> Cutter::states_of(const std::string& layer) const {
   const auto near = is_known ? std::nullopt : nearest(layer, layers());
   ARGOSY_CHECK(
       is_known,
-      "[pipeline.cut] no layer ",
+      "[pipeline.cut] no layer {} with parameters or buffers, which locate it "
+      "in the graph{}",
       layer,
-      " with parameters or buffers, which locate it in the graph",
       near ? str("; is it ", *near, "?")
            : str("; there are ", join(layers(), ", ")));
   ARGOSY_CHECK(
       !states.empty(),
-      "[pipeline.cut] forward uses no parameter or buffer of ",
-      layer,
-      ", which locate it in the graph");
+      "[pipeline.cut] forward uses no parameter or buffer of {}, which locate "
+      "it in the graph",
+      layer);
   return states;
 }
 
@@ -230,10 +230,10 @@ int Cutter::place(const Window& window, bool prefer_last) const {
   }
   ARGOSY_CHECK(
       best >= 0,
-      "[pipeline.cut] several views of a memory cross the cut before ",
-      graph_.node(window.last).op,
-      ", and it is written in place after it: they would become separate "
-      "tensors; cut elsewhere, or write to a new tensor");
+      "[pipeline.cut] several views of a memory cross the cut before {}, and "
+      "it is written in place after it: they would become separate tensors; "
+      "cut elsewhere, or write to a new tensor",
+      graph_.node(window.last).op);
   return best;
 }
 
@@ -321,13 +321,11 @@ void Cutter::check_written_states(const Cuts& cuts) const {
         ARGOSY_CHECK(
             written.count(memory) == 0 ||
                 users.emplace(memory, i).first->second == i,
-            "[pipeline.cut] ",
+            "[pipeline.cut] {} is written in forward and used in parts {} and "
+            "{}, which would each have one of their own",
             written[memory],
-            " is written in forward and used in parts ",
             users[memory],
-            " and ",
-            i,
-            ", which would each have one of their own");
+            i);
       }
     }
   }
@@ -422,11 +420,10 @@ Cuts cut(const Graph& graph, const SplitSpec& points) {
         cutter.place(cutter.window(layer, point), point == SplitPoint::END);
     ARGOSY_CHECK(
         places.empty() || places.back() < place,
-        "[pipeline.cut] the cut at ",
+        "[pipeline.cut] the cut at {} does not come after the one at {}; "
+        "expected points in the order of forward, with work in between",
         layer,
-        " does not come after the one at ",
-        before,
-        "; expected points in the order of forward, with work in between");
+        before);
     places.push_back(place);
     before = layer;
   }
@@ -437,18 +434,14 @@ Cuts cut_evenly(
     const Graph& graph, int parts, const std::vector<double>& weights) {
   ARGOSY_CHECK(
       parts >= 1 && parts <= graph.num_nodes(),
-      "[pipeline.cut] ",
+      "[pipeline.cut] {} parts of a forward of {} ops",
       parts,
-      " parts of a forward of ",
-      graph.num_nodes(),
-      " ops");
+      graph.num_nodes());
   ARGOSY_CHECK(
       weights.size() == graph.nodes.size(),
-      "[pipeline.cut] ",
+      "[pipeline.cut] {} weights, expected one for each of {} ops",
       weights.size(),
-      " weights, expected one for each of ",
-      graph.num_nodes(),
-      " ops");
+      graph.num_nodes());
   const Cutter cutter(graph);
   std::vector<double> costs;
   for (const std::int64_t bytes : cutter.bytes()) {

@@ -108,11 +108,10 @@ void CutModule::check_states(const Graph& graph, const Cuts& cuts) const {
     for (const std::string& name : names_of(graph, cuts.parts[i])) {
       ARGOSY_CHECK(
           std::find(known.begin(), known.end(), name) != known.end(),
-          "[pipeline.cut] part ",
+          "[pipeline.cut] part {} uses {} for these inputs, which it did not "
+          "for the examples",
           i,
-          " uses ",
-          name,
-          " for these inputs, which it did not for the examples");
+          name);
     }
   }
 }

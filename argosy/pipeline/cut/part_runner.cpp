@@ -90,13 +90,11 @@ void PartRunner::run_step(trace::Run& run, const Step& step) const {
         value < 0 ||
             run.get(value).sizes() ==
                 at::IntArrayRef(program_->metas[at(value)].sizes),
-        "[pipeline.run] ",
+        "[pipeline.run] {} made a tensor of the shape {}, in the recording {}: "
+        "it depends on values, which a program cannot follow",
         call.op.operator_name().name,
-        " made a tensor of the shape ",
         run.get(value).sizes(),
-        ", in the recording ",
-        trace::to_string({program_->metas[at(value)]}),
-        ": it depends on values, which a program cannot follow");
+        trace::to_string({program_->metas[at(value)]}));
   }
   for (const int value : step.released) {
     run.release(value);
@@ -113,9 +111,8 @@ void PartRunner::check(const Tensors& given) const {
   }
   ARGOSY_CHECK(
       fits,
-      "[pipeline.run] a part got ",
+      "[pipeline.run] a part got {}, expected {}",
       to_string(metas),
-      ", expected ",
       to_string(expected));
 }
 
