@@ -7,9 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <functional>
 #include <numeric>
-#include <utility>
 
 #include "argosy/comm/shards.h"
 #include "argosy/common/error.h"

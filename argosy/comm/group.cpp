@@ -181,8 +181,7 @@ std::string Group::name() const {
 }
 
 int Group::get_group_rank(int global_rank) const {
-  const auto found =
-      std::lower_bound(setup_.ranks.begin(), setup_.ranks.end(), global_rank);
+  const auto found = std::ranges::lower_bound(setup_.ranks, global_rank);
   if (found == setup_.ranks.end() || *found != global_rank) {
     return -1;
   }
@@ -406,7 +405,7 @@ namespace {
 
 // Brings them into order.
 void check_ranks(std::vector<int>& ranks, const World& world) {
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ARGOSY_CHECK(
         ranks[i] >= 0 && ranks[i] < world.size(),

@@ -110,8 +110,7 @@ bool is_local_host(const std::string& host) {
   const std::vector<std::string> own = interface_addresses();
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     const std::string address = numeric(a->ai_addr, a->ai_addrlen);
-    if (is_loopback(address) ||
-        std::find(own.begin(), own.end(), address) != own.end()) {
+    if (is_loopback(address) || std::ranges::find(own, address) != own.end()) {
       return true;
     }
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <ostream>
-#include <utility>
 
 #include "argosy/common/error.h"
 #include "argosy/data/shuffle.h"

@@ -3,11 +3,8 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "argosy/common/error.h"
 

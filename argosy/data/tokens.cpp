@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "argosy/common/error.h"
@@ -39,7 +38,7 @@ auto dispatch(TokenType type, Function&& function) {
 }
 
 TokenType smallest_type(std::span<const std::int64_t> tokens) {
-  const auto largest = std::max_element(tokens.begin(), tokens.end());
+  const auto largest = std::ranges::max_element(tokens);
   if (largest == tokens.end() || *largest <= 0xff) {
     return TokenType::U8;
   }

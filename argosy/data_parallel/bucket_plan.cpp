@@ -12,7 +12,7 @@ namespace {
 void check_order(
     const std::vector<std::size_t>& order, std::size_t num_parameters) {
   std::vector<std::size_t> sorted = order;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   bool is_permutation = sorted.size() == num_parameters;
   for (std::size_t i = 0; is_permutation && i < sorted.size(); ++i) {
     is_permutation = sorted[i] == i;

@@ -50,8 +50,7 @@ void Reducer::add(const NamedTensor& named) {
   parameter.name = named.first;
   parameter.tensor = named.second;
   parameter.sparse =
-      std::find(options_.sparse.begin(), options_.sparse.end(), named.first) !=
-      options_.sparse.end();
+      std::ranges::find(options_.sparse, named.first) != options_.sparse.end();
   parameter.type = training::grad_type(
       parameter.tensor.scalar_type(), options_.main_grad && !parameter.sparse);
   parameters_.push_back(std::move(parameter));

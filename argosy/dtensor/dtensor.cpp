@@ -4,8 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include <utility>
-
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred/tape.h"
 #include "argosy/dtensor/dispatch/register.h"

@@ -52,10 +52,8 @@ std::vector<RowBlock> blocks_of(const Counts& counts, std::size_t experts) {
       }
     }
   }
-  const bool moves =
-      std::any_of(blocks.begin(), blocks.end(), [](const RowBlock& block) {
-        return block.from != block.to;
-      });
+  const bool moves = std::ranges::any_of(
+      blocks, [](const RowBlock& block) { return block.from != block.to; });
   return moves ? blocks : std::vector<RowBlock>();
 }
 

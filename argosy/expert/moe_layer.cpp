@@ -22,9 +22,8 @@ namespace {
 
 void check_groups(const Group& group, const Group& mp) {
   const auto& ranks = mp.ranks();
-  const auto common = std::count_if(ranks.begin(), ranks.end(), [&](int rank) {
-    return group.get_group_rank(rank) >= 0;
-  });
+  const auto common = std::ranges::count_if(
+      ranks, [&](int rank) { return group.get_group_rank(rank) >= 0; });
   ARGOSY_CHECK(
       common == 1,
       "[expert.moe] the groups of experts and of tensor parallelism have {} "

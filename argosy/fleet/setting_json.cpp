@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <limits>
 #include <utility>
 
 #include "argosy/common/error.h"

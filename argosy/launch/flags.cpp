@@ -157,7 +157,7 @@ CommandLine parse_command_line(
   const auto app = make_parser(line);
   auto [own, program] = split_program(*app, words);
   line.program = std::move(program);
-  std::reverse(own.begin(), own.end()); // CLI11 takes words from the back
+  std::ranges::reverse(own); // CLI11 takes words from the back
   try {
     app->parse(std::move(own));
   } catch (const CLI::CallForHelp&) {

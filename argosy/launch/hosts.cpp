@@ -24,7 +24,7 @@ namespace {
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   std::string spaced(text);
-  std::replace(spaced.begin(), spaced.end(), '\t', ' ');
+  std::ranges::replace(spaced, '\t', ' ');
   for (const std::string& word : split(trim(spaced), ' ')) {
     if (!word.empty()) {
       words.push_back(word);

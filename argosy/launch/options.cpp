@@ -357,7 +357,7 @@ RunOptions to_options(const CommandLine& line, int num_cpus, int num_gpus) {
 std::vector<int> forwarded_signals(const RunOptions& options) {
   std::vector<int> signals = options.ending_signals;
   for (const int signal : {SIGUSR1, SIGUSR2}) {
-    if (std::find(signals.begin(), signals.end(), signal) == signals.end()) {
+    if (std::ranges::find(signals, signal) == signals.end()) {
       signals.push_back(signal);
     }
   }

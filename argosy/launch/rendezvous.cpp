@@ -291,7 +291,7 @@ void Rendezvous::check_turned_away() {
 
 bool Rendezvous::is_over(const Arrivals& members) {
   const Arrivals here = present();
-  return std::none_of(members.begin(), members.end(), [&](const auto& member) {
+  return std::ranges::none_of(members, [&](const auto& member) {
     return here.count(member.first) > 0;
   });
 }

@@ -11,9 +11,8 @@ namespace {
 
 void add_process(
     std::vector<Node>& nodes, const Endpoint& endpoint, int Node::*count) {
-  auto node = std::find_if(nodes.begin(), nodes.end(), [&](const Node& known) {
-    return known.address == endpoint.host;
-  });
+  auto node = std::ranges::find_if(
+      nodes, [&](const Node& known) { return known.address == endpoint.host; });
   if (node == nodes.end()) {
     node = nodes.insert(
         nodes.end(),

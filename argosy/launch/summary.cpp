@@ -117,10 +117,9 @@ std::vector<Failure> collect_failures(
       failures.push_back(describe(plan.workers[i], outcome.results[i]));
     }
   }
-  std::stable_sort(
-      failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
-        return a.time < b.time;
-      });
+  std::ranges::stable_sort(failures, [](const Failure& a, const Failure& b) {
+    return a.time < b.time;
+  });
   return failures;
 }
 

@@ -65,8 +65,7 @@ std::int64_t product_of(
 void check_degrees(
     const HybridDegrees& degrees, const std::vector<std::string>& order) {
   for (const AxisName& axis : kAxes) {
-    const bool named =
-        std::find(order.begin(), order.end(), axis.brief) != order.end();
+    const bool named = std::ranges::find(order, axis.brief) != order.end();
     ARGOSY_CHECK(
         degrees.of(axis.brief) >= 1,
         "[mesh.topology] {}_degree is {}, expected at least 1{}",

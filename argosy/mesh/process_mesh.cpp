@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/common/text.h"
 
 namespace argosy {
 
@@ -106,7 +105,7 @@ std::int64_t ProcessMesh::get_dim_size(const Axis& axis) const {
 
 int ProcessMesh::axis_index(const Axis& axis) const {
   if (const auto* name = std::get_if<std::string>(&axis.value())) {
-    const auto found = std::find(dim_names().begin(), dim_names().end(), *name);
+    const auto found = std::ranges::find(dim_names(), *name);
     ARGOSY_CHECK(
         found != dim_names().end(),
         "[mesh] there is no axis {}; the mesh has {}",
@@ -130,7 +129,7 @@ std::size_t ProcessMesh::at_axis(const Axis& axis) const {
 
 int ProcessMesh::index_of(int rank) const {
   const auto& ids = process_ids();
-  const auto found = std::find(ids.begin(), ids.end(), rank);
+  const auto found = std::ranges::find(ids, rank);
   return found == ids.end() ? -1 : static_cast<int>(found - ids.begin());
 }
 

@@ -18,7 +18,7 @@ CommunicateTopology::CommunicateTopology(ProcessMesh::Shape dims)
 
 bool CommunicateTopology::has(const std::string& axis) const {
   const Names& names = get_hybrid_group_names();
-  return std::find(names.begin(), names.end(), axis) != names.end();
+  return std::ranges::find(names, axis) != names.end();
 }
 
 std::int64_t CommunicateTopology::get_dim(const std::string& axis) const {
@@ -62,7 +62,7 @@ CommunicateTopology::Coordinates CommunicateTopology::get_coord(
 std::vector<int> CommunicateTopology::get_axis_list(
     const std::string& axis, std::int64_t index) const {
   std::vector<int> ranks = mesh_.at(axis, index).process_ids();
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   return ranks;
 }
 
@@ -73,7 +73,7 @@ std::vector<std::vector<int>> CommunicateTopology::get_fused_ranks(
     along.push_back(mesh_.axis_index(axis));
   }
   // The mesh order, so that groups do not depend on the order of `axes`.
-  std::sort(along.begin(), along.end());
+  std::ranges::sort(along);
   std::vector<std::vector<int>> groups;
   std::set<int> seen;
   for (int rank = 0; rank < mesh_.size(); ++rank) {

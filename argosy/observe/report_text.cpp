@@ -109,7 +109,7 @@ std::string report_text(
         formatted("%.2f", report.slowest_ratio)));
   }
   for (const auto& [name, value] : report.values) {
-    if (std::find(shown.begin(), shown.end(), name) != shown.end()) {
+    if (std::ranges::find(shown, name) != shown.end()) {
       parts.push_back(name + formatted(" %.4g", value));
     }
   }

@@ -56,9 +56,8 @@ StepMeter::StepMeter(
   stats_.step = options_.first_step;
   stats_.period = observer_.report_period();
   const auto ranks = gather_stats_(stats_);
-  active_ = std::any_of(ranks.begin(), ranks.end(), [](const auto& stats) {
-    return stats.period > 0;
-  });
+  active_ = std::ranges::any_of(
+      ranks, [](const auto& stats) { return stats.period > 0; });
   if (!active_) {
     return;
   }

@@ -23,9 +23,8 @@ std::vector<std::vector<OffloadUse>> in_order(std::size_t num_buffers) {
 }
 
 bool uses(const std::vector<OffloadUse>& step, std::size_t slot) {
-  return std::any_of(step.begin(), step.end(), [slot](const OffloadUse& use) {
-    return use.buffer == slot;
-  });
+  return std::ranges::any_of(
+      step, [slot](const OffloadUse& use) { return use.buffer == slot; });
 }
 
 } // namespace
@@ -69,8 +68,7 @@ struct OffloadTier::Impl {
   // Advances to the next step that uses a slot, which may be the current one.
   void advance_to(std::size_t slot) {
     const std::size_t count = schedule.steps.size();
-    const bool was_used =
-        std::find(used_now.begin(), used_now.end(), slot) != used_now.end();
+    const bool was_used = std::ranges::find(used_now, slot) != used_now.end();
     for (std::size_t i = was_used ? 1 : 0; i <= count; ++i) {
       if (uses(schedule.steps[(now + i) % count], slot)) {
         if (i > 0) {
@@ -97,7 +95,7 @@ struct OffloadTier::Impl {
   // Uses that are not in the plan do not stay.
   bool stays(std::size_t slot, std::size_t step) {
     const auto& gaps = planned().gaps;
-    const auto found = std::find_if(gaps.begin(), gaps.end(), [&](auto& gap) {
+    const auto found = std::ranges::find_if(gaps, [&](auto& gap) {
       return gap.buffer == slot && gap.from == step;
     });
     return found != gaps.end() && found->stays;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cmath>
-#include <tuple>
 
 #include "argosy/common/error.h"
 

@@ -205,7 +205,7 @@ std::vector<std::vector<at::Tensor>> split_by_type(
     const std::vector<at::Tensor>& params) {
   std::vector<std::vector<at::Tensor>> by_type;
   for (const at::Tensor& param : params) {
-    auto same = std::find_if(by_type.begin(), by_type.end(), [&](auto& list) {
+    auto same = std::ranges::find_if(by_type, [&](auto& list) {
       return list[0].scalar_type() == param.scalar_type();
     });
     if (same == by_type.end()) {

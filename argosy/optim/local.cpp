@@ -98,9 +98,8 @@ void add_over_parts(
     if (group == nullptr) {
       continue;
     }
-    auto found = std::find_if(groups.begin(), groups.end(), [&](auto& each) {
-      return each.first == group;
-    });
+    auto found = std::ranges::find_if(
+        groups, [&](auto& each) { return each.first == group; });
     if (found == groups.end()) {
       found = groups.insert(groups.end(), {group, {}});
     }

@@ -103,9 +103,8 @@ BatchShapes Engine::shapes() const {
   const auto& all = batch_->microbatches;
   return {
       .uniform = !batch_->dynamic_shapes &&
-          std::all_of(
-              all.begin(),
-              all.end(),
+          std::ranges::all_of(
+              all,
               [&](const Microbatch& each) {
                 return metas_of(each.inputs) == first;
               }),

@@ -10,7 +10,6 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
-#include "argosy/common/text.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/pipeline/measure.h"
 #include "argosy/pipeline/segment.h"
@@ -144,7 +143,7 @@ int PipelineLayerImpl::part_from_index(int layer) const {
       "[pipeline] there is no layer {} among {}",
       layer,
       borders_.back());
-  const auto above = std::upper_bound(borders_.begin(), borders_.end(), layer);
+  const auto above = std::ranges::upper_bound(borders_, layer);
   return static_cast<int>(above - borders_.begin()) - 1;
 }
 

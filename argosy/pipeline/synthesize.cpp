@@ -91,7 +91,7 @@ class Search {
   double add(Schedule schedule) {
     const auto peaks = peak_memory(
         schedule, input_.costs.memory, input_.costs.kept_after_input);
-    if (*std::max_element(peaks.begin(), peaks.end()) > cap_) {
+    if (*std::ranges::max_element(peaks) > cap_) {
       return std::numeric_limits<double>::infinity();
     }
     const double makespan =
@@ -186,10 +186,8 @@ class Search {
 
  private:
   void sort() {
-    std::stable_sort(
-        candidates_.begin(),
-        candidates_.end(),
-        [](const Candidate& a, const Candidate& b) {
+    std::ranges::stable_sort(
+        candidates_, [](const Candidate& a, const Candidate& b) {
           return std::tie(a.makespan, a.memory) <
               std::tie(b.makespan, b.memory);
         });

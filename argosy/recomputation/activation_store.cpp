@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <mutex>
-#include <string>
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <regex>
 
 #include "argosy/common/error.h"

@@ -73,7 +73,7 @@ int apply_everywhere(
 
 int mp_axis(const ProcessMesh& mesh) {
   const auto& names = mesh.dim_names();
-  const auto found = std::find(names.begin(), names.end(), "mp");
+  const auto found = std::ranges::find(names, "mp");
   ARGOSY_CHECK(
       found != names.end(),
       "[parallelize] {} has no axis mp, over which mp_config shards layers",

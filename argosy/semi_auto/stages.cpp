@@ -18,7 +18,7 @@ int sharding_axis(const ShardingStage& stage, const ProcessMesh& mesh) {
     return 0;
   }
   const auto& names = mesh.dim_names();
-  const auto found = std::find(names.begin(), names.end(), "dp");
+  const auto found = std::ranges::find(names, "dp");
   ARGOSY_CHECK(
       found != names.end(),
       "[shard_optimizer] {} has no axis dp; set the axis of the stage",
@@ -33,10 +33,8 @@ Placements sharded_over(
     return placements;
   }
   for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
-    const bool cut = std::any_of(
-        placements.begin(), placements.end(), [dim](Placement each) {
-          return each.is_shard(dim);
-        });
+    const bool cut = std::ranges::any_of(
+        placements, [dim](Placement each) { return each.is_shard(dim); });
     if (!cut) {
       own = Shard(dim);
       return placements;

@@ -101,7 +101,7 @@ struct SequenceParallelHooks::Impl {
   void abandon() {
     ends = false;
     gradients.clear();
-    std::fill(backwards.begin(), backwards.end(), 0);
+    std::ranges::fill(backwards, 0);
     try {
       wait_for(std::exchange(works, {}));
     } catch (const std::exception& error) {

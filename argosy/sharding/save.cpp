@@ -1,7 +1,6 @@
 #include <torch/nn/module.h>
 #include <torch/serialize.h>
 
-#include <map>
 #include <sstream>
 
 #include "argosy/comm/objects.h"

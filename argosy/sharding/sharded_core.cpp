@@ -36,10 +36,9 @@ ParameterInfo info_of(const std::string& name, const at::Tensor& tensor) {
 
 bool is_inside(
     const std::string& name, const std::vector<std::string>& modules) {
-  return std::any_of(
-      modules.begin(), modules.end(), [&](const std::string& module) {
-        return name.rfind(module + ".", 0) == 0;
-      });
+  return std::ranges::any_of(modules, [&](const std::string& module) {
+    return name.rfind(module + ".", 0) == 0;
+  });
 }
 
 // Plans the units of the parameters `chosen`, by index.

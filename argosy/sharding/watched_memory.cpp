@@ -89,8 +89,7 @@ class Uses {
         "destroyed: its values are spread over the ranks",
         schema.name());
     auto& memories = used_[watch];
-    if (std::find(memories.begin(), memories.end(), watched.memory) ==
-        memories.end()) {
+    if (std::ranges::find(memories, watched.memory) == memories.end()) {
       memories.push_back(watched.memory);
     }
     if (writes) {

@@ -2,8 +2,6 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include <utility>
-
 #include "argosy/common/error.h"
 #include "argosy/store/error_text.h"
 #include "argosy/store/resolve.h"

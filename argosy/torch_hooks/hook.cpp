@@ -44,7 +44,7 @@ std::set<std::string> switched_off() {
   for (const std::string& name :
        split(Environment::of_process().get("ARGOSY_HOOKS_OFF", ""), ',')) {
     ARGOSY_CHECK(
-        std::find(kNames.begin(), kNames.end(), name) != kNames.end(),
+        std::ranges::find(kNames, name) != kNames.end(),
         "[torch_hooks] ARGOSY_HOOKS_OFF names '{}', expected some of {}",
         name,
         join({kNames.begin(), kNames.end()}, ", "));

@@ -44,7 +44,7 @@ bool has_shape_of_values(
     const c10::OperatorHandle& op, const c10::IValue* arguments) {
   if (op.operator_name().name == "aten::index") {
     const auto indices = arguments[1].toListRef();
-    return std::any_of(indices.begin(), indices.end(), is_mask);
+    return std::ranges::any_of(indices, is_mask);
   }
   if (op.operator_name().name == "aten::one_hot") {
     return arguments[1].toInt() < 0; // else it is told how many classes
@@ -283,8 +283,7 @@ void Recorder::add_result(const c10::IValue& value, Call& call, Node& node) {
     return;
   }
   call.results.push_back(known->second);
-  if (std::find(node.uses.begin(), node.uses.end(), known->second) ==
-      node.uses.end()) {
+  if (std::ranges::find(node.uses, known->second) == node.uses.end()) {
     node.uses.push_back(known->second);
   }
   program_.metas[at(known->second)] = metas_of({tensor})[0];
@@ -347,10 +346,9 @@ void Recorder::note_memories(
   }
   for (const int value : node.uses) {
     const int memory = program_.graph.value(value).memory;
-    const bool is_viewed =
-        std::any_of(call.results.begin(), call.results.end(), [&](int result) {
-          return result >= 0 && program_.graph.value(result).memory == memory;
-        });
+    const bool is_viewed = std::ranges::any_of(call.results, [&](int result) {
+      return result >= 0 && program_.graph.value(result).memory == memory;
+    });
     if (unwritten_.count(memory) > 0 && !is_viewed &&
         !reads_no_values(info.name)) {
       bake_contents(memory);

@@ -212,13 +212,10 @@ int rank_by_arrival(
   for (std::int64_t other = 0; other < size; ++other) {
     arrivals.push_back(read_arrival(store, other));
   }
-  std::sort(arrivals.begin(), arrivals.end(), [](const auto& a, const auto& b) {
-    return a.key() < b.key();
-  });
-  const auto self =
-      std::find_if(arrivals.begin(), arrivals.end(), [&](const Arrival& a) {
-        return a.ticket == ticket;
-      });
+  std::ranges::sort(
+      arrivals, [](const auto& a, const auto& b) { return a.key() < b.key(); });
+  const auto self = std::ranges::find_if(
+      arrivals, [&](const Arrival& a) { return a.ticket == ticket; });
   return static_cast<int>(self - arrivals.begin());
 }
 

@@ -226,8 +226,7 @@ class RankProcesses {
   }
 
   int num_running() const {
-    return static_cast<int>(
-        std::count_if(processes_.begin(), processes_.end(), running));
+    return static_cast<int>(std::ranges::count_if(processes_, running));
   }
 
   void signal_running(int signal) {

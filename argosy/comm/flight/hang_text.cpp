@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "argosy/comm/flight/hang.h"
-#include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 
@@ -67,7 +65,7 @@ std::string state_text(const Operation& operation) {
 }
 
 bool contains(const std::vector<int>& ranks, int rank) {
-  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  return std::ranges::find(ranks, rank) != ranks.end();
 }
 
 void print_callers(

@@ -156,8 +156,8 @@ std::shared_ptr<std::byte> Segments::allocate(
 
 void Segments::forget_released() {
   for (Segment& segment : segments_) {
-    const bool released = std::all_of(
-        segment.parts.begin(), segment.parts.end(), [&](SharedMemory& part) {
+    const bool released =
+        std::ranges::all_of(segment.parts, [&](SharedMemory& part) {
           const Trailer& end = trailer(part.get(), segment.bytes);
           return end.released.load(std::memory_order_acquire) != 0;
         });

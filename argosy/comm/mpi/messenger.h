@@ -218,7 +218,7 @@ class MpiMessenger : public message::Messenger {
       std::vector<int> ranks)
       : route_(std::make_shared<Route>()) {
     const std::lock_guard lock(calls_mutex());
-    const auto own = std::find(ranks.begin(), ranks.end(), endpoint->rank());
+    const auto own = std::ranges::find(ranks, endpoint->rank());
     ARGOSY_ASSERT(own != ranks.end(), "rank ", endpoint->rank());
     rank_ = static_cast<int>(own - ranks.begin());
     route_->channel = endpoint->channel(channel_id);

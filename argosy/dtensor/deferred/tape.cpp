@@ -23,7 +23,7 @@ struct CurrentTape {
 bool is_deferred_value(const c10::IValue& value) {
   if (value.isTensorList()) {
     const auto list = value.toListRef();
-    return std::any_of(list.begin(), list.end(), is_deferred_value);
+    return std::ranges::any_of(list, is_deferred_value);
   }
   return value.isTensor() && deferred_of(value.toTensor()) != nullptr;
 }

@@ -45,9 +45,8 @@ bool is_replicated(const Placements& placements) {
 }
 
 bool has_partial(const Placements& placements) {
-  return std::any_of(placements.begin(), placements.end(), [](Placement each) {
-    return each.is_partial();
-  });
+  return std::ranges::any_of(
+      placements, [](Placement each) { return each.is_partial(); });
 }
 
 Placements normalized(const Placements& placements, int ndim, int num_axes) {

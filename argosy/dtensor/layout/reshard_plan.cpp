@@ -322,10 +322,8 @@ std::int64_t ReshardPlan::bytes() const {
 }
 
 int ReshardPlan::num_collectives() const {
-  return static_cast<int>(
-      std::count_if(steps.begin(), steps.end(), [](const ReshardStep& step) {
-        return !is_local(step.kind);
-      }));
+  return static_cast<int>(std::ranges::count_if(
+      steps, [](const ReshardStep& step) { return !is_local(step.kind); }));
 }
 
 std::int64_t ReshardPlan::cost() const {

@@ -5,8 +5,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
-#include <algorithm>
-
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"

@@ -60,7 +60,7 @@ bool may_cut_groups(const OpCall& call, std::size_t input, std::size_t weight) {
 // Letters that may not be cut here become '-'.
 void keep_whole(std::vector<std::string>& all, char letter) {
   for (std::string& each : all) {
-    std::replace(each.begin(), each.end(), letter, '-');
+    std::ranges::replace(each, letter, '-');
   }
 }
 

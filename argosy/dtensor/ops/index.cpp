@@ -6,8 +6,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/index_select.h>
 
-#include <algorithm>
-
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/index_dims.h"

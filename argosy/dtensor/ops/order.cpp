@@ -81,10 +81,9 @@ void run_cumulative(LocalCall& call) {
       : own.narrow(cut.dim, cut.own().size() - 1, 1);
   const at::Tensor totals =
       cut.ranks.concatenated(total, Shape(cut.ranks.size(), 1));
-  const auto before =
-      std::count_if(cut.held.begin(), cut.held.end(), [&](const Range& each) {
-        return each.begin < cut.own().begin;
-      });
+  const auto before = std::ranges::count_if(cut.held, [&](const Range& each) {
+    return each.begin < cut.own().begin;
+  });
   const at::Tensor first = totals.narrow(cut.dim, 0, before);
   if (is_product) {
     own.mul_(first.prod(cut.dim, true));

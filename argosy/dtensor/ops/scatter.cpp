@@ -138,7 +138,7 @@ std::vector<Strategy> masked_put(
 
 std::vector<Strategy> index_put(const OpCall& call) {
   const auto indices = call.tensors("indices");
-  if (std::any_of(indices.begin(), indices.end(), is_mask)) {
+  if (std::ranges::any_of(indices, is_mask)) {
     return masked_put(call, indices);
   }
   const IndexDims dims = index_dims(call, call.inputs("indices"));

@@ -244,8 +244,8 @@ std::vector<Strategy> split(const OpCall& call) {
   const std::size_t dim = wrapped(call.integer("dim", 0), call.shape(0).size());
   auto strategies = all_but(call, dim, false);
   const Shape sizes = split_sizes(call, call.shape(0)[dim]);
-  const bool all_have = std::all_of(
-      sizes.begin(), sizes.end(), [&](auto n) { return is_enough(call, n); });
+  const bool all_have =
+      std::ranges::all_of(sizes, [&](auto n) { return is_enough(call, n); });
   const Placement cut = Shard(static_cast<int>(dim));
   strategies.push_back(
       call.strategy(cut, all_have ? cut : Placement(Replicate())));

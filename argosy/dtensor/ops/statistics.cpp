@@ -43,7 +43,7 @@ std::int64_t averaged_ranks(LocalCall& call, const Shape& dims) {
   bool is_uneven = false;
   for (std::size_t axis = 0; axis < in.size(); ++axis) {
     const bool cut = in[axis].is_shard() &&
-        std::find(dims.begin(), dims.end(), in[axis].dim()) != dims.end();
+        std::ranges::find(dims, in[axis].dim()) != dims.end();
     if (cut && out[axis] == Partial(comm::ReduceOp::AVG)) {
       ranks *= call.mesh().mesh().shape()[axis];
     }

@@ -57,7 +57,7 @@ std::vector<Strategy> transpose(const OpCall& call) {
 
 std::vector<Strategy> t(const OpCall& call) {
   std::vector<int> dims = same_dims(call.shape(0).size());
-  std::reverse(dims.begin(), dims.end());
+  std::ranges::reverse(dims);
   return by_dims(call, dims);
 }
 

@@ -1,6 +1,5 @@
 #include "argosy/pipeline/cut/balanced_cuts.h"
 
-#include <algorithm>
 #include <deque>
 
 #include "argosy/common/error.h"

@@ -129,9 +129,8 @@ std::set<int> Cutter::states_of(const std::string& layer) const {
 
 bool Cutter::touches_others(int node, const std::set<int>& own) const {
   const auto& states = touched_[at(node)];
-  return std::any_of(states.begin(), states.end(), [&](int state) {
-    return own.count(state) == 0;
-  });
+  return std::ranges::any_of(
+      states, [&](int state) { return own.count(state) == 0; });
 }
 
 Window Cutter::window_after(const std::set<int>& own) const {
@@ -253,22 +252,20 @@ std::vector<int> Cutter::repeated(int begin, int end) const {
         graph_.node(node).uses.begin(), graph_.node(node).uses.end(), need);
   }
   if (end == graph_.num_nodes()) {
-    std::for_each(graph_.outputs.begin(), graph_.outputs.end(), need);
+    std::ranges::for_each(graph_.outputs, need);
   }
   std::vector<int> nodes;
   for (int i = begin - 1; i >= 0; --i) {
     const Node& node = graph_.node(i);
     const bool is_needed =
-        std::any_of(
-            node.makes.begin(),
-            node.makes.end(),
-            [&](int value) { return values.count(value) > 0; }) ||
-        std::any_of(node.writes.begin(), node.writes.end(), [&](int value) {
+        std::ranges::any_of(
+            node.makes, [&](int value) { return values.count(value) > 0; }) ||
+        std::ranges::any_of(node.writes, [&](int value) {
           return memories.count(graph_.value(value).memory) > 0;
         });
     if (is_needed) {
       nodes.insert(nodes.begin(), i);
-      std::for_each(node.uses.begin(), node.uses.end(), need);
+      std::ranges::for_each(node.uses, need);
     }
   }
   return nodes;
@@ -286,7 +283,7 @@ std::vector<int> Cutter::states(const std::vector<int>& nodes) const {
         graph_.node(node).uses.begin(), graph_.node(node).uses.end(), add);
   }
   if (!nodes.empty() && nodes.back() == graph_.num_nodes() - 1) {
-    std::for_each(graph_.outputs.begin(), graph_.outputs.end(), add);
+    std::ranges::for_each(graph_.outputs, add);
   }
   return {used.begin(), used.end()};
 }

@@ -1,8 +1,6 @@
 // The variables of Paddle's old trainer API (Fluid): parameter server, and the
 // mode it called NCCL2, in which trainers talk to each other.
 
-#include <algorithm>
-
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 #include "argosy/world/sources/source.h"

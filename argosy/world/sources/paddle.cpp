@@ -1,9 +1,6 @@
 // Paddle's collective launcher.
 
-#include <algorithm>
-
 #include "argosy/common/error.h"
-#include "argosy/common/text.h"
 #include "argosy/world/sources/json_at.h"
 #include "argosy/world/sources/source.h"
 #include "argosy/world/sources/values.h"

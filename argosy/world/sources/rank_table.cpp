@@ -3,8 +3,6 @@
 
 #include "argosy/world/sources/rank_table.h"
 
-#include <set>
-
 #include "argosy/common/error.h"
 #include "argosy/world/sources/json_at.h"
 #include "argosy/world/sources/source.h"

@@ -77,7 +77,7 @@ int index_of(
     std::string_view what,
     const std::vector<Endpoint>& list,
     std::string_view list_name) {
-  const auto found = std::find(list.begin(), list.end(), endpoint);
+  const auto found = std::ranges::find(list, endpoint);
   if (found != list.end()) {
     return static_cast<int>(found - list.begin());
   }
@@ -164,7 +164,7 @@ void set_local_from(LaunchInfo& info, const std::vector<std::string>& hosts) {
   std::vector<std::string> nodes; // in order of their first rank
   info.local_size = 0;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    if (std::find(nodes.begin(), nodes.end(), hosts[rank]) == nodes.end()) {
+    if (std::ranges::find(nodes, hosts[rank]) == nodes.end()) {
       nodes.push_back(hosts[rank]);
     }
     if (static_cast<int>(rank) == info.rank) {
@@ -173,8 +173,8 @@ void set_local_from(LaunchInfo& info, const std::vector<std::string>& hosts) {
     info.local_size += hosts[rank] == own ? 1 : 0;
   }
   info.num_nodes = static_cast<int>(nodes.size());
-  info.node_rank = static_cast<int>(
-      std::find(nodes.begin(), nodes.end(), own) - nodes.begin());
+  info.node_rank =
+      static_cast<int>(std::ranges::find(nodes, own) - nodes.begin());
   info.knows_local = true;
 }
 
