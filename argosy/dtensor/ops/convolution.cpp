@@ -386,13 +386,13 @@ void run_convolution_backward(LocalCall& call) {
 
 void add_convolution_rules(RuleTable& table) {
   table.add(
-      {"convolution"},
+      "convolution",
       {.strategies = convolution,
        .shapes = convolution_shape,
        .localize = localize,
        .run = run_convolution});
   table.add(
-      {"convolution_backward"},
+      "convolution_backward",
       {.strategies = convolution_backward,
        .shapes = convolution_backward_shapes,
        .localize = localize_backward,

@@ -1,13 +1,13 @@
 #include "argosy/dtensor/ops/families.h"
 
 #include "argosy/common/error.h"
+#include "argosy/common/text.h"
 
 namespace argosy::dtensor {
 
-void RuleTable::add(
-    std::initializer_list<std::string_view> names, const Rule& rule) {
-  for (const std::string_view name : names) {
-    add_qualified(str("aten::", name), rule);
+void RuleTable::add(std::string_view names, const Rule& rule) {
+  for (const std::string& name : split(names, ' ')) {
+    add_qualified("aten::" + name, rule);
   }
 }
 

@@ -165,7 +165,7 @@ void add_sampling_rules(RuleTable& table) {
   add_elements("normal.Tensor_Tensor", run_normal);
   add_elements("native_dropout", run_dropout);
   table.add(
-      {"multinomial"},
+      "multinomial",
       {.strategies = rows, .shapes = picked_shape, .run = run_multinomial});
 }
 

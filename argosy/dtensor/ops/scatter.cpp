@@ -218,13 +218,13 @@ void run_index_put(LocalCall& call) {
 
 void add_scatter_rules(RuleTable& table) {
   table.add(
-      {"scatter", "scatter_add", "scatter_reduce"},
+      "scatter scatter_add scatter_reduce",
       {.strategies = scatter, .run = run_by_dim});
   table.add(
-      {"index_add", "index_copy", "index_fill", "index_reduce"},
+      "index_add index_copy index_fill index_reduce",
       {.strategies = by_one_dim, .run = run_by_dim});
   table.add(
-      {"index_put", "_index_put_impl_"},
+      "index_put _index_put_impl_",
       {.strategies = index_put, .run = run_index_put});
 }
 

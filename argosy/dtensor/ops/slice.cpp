@@ -273,27 +273,22 @@ void run_split(
 
 void add_slice_rules(RuleTable& table) {
   table.add(
-      {"slice", "slice_copy"},
-      {.strategies = slice, .run = where_cut<run_slice>});
+      "slice slice_copy", {.strategies = slice, .run = where_cut<run_slice>});
   table.add(
-      {"slice_backward"},
+      "slice_backward",
       {.strategies = slice_backward,
        .localize = local_input_sizes,
        .run = where_cut<run_slice_backward, kGradOutput>});
   table.add(
-      {"select", "select_copy"},
+      "select select_copy",
       {.strategies = select, .run = where_cut<run_select>});
   table.add(
-      {"select_backward"},
+      "select_backward",
       {.strategies = select_backward, .localize = local_input_sizes});
-  table.add({"unbind", "unbind_copy"}, {.strategies = unbind});
+  table.add("unbind unbind_copy", {.strategies = unbind});
   table.add(
-      {"split",
-       "split_with_sizes",
-       "split_copy",
-       "split_with_sizes_copy",
-       "unsafe_split",
-       "unsafe_split_with_sizes"},
+      "split split_with_sizes split_copy split_with_sizes_copy unsafe_split "
+      "unsafe_split_with_sizes",
       {.strategies = split, .run = where_cut<run_split>});
 }
 

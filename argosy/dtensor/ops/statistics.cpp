@@ -178,32 +178,32 @@ std::vector<Strategy> norm(const OpCall& call) {
 } // namespace
 
 void add_statistics_rules(RuleTable& table) {
-  table.add({"mean"}, {.strategies = mean, .run = run_mean});
+  table.add("mean", {.strategies = mean, .run = run_mean});
   table.add(
-      {"var.correction"},
+      "var.correction",
       {.strategies = together,
        .shapes = reduced_shape,
        .run = run_moments<false, false>});
   table.add(
-      {"std.correction"},
+      "std.correction",
       {.strategies = together,
        .shapes = reduced_shape,
        .run = run_moments<true, false>});
   table.add(
-      {"var_mean.correction"},
+      "var_mean.correction",
       {.strategies = together,
        .shapes = reduced_shape,
        .run = run_moments<false, true>});
   table.add(
-      {"std_mean.correction"},
+      "std_mean.correction",
       {.strategies = together,
        .shapes = reduced_shape,
        .run = run_moments<true, true>});
   table.add(
-      {"norm", "linalg_vector_norm"},
+      "norm linalg_vector_norm",
       {.strategies = norm, .shapes = reduced_shape, .run = run_norm});
   table.add(
-      {"logsumexp"},
+      "logsumexp",
       {.strategies = together, .shapes = reduced_shape, .run = run_logsumexp});
 }
 
