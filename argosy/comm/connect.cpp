@@ -69,7 +69,7 @@ BackendPtr connect_best(const Members& members, const MakeNetwork& network) {
 MakeBackend patiently(const MakeBackend& make) {
   return [make](const Members& members) {
     Members patient = members;
-    patient.store = c10::make_intrusive<PatientStore>(members.store);
+    patient.store = make_patient_store(members.store);
     return make(patient);
   };
 }

@@ -58,16 +58,20 @@ std::unique_ptr<CLI::App> make_parser(CommandLine& line) {
   app->set_help_flag("-h,--help", "print this help and exit");
   app->footer(kFooter);
   app->get_formatter()->column_width(40);
-  for (const Flag& flag : flag_table()) {
-    add_flag(*app, flag, line)->type_name(flag.value)->group(flag.theme);
+  for (const FlagTheme& theme : flag_themes()) {
+    for (const Flag& flag : theme.flags) {
+      add_flag(*app, flag, line)->type_name(flag.value)->group(theme.title);
+    }
   }
   return app;
 }
 
 [[noreturn]] void throw_unknown(const std::string& word) {
   std::vector<std::string> names = {"--help"};
-  for (const Flag& flag : flag_table()) {
-    names.push_back(str("--", flag.name));
+  for (const FlagTheme& theme : flag_themes()) {
+    for (const Flag& flag : theme.flags) {
+      names.push_back(str("--", flag.name));
+    }
   }
   const auto meant = nearest(word, names);
   throw InvalidArgument(str_format(
@@ -130,17 +134,16 @@ std::string variable_of(const Flag& flag) {
   return name;
 }
 
-void fill_from(const Environment& environment, CommandLine& line) {
-  for (const Flag& flag : flag_table()) {
-    const std::string variable = variable_of(flag);
-    if (line.has(flag.name) || !environment.has(variable)) {
-      continue;
-    }
-    const bool is_switch = *flag.value == '\0';
-    line.values[flag.name] = is_switch
-        ? (*environment.find_bool(variable) ? "1" : "0")
-        : *environment.find(variable);
+void fill_from(
+    const Environment& environment, const Flag& flag, CommandLine& line) {
+  const std::string variable = variable_of(flag);
+  if (line.has(flag.name) || !environment.has(variable)) {
+    return;
   }
+  const bool is_switch = *flag.value == '\0';
+  line.values[flag.name] = is_switch
+      ? (*environment.find_bool(variable) ? "1" : "0")
+      : *environment.find(variable);
 }
 
 } // namespace
@@ -165,7 +168,11 @@ CommandLine parse_command_line(
   } catch (const CLI::ParseError& error) {
     throw InvalidArgument(str("[launch.options] ", error.what()));
   }
-  fill_from(environment, line);
+  for (const FlagTheme& theme : flag_themes()) {
+    for (const Flag& flag : theme.flags) {
+      fill_from(environment, flag, line);
+    }
+  }
   return line;
 }
 
