@@ -53,16 +53,13 @@ inline void check_same_ranks(const World& world, MPI_Comm comm) {
   MPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_MIN, comm);
   ARGOSY_CHECK(
       same == 1,
-      "[mpi.register_backend] rank ",
+      "[mpi.register_backend] rank {} of {} is rank {} of {} in the "
+      "communicator, expected the ranks of the world: make the world with "
+      "argosy::mpi::init_parallel_env(communicator)",
       world.rank(),
-      " of ",
       world.size(),
-      " is rank ",
       rank,
-      " of ",
-      size,
-      " in the communicator, expected the ranks of the world: make the world "
-      "with argosy::mpi::init_parallel_env(communicator)");
+      size);
 }
 
 // The ranks of `comm` in the endpoint's communicator.
@@ -90,21 +87,17 @@ inline void check_order(const std::vector<int>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ARGOSY_CHECK(
         ranks[i] != MPI_UNDEFINED,
-        "[mpi.new_group] rank ",
-        i,
-        " of the communicator is not in the world");
+        "[mpi.new_group] rank {} of the communicator is not in the world",
+        i);
     ARGOSY_CHECK(
         i == 0 || ranks[i - 1] < ranks[i],
-        "[mpi.new_group] ranks ",
+        "[mpi.new_group] ranks {} and {} of the communicator are ranks {} and "
+        "{} of the world, expected the order of the world: split with its rank "
+        "as key",
         i - 1,
-        " and ",
         i,
-        " of the communicator are ranks ",
         ranks[i - 1],
-        " and ",
-        ranks[i],
-        " of the world, expected the order of the world: split with its rank "
-        "as key");
+        ranks[i]);
   }
 }
 

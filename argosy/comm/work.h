@@ -3,7 +3,6 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 
 #include "argosy/common/deadline.h"

@@ -17,7 +17,7 @@ namespace {
 const HybridMesh& topology(const HybridMeshPtr& given, const char* what) {
   const HybridMeshPtr current = given ? given : current_hybrid_mesh();
   ARGOSY_CHECK(
-      current, "[fleet.utils.", what, "] no topology, expected fleet::init()");
+      current, "[fleet.utils.{}] no topology, expected fleet::init()", what);
   return *current; // kept alive by the world
 }
 

@@ -18,9 +18,8 @@ Isa parse_isa(std::string_view name) {
       std::find(std::begin(kIsaNames), std::end(kIsaNames), name);
   ARGOSY_CHECK(
       found != std::end(kIsaNames),
-      "[simd.isa] ARGOSY_ISA is '",
-      name,
-      "', expected baseline, avx2 or avx512");
+      "[simd.isa] ARGOSY_ISA is '{}', expected baseline, avx2 or avx512",
+      name);
   return static_cast<Isa>(found - std::begin(kIsaNames));
 }
 

@@ -21,11 +21,9 @@ void check_rows(const at::Tensor& index, std::int64_t rows) {
   const auto largest = index.max().item<std::int64_t>();
   ARGOSY_CHECK(
       smallest >= 0 && largest < rows,
-      "[tensor_parallel.embedding] index ",
+      "[tensor_parallel.embedding] index {} is not in [0, {})",
       smallest < 0 ? smallest : largest,
-      " is not in [0, ",
-      rows,
-      ")");
+      rows);
 }
 
 } // namespace

@@ -136,13 +136,11 @@ Bytes reduced(
 }
 
 std::string label(Isa isa, DType dtype, ReduceOp op, std::size_t num_inputs) {
-  return str(
+  return str_format(
+      "{} {} {} of {}",
       to_string(isa),
-      " ",
       to_string(op),
-      " ",
       to_string(dtype),
-      " of ",
       num_inputs);
 }
 

@@ -38,13 +38,12 @@ using testing::run_ranks;
 
 testing::CommandResult run_alone(
     const std::string& test, const std::string& off = "") {
-  return testing::run_command(
-      str("ARGOSY_HOOKS_OFF=",
-          off,
-          " ",
-          std::filesystem::read_symlink("/proc/self/exe").string(),
-          " --gtest_also_run_disabled_tests --gtest_filter=Alone.DISABLED_",
-          test));
+  return testing::run_command(str_format(
+      "ARGOSY_HOOKS_OFF={} {} --gtest_also_run_disabled_tests "
+      "--gtest_filter=Alone.DISABLED_{}",
+      off,
+      std::filesystem::read_symlink("/proc/self/exe").string(),
+      test));
 }
 
 std::string names_of_all() {

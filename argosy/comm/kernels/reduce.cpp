@@ -66,17 +66,16 @@ void reduce_streaming(
 void check(int num_inputs, DType dtype, ReduceOp op, int divisor) {
   check_supported(op, dtype);
   ARGOSY_CHECK(
-      num_inputs > 0, "[comm.reduce] ", num_inputs, " inputs, expected >= 1");
+      num_inputs > 0, "[comm.reduce] {} inputs, expected >= 1", num_inputs);
   ARGOSY_CHECK(
-      divisor >= 0, "[comm.reduce] divisor ", divisor, ", expected >= 0");
+      divisor >= 0, "[comm.reduce] divisor {}, expected >= 0", divisor);
 }
 
 void check_available(simd::Isa isa) {
   ARGOSY_CHECK(
       isa <= simd::highest_isa(),
-      "[comm.reduce] this machine has no ",
+      "[comm.reduce] this machine has no {}, at most {}",
       to_string(isa),
-      ", at most ",
       to_string(simd::highest_isa()));
 }
 

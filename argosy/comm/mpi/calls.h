@@ -53,9 +53,9 @@ inline void check_running() {
   MPI_Finalized(&ended);
   ARGOSY_CHECK(
       started != 0 && ended == 0,
-      "[comm.mpi] MPI is ",
-      started != 0 ? "finalized" : "not initialised",
-      ", expected a program between MPI_Init_thread and MPI_Finalize");
+      "[comm.mpi] MPI is {}, expected a program between MPI_Init_thread and "
+      "MPI_Finalize",
+      started != 0 ? "finalized" : "not initialised");
 }
 
 // Checks that MPI supports threads: asynchronous operations call it from
@@ -67,10 +67,10 @@ inline void check_threads(MPI_Comm comm) {
   MPI_Allreduce(&own, &lowest, 1, MPI_INT, MPI_MIN, comm);
   ARGOSY_CHECK(
       lowest == MPI_THREAD_MULTIPLE || lowest == MPI_THREAD_SERIALIZED,
-      "[comm.mpi] MPI runs with ",
-      level_text(lowest),
-      ", expected at least MPI_THREAD_SERIALIZED: start it with "
-      "MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided)");
+      "[comm.mpi] MPI runs with {}, expected at least MPI_THREAD_SERIALIZED: "
+      "start it with MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, "
+      "&provided)",
+      level_text(lowest));
 }
 
 // Calls `issue(offset, count)` for parts whose bytes an int can count.

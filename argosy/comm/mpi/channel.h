@@ -25,15 +25,12 @@ struct PendingReceive {
     begun = true;
     const Header header = header_of(packet);
     if (header.bytes > capacity) {
-      error =
-          str("rank ",
-              peer,
-              " sent ",
-              header.bytes,
-              " bytes with tag ",
-              tag,
-              ", expected at most ",
-              capacity);
+      error = str_format(
+          "rank {} sent {} bytes with tag {}, expected at most {}",
+          peer,
+          header.bytes,
+          tag,
+          capacity);
     } else if (header.payload_tag != 0) {
       receive_payload(comm, header);
     } else if (header.bytes > 0) {
@@ -83,13 +80,11 @@ class Channel {
         (begun && !found->second.grace.expired())) {
       return;
     }
-    throw PeerLost(
-        str("[comm.mpi] rank ",
-            peer,
-            " has left group ",
-            group,
-            ": ",
-            found->second.reason));
+    throw PeerLost(str_format(
+        "[comm.mpi] rank {} has left group {}: {}",
+        peer,
+        group,
+        found->second.reason));
   }
 
   void expect(MPI_Comm comm, PendingReceive& pending) {

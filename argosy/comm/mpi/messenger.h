@@ -63,15 +63,12 @@ class MpiTransfer : public message::Transfer {
     bool moves = false;
     while (!look()) {
       if (deadline.expired()) {
-        throw TimeoutError(
-            str("[comm.mpi] group ",
-                route_->group,
-                ": ",
-                verb(),
-                " rank ",
-                peer_,
-                " not done within ",
-                deadline.limit_text()));
+        throw TimeoutError(str_format(
+            "[comm.mpi] group {}: {} rank {} not done within {}",
+            route_->group,
+            verb(),
+            peer_,
+            deadline.limit_text()));
       }
       if (has_begun_ && !std::exchange(moves, true)) {
         test_pause = TestPause(bytes_);
@@ -196,9 +193,8 @@ class MpiReceiving : public MpiTransfer {
   bool done() override {
     ARGOSY_CHECK(
         pending_.error.empty(),
-        "[comm.mpi] group ",
+        "[comm.mpi] group {}: {}",
         route().group,
-        ": ",
         pending_.error);
     return pending_.begun && pending_.payload.test("MPI_Irecv", peer());
   }
@@ -222,7 +218,7 @@ class MpiMessenger : public message::Messenger {
       std::vector<int> ranks)
       : route_(std::make_shared<Route>()) {
     const std::lock_guard lock(calls_mutex());
-    const auto own = std::find(ranks.begin(), ranks.end(), endpoint->rank());
+    const auto own = std::ranges::find(ranks, endpoint->rank());
     ARGOSY_ASSERT(own != ranks.end(), "rank ", endpoint->rank());
     rank_ = static_cast<int>(own - ranks.begin());
     route_->channel = endpoint->channel(channel_id);

@@ -128,13 +128,13 @@ void run_log_softmax_backward(LocalCall& call) {
 } // namespace
 
 void add_softmax_rules(RuleTable& table) {
-  table.add({"_softmax"}, {.strategies = any_dim, .run = run_softmax});
-  table.add({"_log_softmax"}, {.strategies = any_dim, .run = run_log_softmax});
+  table.add("_softmax", {.strategies = any_dim, .run = run_softmax});
+  table.add("_log_softmax", {.strategies = any_dim, .run = run_log_softmax});
   table.add(
-      {"_softmax_backward_data"},
+      "_softmax_backward_data",
       {.strategies = any_dim, .run = run_softmax_backward});
   table.add(
-      {"_log_softmax_backward_data"},
+      "_log_softmax_backward_data",
       {.strategies = any_dim, .run = run_log_softmax_backward});
 }
 
