@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace argosy {
 
@@ -92,6 +93,13 @@ std::string str_format(std::string_view text = {}, const Values&... values) {
   ((text = detail::write_to_placeholder(out, text), out << values), ...);
   out << text;
   return out.str();
+}
+
+// The same without a text: prints the values one after another.
+template <typename Value, typename... Values>
+requires(!std::is_convertible_v<const Value&, std::string_view>) std::string
+    str_format(const Value& value, const Values&... values) {
+  return str(value, values...);
 }
 
 // Returns "<what>: <message of the current errno>".

@@ -51,6 +51,7 @@ TEST(StrFormat, PutsValuesIntoTheirPlacesAndTheRestAtTheEnd) {
   EXPECT_EQ(str_format("no value for {}"), "no value for {}");
   EXPECT_EQ(str_format("{}{} end", 1, 'b'), "1b end");
   EXPECT_EQ(str_format("{} and ", "{}", 2, " more"), "{} and 2 more");
+  EXPECT_EQ(str_format(1, " of {}"), "1 of {}");
 }
 
 TEST(Error, AssertsNameTheConditionInEveryBuild) {
