@@ -48,15 +48,20 @@ void check_reduction(const at::Tensor& tensor, ReduceOp op, OpKind kind) {
   comm::check_supported(op, dtype_of(tensor, to_string(kind)));
 }
 
-// A list with one tensor for each rank, all with the elements of `one`.
-void check_list(
-    const Tensors& list, const at::Tensor& one, int num_ranks, OpKind kind) {
+// A list with one tensor for each rank.
+void check_size(const Tensors& list, int num_ranks, OpKind kind) {
   ARGOSY_CHECK(
       static_cast<int>(list.size()) == num_ranks,
       "[comm.{}] a list of {} tensors for {} ranks",
       to_string(kind),
       list.size(),
       num_ranks);
+}
+
+// The same, all with the elements of `one`.
+void check_list(
+    const Tensors& list, const at::Tensor& one, int num_ranks, OpKind kind) {
+  check_size(list, num_ranks, kind);
   for (const at::Tensor& tensor : list) {
     check_same_type(tensor, one, kind);
     ARGOSY_CHECK(
@@ -187,18 +192,27 @@ WorkPtr gather(
   return members->issue(std::move(op), sync_op);
 }
 
+namespace {
+
+// Without what the root sends.
+Op scatter_op(const at::Tensor& tensor, const Group& group, int src) {
+  dtype_of(tensor, "scatter");
+  return {
+      .kind = OpKind::Scatter,
+      .out = {tensor},
+      .root = root_in(group, src, OpKind::Scatter)};
+}
+
+} // namespace
+
 WorkPtr scatter(
     const at::Tensor& tensor,
     const Tensors& tensor_list,
     int src,
     const GroupPtr& group,
     bool sync_op) {
-  dtype_of(tensor, "scatter");
   const GroupPtr members = group_or_default(group);
-  Op op{
-      .kind = OpKind::Scatter,
-      .out = {tensor},
-      .root = root_in(*members, src, OpKind::Scatter)};
+  Op op = scatter_op(tensor, *members, src);
   if (members->rank() == op.root) {
     check_list(tensor_list, tensor, members->nranks(), OpKind::Scatter);
     op.in = tensor_list;
@@ -212,12 +226,8 @@ WorkPtr scatter(
     int src,
     const GroupPtr& group,
     bool sync_op) {
-  dtype_of(tensor, "scatter");
   const GroupPtr members = group_or_default(group);
-  Op op{
-      .kind = OpKind::Scatter,
-      .out = {tensor},
-      .root = root_in(*members, src, OpKind::Scatter)};
+  Op op = scatter_op(tensor, *members, src);
   if (members->rank() == op.root) {
     op.in = {whole};
     op.in_counts =
@@ -313,11 +323,7 @@ WorkPtr alltoall(
     }
   }
   for (const Tensors* list : {&std::as_const(out_list), &in_list}) {
-    ARGOSY_CHECK(
-        static_cast<int>(list->size()) == members->nranks(),
-        "[comm.all_to_all] a list of {} tensors for {} ranks",
-        list->size(),
-        members->nranks());
+    check_size(*list, members->nranks(), OpKind::AllToAll);
     for (const at::Tensor& tensor : *list) {
       dtype_of(tensor, "all_to_all");
       check_same_type(tensor, in_list.front(), OpKind::AllToAll);

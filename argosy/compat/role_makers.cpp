@@ -40,12 +40,8 @@ void set_endpoint(LaunchInfo& info) {
     info.knows_local = info.size == 1;
     return;
   }
-  std::vector<std::string> hosts;
-  for (const Endpoint& endpoint : own) {
-    hosts.push_back(endpoint.host);
-  }
   info.current_endpoint = own[static_cast<std::size_t>(info.rank)];
-  world::set_local_from(info, hosts);
+  world::set_local_from(info, own);
 }
 
 LaunchInfo info_of(const UserDefinedRole& role) {

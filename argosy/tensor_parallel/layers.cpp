@@ -36,12 +36,7 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(
 }
 
 void ColumnParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(
-      *this,
-      {options.in_features(), options.out_features(), options.bias(), 0},
-      *group_,
-      weight,
-      bias);
+  tensor_parallel::add_linear(*this, 0, *group_);
 }
 
 at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
@@ -60,12 +55,7 @@ RowParallelLinearImpl::RowParallelLinearImpl(
 }
 
 void RowParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(
-      *this,
-      {options.in_features(), options.out_features(), options.bias(), 1},
-      *group_,
-      weight,
-      bias);
+  tensor_parallel::add_linear(*this, 1, *group_);
 }
 
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {

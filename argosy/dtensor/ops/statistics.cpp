@@ -179,32 +179,18 @@ std::vector<Strategy> norm(const OpCall& call) {
 
 void add_statistics_rules(RuleTable& table) {
   table.add("mean", {.strategies = mean, .run = run_mean});
-  table.add(
-      "var.correction",
-      {.strategies = together,
-       .shapes = reduced_shape,
-       .run = run_moments<false, false>});
-  table.add(
-      "std.correction",
-      {.strategies = together,
-       .shapes = reduced_shape,
-       .run = run_moments<true, false>});
-  table.add(
-      "var_mean.correction",
-      {.strategies = together,
-       .shapes = reduced_shape,
-       .run = run_moments<false, true>});
-  table.add(
-      "std_mean.correction",
-      {.strategies = together,
-       .shapes = reduced_shape,
-       .run = run_moments<true, true>});
+  const auto add = [&](const char* names, void (*run)(LocalCall&)) {
+    table.add(
+        names, {.strategies = together, .shapes = reduced_shape, .run = run});
+  };
+  add("var.correction", run_moments<false, false>);
+  add("std.correction", run_moments<true, false>);
+  add("var_mean.correction", run_moments<false, true>);
+  add("std_mean.correction", run_moments<true, true>);
+  add("logsumexp", run_logsumexp);
   table.add(
       "norm linalg_vector_norm",
       {.strategies = norm, .shapes = reduced_shape, .run = run_norm});
-  table.add(
-      "logsumexp",
-      {.strategies = together, .shapes = reduced_shape, .run = run_logsumexp});
 }
 
 } // namespace argosy::dtensor

@@ -248,8 +248,7 @@ std::vector<int> Cutter::repeated(int begin, int end) const {
     }
   };
   for (int node = begin; node < end; ++node) {
-    std::for_each(
-        graph_.node(node).uses.begin(), graph_.node(node).uses.end(), need);
+    std::ranges::for_each(graph_.node(node).uses, need);
   }
   if (end == graph_.num_nodes()) {
     std::ranges::for_each(graph_.outputs, need);
@@ -279,8 +278,7 @@ std::vector<int> Cutter::states(const std::vector<int>& nodes) const {
     }
   };
   for (const int node : nodes) {
-    std::for_each(
-        graph_.node(node).uses.begin(), graph_.node(node).uses.end(), add);
+    std::ranges::for_each(graph_.node(node).uses, add);
   }
   if (!nodes.empty() && nodes.back() == graph_.num_nodes() - 1) {
     std::ranges::for_each(graph_.outputs, add);

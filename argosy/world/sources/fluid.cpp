@@ -76,11 +76,7 @@ LaunchInfo read_trainers_mode(const Environment& env) {
         listed.host);
   }
   info.current_endpoint = listed;
-  std::vector<std::string> hosts;
-  for (const Endpoint& endpoint : info.worker_endpoints) {
-    hosts.push_back(endpoint.host);
-  }
-  set_local_from(info, hosts);
+  set_local_from(info, info.worker_endpoints);
   set_store(info, env, info.worker_endpoints.front());
   return info;
 }

@@ -94,11 +94,7 @@ void set_place_on_host(LaunchInfo& info, const Environment& env) {
     set_local(info, env, rank_name, "PADDLE_LOCAL_SIZE");
     return;
   }
-  std::vector<std::string> hosts;
-  for (const Endpoint& endpoint : info.worker_endpoints) {
-    hosts.push_back(endpoint.host);
-  }
-  set_local_from(info, hosts);
+  set_local_from(info, info.worker_endpoints);
   info.local_rank = find_int(env, rank_name, 0, info.local_size - 1)
                         .value_or(info.local_rank);
 }

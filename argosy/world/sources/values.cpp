@@ -178,6 +178,14 @@ void set_local_from(LaunchInfo& info, const std::vector<std::string>& hosts) {
   info.knows_local = true;
 }
 
+void set_local_from(LaunchInfo& info, const std::vector<Endpoint>& ranks) {
+  std::vector<std::string> hosts;
+  for (const Endpoint& endpoint : ranks) {
+    hosts.push_back(endpoint.host);
+  }
+  set_local_from(info, hosts);
+}
+
 void set_store(
     LaunchInfo& info,
     const Environment& env,
