@@ -341,8 +341,8 @@ void run_example() {
 std::string example_in_docs() {
   const std::filesystem::path root = ARGOSY_SOURCE_DIR;
   const std::string docs = *read_file(root / "docs" / "observe.md");
-  const std::string mark = "```cpp\n";
-  const auto begin = docs.find(mark) + mark.size();
+  // Behind the includes, which stand at the top of a file.
+  const auto begin = docs.find("namespace observe", docs.find("```cpp\n"));
   return docs.substr(begin, docs.find("```", begin) - begin);
 }
 
