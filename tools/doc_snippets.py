@@ -22,6 +22,8 @@ that come first:
   run=N           runs the fragment on N thread ranks that have met
   continue        goes on in the function of the fragment before
   scope=file      stands at namespace scope, visible to later fragments
+  scope=global    the same outside of the page's namespace, for specialisations
+                  of Argosy's templates
   not-a-strategy  (a ```json block) is not parsed as a strategy"""
 import dataclasses
 import pathlib
@@ -70,14 +72,14 @@ def options_of(page, line, words):
         match = re.fullmatch(r"run=([1-9]\d*)", word)
         if match:
             options["run"] = int(match.group(1))
-        elif word == "scope=file":
-            options["file"] = True
+        elif word in ("scope=file", "scope=global"):
+            options["scope"] = word[6:]
         elif word in ("continue", "not-a-strategy"):
             options[word] = True
         else:
-            fail(page, line, f'unknown option "{word}", expected run=N, continue, scope=file or not-a-strategy')
-    if options.get("file") and (options.get("run") or options.get("continue")):
-        fail(page, line, "scope=file goes with no other option")
+            fail(page, line, f'unknown option "{word}", expected run=N, continue, scope=file, scope=global or not-a-strategy')
+    if options.get("scope") and len(options) > 1:
+        fail(page, line, f"scope={options['scope']} goes with no other option")
     return options
 
 
@@ -156,11 +158,11 @@ class Parser:
         self.blocks.append(block)
 
     def check(self, block, line):
-        takes = {"cpp": {"program"} if block.is_program() else {"run", "continue", "file"},
+        takes = {"cpp": {"program"} if block.is_program() else {"run", "continue", "scope"},
                  "json": {"not-a-strategy"}}.get(block.language, set())
         for option in block.options:
             if option not in takes:
-                what = {"program": "run: N", "file": "scope=file"}.get(option, option)
+                what = {"program": "run: N", "scope": "scope=..."}.get(option, option)
                 kind = "a program" if block.is_program() else f"a {block.language} block"
                 fail(self.page, line, f'"{what}" does not go with {kind}')
         if block.setup and (block.language != "cpp" or block.is_program()):
@@ -272,16 +274,22 @@ class Function:
     lines: list
 
 
+@dataclasses.dataclass
+class Scope:
+    kind: str  # file or global
+    lines: list
+
+
 def functions_and_scope(page, blocks, includes):
-    """What a page has at namespace scope: lines, and functions of fragments."""
+    """What a page has outside of functions, and functions of fragments."""
     items = []
     last = None
     for block in blocks:
         if block.language != "cpp" or block.is_program():
             continue
         lines = body(block, includes)
-        if block.options.get("file"):
-            items.append(lines)
+        if block.options.get("scope"):
+            items.append(Scope(block.options["scope"], lines))
         elif block.options.get("continue"):
             if last is None:
                 fail(page, block.line, "there is no fragment before to continue")
@@ -302,12 +310,16 @@ def strategies(blocks):
 def page_source(page, blocks, includes):
     items = functions_and_scope(page, blocks, includes)
     name = identifier(page)
-    out = [f"// ---- {page}", f"namespace {name}_page {{"]
+    out = [f"// ---- {page}"]
+    for item in items:
+        if isinstance(item, Scope) and item.kind == "global":
+            out += [*item.lines, ""]
+    out += [f"namespace {name}_page {{"]
     for item in items:
         if isinstance(item, Function):
             out += ["", f"void {item.name}() {{", *item.lines, "}"]
-        else:
-            out += ["", *item]
+        elif item.kind == "file":
+            out += ["", *item.lines]
     out += ["", f"}} // namespace {name}_page", ""]
     for item in items:
         if isinstance(item, Function) and item.ranks:

@@ -66,6 +66,10 @@ class Fragments(unittest.TestCase):
         self.assertNotIn("void line_", source)
         self.assertIn("struct S {};", source)
 
+    def test_scope_of_all(self):
+        source = source_of("<!-- snippet scope=global -->\n```cpp\nstruct S {};\n```\n")
+        self.assertLess(source.index("struct S {};"), source.index("namespace p_page"))
+
     def test_is_the_same_every_time(self):
         text = "```cpp\nint x;\n```\n```json\n{}\n```\n"
         self.assertEqual(source_of(text), source_of(text))
@@ -103,7 +107,8 @@ class Errors(unittest.TestCase):
     def test_name_page_and_line(self):
         fence = "```cpp\nint x;\n```\n"
         self.expect("<!-- snippet runs=2 -->\n" + fence,
-                    'p.md:1: unknown option "runs=2", expected run=N, continue, scope=file or not-a-strategy')
+                    'p.md:1: unknown option "runs=2", expected run=N, continue, scope=file, '
+                    'scope=global or not-a-strategy')
         self.expect("x\n<!-- snippet run=2 -->\nText.\n" + fence, "p.md:2: this marker is not directly above a block")
         self.expect("<!-- snippet -->\n", "p.md:1: this marker is not directly above a block")
         self.expect("<!-- snippet\nint x;\n" + fence, "p.md:1: this comment has no end")

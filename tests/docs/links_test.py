@@ -1,9 +1,11 @@
-"""Links between pages lead to files, and to headings, that exist."""
+"""Links between pages lead to files and headings that exist, and headers that a
+page names exist."""
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HEADER = re.compile(r"`((?:[a-z_0-9]+/)*[a-z_0-9]+\.h)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<img[^>]* src=\"([^\"]+)\"")
 
 
@@ -30,6 +32,22 @@ def anchors_of(page):
     return {anchor(line.lstrip("#")) for _, line in lines_of(page) if line.startswith("#")}
 
 
+def headers():
+    """All ends of paths of headers: "a/b/c.h" has "b/c.h" and "c.h"."""
+    ends = set()
+    for path in (p for top in ("argosy", "bindings", "examples", "tests") for p in ROOT.glob(f"{top}/**/*.h")):
+        parts = path.relative_to(ROOT).parts
+        ends.update("/".join(parts[i:]) for i in range(len(parts)))
+    return ends
+
+
+def unknown_headers_in(page, known):
+    for number, line in lines_of(page):
+        for name in HEADER.findall(line):
+            if name not in known and not name.startswith(("torch/", "c10/", "ATen/")):
+                yield f"{page.relative_to(ROOT)}:{number}: there is no header {name}"
+
+
 def broken_in(page):
     for number, line in lines_of(page):
         for match in LINK.finditer(line):
@@ -45,5 +63,6 @@ def broken_in(page):
                 yield f"{where}: {path or page.name} has no heading for #{heading}"
 
 
-broken = [each for page in sorted(pages()) for each in broken_in(page)]
+known = headers()
+broken = [each for page in sorted(pages()) for each in [*broken_in(page), *unknown_headers_in(page, known)]]
 sys.exit("\n".join(broken) if broken else 0)
