@@ -8,6 +8,7 @@
 #include "argosy/comm/objects.h"
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
+#include "argosy/common/log.h"
 #include "argosy/data/collate.h"
 #include "argosy/data/corpora.h"
 #include "argosy/data/loader.h"

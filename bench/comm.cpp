@@ -150,24 +150,22 @@ void race_ranks(
   Times times;
   for (int round = 0; round < rounds; ++round) {
     run_command(
-        str(flags.argosy,
-            " run -n ",
+        str_format(
+            "{} run -n {} {} {}",
+            flags.argosy,
             ranks,
-            " ",
             beside_this("comm_rank"),
-            " ",
             cases),
         times);
     run_command(
         str(beside_this("comm_rank"), " threads ", ranks, " ", cases), times);
     if (!flags.mpirun.empty()) {
       run_command(
-          str(flags.mpirun,
-              " --allow-run-as-root --oversubscribe -n ",
+          str_format(
+              "{} --allow-run-as-root --oversubscribe -n {} {} {}",
+              flags.mpirun,
               ranks,
-              " ",
               beside_this("comm_mpi"),
-              " ",
               cases),
           times);
     }

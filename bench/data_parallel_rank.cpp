@@ -132,7 +132,7 @@ std::unique_ptr<Training> make_training(
     return training_of(
         make_net(), uniform({batch, 1, 28, 28}, seed), kinds, way);
   }
-  ARGOSY_CHECK(what == "mlp", "[bench] ", what, ", expected gpt, cnn or mlp");
+  ARGOSY_CHECK(what == "mlp", "[bench] {}, expected gpt, cnn or mlp", what);
   return training_of(make_mlp(), uniform({batch, 4096}, seed), kinds, way);
 }
 

@@ -16,9 +16,8 @@ Flags parse_flags(int argc, char** argv) {
     const std::string word = argv[i];
     ARGOSY_CHECK(
         word == "--quick" || word == "--json",
-        "[bench] unknown flag ",
-        word,
-        "; known are --quick and --json");
+        "[bench] unknown flag {}; known are --quick and --json",
+        word);
     (word == "--quick" ? flags.quick : flags.json) = true;
   }
   return flags;

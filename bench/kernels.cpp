@@ -13,8 +13,8 @@ namespace argosy::bench {
 namespace {
 
 using comm::DType;
-using comm::Isa;
 using comm::ReduceOp;
+using simd::Isa;
 
 struct Case {
   const char* what;
@@ -104,7 +104,7 @@ Row race_case(const Case& c, int rounds) {
       Better::Higher,
       rounds,
       {{"ours",
-        [&] { return measure_reduce(comm::current_isa(), c, buffers); }},
+        [&] { return measure_reduce(simd::current_isa(), c, buffers); }},
        {"memcpy", [&] { return measure_memcpy(c, buffers); }},
        {"scalar", [&] { return measure_reduce(Isa::Baseline, c, buffers); }}});
 }

@@ -47,7 +47,7 @@ double time_to_main(const std::string& launcher, const std::string& probe) {
     ++ranks;
   }
   ARGOSY_CHECK(
-      ranks == 2, "[bench] ", ranks, " ranks came, expected 2: ", line);
+      ranks == 2, "[bench] {} ranks came, expected 2: {}", ranks, line);
   return last - began;
 }
 

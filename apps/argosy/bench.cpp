@@ -61,11 +61,10 @@ fs::path find_program(const std::string& name) {
       return program;
     }
   }
-  throw InvalidArgument(
-      str("[bench] ",
-          (here / BENCH_INSTALLED / name).lexically_normal().string(),
-          " does not exist: Argosy was built without its benches "
-          "(cmake -DARGOSY_BUILD_BENCH=ON; `make install` has them)"));
+  throw InvalidArgument(str_format(
+      "[bench] {} does not exist: Argosy was built without its benches (cmake "
+      "-DARGOSY_BUILD_BENCH=ON; `make install` has them)",
+      (here / BENCH_INSTALLED / name).lexically_normal().string()));
 }
 
 } // namespace

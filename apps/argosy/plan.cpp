@@ -173,17 +173,13 @@ void check_cap(
   const auto most = std::max_element(peaks.begin(), peaks.end());
   ARGOSY_CHECK(
       *most <= cap * (1 + 1e-9),
-      "[plan.pipeline] ",
+      "[plan.pipeline] {} keeps {} at stage {}, --memory-cap is {}; --schedule "
+      "{} finds one within it",
       schedule.name,
-      " keeps ",
       *most,
-      " at stage ",
       most - peaks.begin(),
-      ", --memory-cap is ",
       cap,
-      "; --schedule ",
-      kSynthesised,
-      " finds one within it");
+      kSynthesised);
 }
 
 int plan_pipeline(PipelineOptions& options) {

@@ -54,9 +54,9 @@ int hang(const HangOptions& options) {
   }
   ARGOSY_CHECK(
       !records.empty(),
-      "[trace.hang] no flight_rank_*.json in ",
-      join(names, ", "),
-      ": no operation failed, or ARGOSY_FLIGHT_DIR was another folder");
+      "[trace.hang] no flight_rank_*.json in {}: no operation failed, or "
+      "ARGOSY_FLIGHT_DIR was another folder",
+      join(names, ", "));
   const flight::HangReport report = flight::find_hang(records);
   if (options.json) {
     std::cout << flight::to_json(report);

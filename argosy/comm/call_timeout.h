@@ -5,8 +5,8 @@
 
 namespace argosy {
 
-// A limit for single calls: while it lives, the operations that this thread
-// issues have this time-out instead of their group's.
+// While it lives, the operations that this thread issues have this time-out
+// instead of their group's.
 //
 //   {
 //     const CallTimeout limit(5s);
@@ -19,7 +19,7 @@ class CallTimeout {
   CallTimeout(const CallTimeout&) = delete;
   CallTimeout& operator=(const CallTimeout&) = delete;
 
-  // That of this thread's innermost scope.
+  // The time-out of this thread's innermost scope.
   static std::optional<std::chrono::milliseconds> current();
 
  private:

@@ -5,7 +5,6 @@
 #include "argosy/comm/collector.h"
 #include "argosy/comm/group.h"
 #include "argosy/comm/work.h"
-#include "argosy/common/error.h"
 #include "argosy/common/thread_context.h"
 
 namespace argosy {

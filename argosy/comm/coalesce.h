@@ -8,14 +8,14 @@
 // Several tensors in one call.
 namespace argosy {
 
-// Carries out together what `body` issues to the group (none: that of all
-// ranks): runs of one kind of collective, with the same type of elements, root
-// and reduction, become one call each; messages go out after the whole body, so
-// that their order cannot block. Returns a Work for each call that it took;
-// with `sync_op`, they are done.
+// Fuses what `body` issues to the group (null: the group of all ranks).
+// Consecutive collectives of the same kind, element type, root and reduction
+// become one call. Messages are issued after the whole body, so that their
+// order cannot deadlock. Returns a Work for each resulting call; with
+// `sync_op`, all of them are done.
 //
-// Inside the body operations return at once, whatever their sync_op says. When
-// it throws, nothing of it is issued. Scopes of different groups may be nested.
+// Inside the body operations return at once, whatever their `sync_op` says. If
+// the body throws, nothing is issued. Scopes of different groups may nest.
 //
 //   coalesce([&] {
 //     for (const auto& parameter : model->parameters()) {
@@ -27,8 +27,8 @@ std::vector<WorkPtr> coalesce(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// The collectives on several tensors: one call for each type of elements that
-// stand side by side.
+// Collectives on several tensors. Consecutive tensors of one element type share
+// a call.
 std::vector<WorkPtr> all_reduce_coalesced(
     const Tensors& tensors,
     ReduceOp op = ReduceOp::SUM,

@@ -15,9 +15,8 @@ namespace argosy::comm {
 std::string_view ByteReader::take(std::size_t count) {
   ARGOSY_CHECK(
       count <= rest_.size(),
-      "[comm.codec] ",
+      "[comm.codec] {} bytes left of an object, expected {}",
       rest_.size(),
-      " bytes left of an object, expected ",
       count);
   const std::string_view taken = rest_.substr(0, count);
   rest_.remove_prefix(count);

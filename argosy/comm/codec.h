@@ -19,8 +19,8 @@ namespace c10 {
 struct IValue;
 }
 
-// Values as bytes, for ranks that run the same program. A type of your own
-// takes part by a specialisation of Codec:
+// Encodes values as bytes, for ranks that run the same program. Specialise
+// Codec for your own types:
 //
 //   template <>
 //   struct argosy::comm::Codec<Point> {
@@ -36,8 +36,8 @@ namespace argosy::comm {
 template <typename T, typename Enable = void>
 struct Codec;
 
-// Takes values from bytes in the order in which they were put in. Throws
-// InvalidArgument when there are too few.
+// Reads values in the order in which they were encoded. Throws InvalidArgument
+// at the end of the bytes.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
@@ -66,7 +66,7 @@ std::string encode(const T& value) {
   return bytes;
 }
 
-// Throws InvalidArgument when the bytes are not one value of that type.
+// Throws InvalidArgument if bytes are left.
 void check_all_read(const ByteReader& reader);
 
 template <typename T>
@@ -77,7 +77,7 @@ T decode(std::string_view bytes) {
   return value;
 }
 
-// Numbers, enums and bool: their memory.
+// Numbers, enums and bool, as they lie in memory.
 template <typename T>
 struct Codec<
     T,
@@ -174,7 +174,7 @@ struct Codec<nlohmann::json> {
   static nlohmann::json decode(ByteReader& reader);
 };
 
-// Type, shape and elements; not gradients.
+// Type, shape and elements, without gradients.
 template <>
 struct Codec<at::Tensor> {
   static void encode(const at::Tensor& value, std::string& bytes);

@@ -12,19 +12,19 @@ class Work;
 
 namespace argosy::comm {
 
-// Operations on their way to be carried out as one, and those who wait for
-// each.
+// Operations that run as one, and the Work of each.
 struct Batch {
   std::vector<Op> ops;
   std::vector<std::shared_ptr<Work>> works;
 };
 
-// The neighbours that can be fused, together, in order.
+// Groups consecutive operations that can be fused, in order.
 std::vector<Batch> fuse(
     const std::vector<Op>& ops,
     const std::vector<std::shared_ptr<Work>>& works);
 
-// While it lives, keeps what this thread issues to a group.
+// While it lives, collects what this thread issues to a group instead of
+// running it.
 class Collector {
  public:
   explicit Collector(const Group& group);
@@ -32,7 +32,7 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  // That of this thread for the group, or null.
+  // This thread's collector for the group, or null.
   static Collector* of(const Group& group);
 
   std::shared_ptr<Work> add(Op op);

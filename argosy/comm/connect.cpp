@@ -39,9 +39,9 @@ BackendPtr connect_threads(const Members& members) {
   auto backend = connect_memory(members);
   ARGOSY_CHECK(
       backend->name() == "inproc",
-      "[comm.connect] group ",
-      members.group,
-      " was asked to be inproc, but its ranks are not threads of one process");
+      "[comm.connect] group {} was asked to be inproc, but its ranks are not "
+      "threads of one process",
+      members.group);
   return backend;
 }
 
@@ -60,7 +60,7 @@ BackendPtr connect_best(const Members& members, const MakeNetwork& network) {
   try {
     return connect_memory(members);
   } catch (const SystemError& error) {
-    log::info("[comm.connect] group ", members.group, ": ", error.what());
+    log::info("[comm.connect] group {}: {}", members.group, error.what());
     return hierarchy::connect_hosts(members, network);
   }
 }
@@ -69,7 +69,7 @@ BackendPtr connect_best(const Members& members, const MakeNetwork& network) {
 MakeBackend patiently(const MakeBackend& make) {
   return [make](const Members& members) {
     Members patient = members;
-    patient.store = c10::make_intrusive<PatientStore>(members.store);
+    patient.store = make_patient_store(members.store);
     return make(patient);
   };
 }
@@ -89,9 +89,8 @@ class Registry {
     const std::lock_guard lock(mutex_);
     ARGOSY_CHECK(
         makers_.emplace(name, std::move(make_backend)).second,
-        "[comm.register_backend] there already is a backend \"",
-        name,
-        "\"");
+        "[comm.register_backend] there already is a backend \"{}\"",
+        name);
   }
 
   void set_network(MakeNetwork make_network) {
@@ -154,9 +153,8 @@ MakeBackend find_backend(World& world, const std::string& name) {
   MakeBackend found = registry_of(world)->find(name);
   ARGOSY_CHECK(
       found != nullptr,
-      "[comm.new_group] no backend \"",
+      "[comm.new_group] no backend \"{}\", expected one of {}",
       name,
-      "\", expected one of ",
       join(backend_names(world), ", "));
   return patiently(found);
 }

@@ -7,9 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <functional>
 #include <numeric>
-#include <utility>
 
 #include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
@@ -32,22 +30,19 @@ at::Tensor fresh_copy(const at::Tensor& tensor) {
 void check_is_sum(ReduceOp op, const char* function) {
   ARGOSY_CHECK(
       op == ReduceOp::SUM || op == ReduceOp::AVG,
-      "[comm.functional.",
+      "[comm.functional.{}] {} has no gradient here, expected sum or avg",
       function,
-      "] ",
-      to_string(op),
-      " has no gradient here, expected sum or avg");
+      to_string(op));
 }
 
 // What all ranks need to have equally many rows for.
 std::int64_t equal_rows(const at::Tensor& tensor, const Group& group) {
   ARGOSY_CHECK(
       tensor.dim() > 0 && tensor.size(0) % group.nranks() == 0,
-      "[comm.functional.scatter] dim 0 of a tensor ",
+      "[comm.functional.scatter] dim 0 of a tensor {} does not divide by {} "
+      "ranks",
       tensor.sizes(),
-      " does not divide by ",
-      group.nranks(),
-      " ranks");
+      group.nranks());
   return tensor.size(0) / group.nranks();
 }
 

@@ -7,9 +7,9 @@
 // forward must take part in the backward, in the same order.
 namespace argosy::functional {
 
-// The sum over the ranks, and what has it as its gradient: the sum of the
-// gradients. AVG likewise. Of MAX and MIN the gradient goes to whoever had the
-// value, in equal parts when several had.
+// Reduces over the ranks. Backward of SUM and AVG: the same reduction of the
+// gradients. Backward of MAX and MIN: the gradient goes to the rank that had
+// the value, in equal parts if several had it.
 at::Tensor all_reduce(
     const at::Tensor& tensor,
     ReduceOp op = ReduceOp::SUM,
@@ -26,11 +26,11 @@ at::Tensor reduce(
 at::Tensor broadcast(
     const at::Tensor& tensor, int src = 0, const GroupPtr& group = nullptr);
 
-// A dim that is cut into parts need not divide by the number of ranks: the last
-// ranks then have less, as with DTensor's Shard. Whoever gathers such parts
-// says how long the `whole` is; 0 means that all have the same.
+// A dim need not divide by the number of ranks: the last ranks then have less,
+// as with DTensor's Shard. To gather such parts, pass the size of the `whole`
+// dim; 0 means that all parts have the same size.
 
-// The tensors of all ranks, side by side along `dim`. Backward: reduce_scatter.
+// Concatenates the tensors of all ranks along `dim`. Backward: reduce_scatter.
 at::Tensor all_gather(
     const at::Tensor& tensor,
     const GroupPtr& group = nullptr,
@@ -49,51 +49,52 @@ at::Tensor reduce_scatter(
 at::Tensor gather(
     const at::Tensor& tensor, int dst = 0, const GroupPtr& group = nullptr);
 
-// This rank's part, along dim 0, of the tensor of `src`; the others give one of
-// the same shape. Backward: gather.
+// This rank's part, along dim 0, of the tensor of `src`; other ranks pass one
+// of the same shape. Backward: gather.
 at::Tensor scatter(
     const at::Tensor& tensor, int src = 0, const GroupPtr& group = nullptr);
 
-// Rows to and from the ranks; empty splits mean equal ones. Backward: the same
-// with the splits exchanged.
+// Sends rows to the ranks and receives rows from them; empty splits mean equal
+// parts. Backward: the same with the splits swapped.
 at::Tensor alltoall_single(
     const at::Tensor& tensor,
     const std::vector<std::int64_t>& in_split_sizes = {},
     const std::vector<std::int64_t>& out_split_sizes = {},
     const GroupPtr& group = nullptr);
 
-// Tensor i goes to rank i; what comes has the same shapes. Backward: the same.
+// Sends tensor i to rank i and receives tensors of the same shapes. Backward:
+// the same.
 Tensors alltoall(const Tensors& tensors, const GroupPtr& group = nullptr);
 
-// Sends forward and receives the gradient backward. Returns a zero to be added
-// to the loss, so that backward comes by.
+// Sends in forward, and receives the gradient in backward. Returns a zero: add
+// it to the loss, so that backward reaches this function.
 at::Tensor send(
     const at::Tensor& tensor, int dst, const GroupPtr& group = nullptr);
 
-// Receives a tensor like `like` (which must require grad for backward to come
-// by) and sends the gradient backward.
+// Receives a tensor like `like` in forward, and sends the gradient in backward.
+// `like` must require grad, or backward does not reach this function.
 at::Tensor recv(
     const at::Tensor& like, int src, const GroupPtr& group = nullptr);
 
-// The pairs of tensor and sequence parallelism, where the loss is the same on
-// all ranks of the group.
+// The pairs of tensor and sequence parallelism. They assume that the loss is
+// the same on all ranks of the group.
 
-// Forward as it is; backward all_reduce.
+// Forward: identity; backward: all_reduce.
 at::Tensor c_identity(
     const at::Tensor& tensor, const GroupPtr& group = nullptr);
 
-// Forward all_reduce; backward as it is.
+// Forward: all_reduce; backward: identity.
 at::Tensor mp_allreduce(
     const at::Tensor& tensor, const GroupPtr& group = nullptr);
 
-// Forward the parts of all ranks along `dim`; backward this rank's part.
+// Forward: the parts of all ranks along `dim`; backward: this rank's part.
 at::Tensor c_concat(
     const at::Tensor& tensor,
     const GroupPtr& group = nullptr,
     std::int64_t dim = -1,
     std::int64_t whole = 0);
 
-// Forward this rank's part along `dim`; backward the parts of all ranks.
+// Forward: this rank's part along `dim`; backward: the parts of all ranks.
 at::Tensor c_split(
     const at::Tensor& tensor,
     const GroupPtr& group = nullptr,

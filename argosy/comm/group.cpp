@@ -42,8 +42,8 @@ class Link {
   Backend& get(Deadline deadline) {
     const std::lock_guard lock(mutex_);
     if (!abort_reason_.empty()) {
-      throw PeerLost(str(
-          "[comm] group ", members_.group, " was aborted: ", abort_reason_));
+      throw PeerLost(str_format(
+          "[comm] group {} was aborted: {}", members_.group, abort_reason_));
     }
     if (!backend_) {
       members_.deadline = deadline;
@@ -181,8 +181,7 @@ std::string Group::name() const {
 }
 
 int Group::get_group_rank(int global_rank) const {
-  const auto found =
-      std::lower_bound(setup_.ranks.begin(), setup_.ranks.end(), global_rank);
+  const auto found = std::ranges::lower_bound(setup_.ranks, global_rank);
   if (found == setup_.ranks.end() || *found != global_rank) {
     return -1;
   }
@@ -210,11 +209,9 @@ std::function<void()> Group::Impl::runner(
 void Group::check_member(const comm::Op& op) const {
   ARGOSY_CHECK(
       is_member(),
-      "[comm.",
+      "[comm.{}] rank {} is no member of group {}",
       to_string(op.kind),
-      "] rank ",
       impl_->global_rank,
-      " is no member of group ",
       id());
 }
 
@@ -267,11 +264,9 @@ void Group::run(
     const std::function<void(Backend&, Deadline)>& collective) {
   ARGOSY_CHECK(
       is_member(),
-      "[comm.",
+      "[comm.{}] rank {} is no member of group {}",
       name,
-      "] rank ",
       impl_->global_rank,
-      " is no member of group ",
       id());
   Lane& lane = impl_->collectives;
   lane.worker.run_now([&] {
@@ -410,20 +405,17 @@ namespace {
 
 // Brings them into order.
 void check_ranks(std::vector<int>& ranks, const World& world) {
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ARGOSY_CHECK(
         ranks[i] >= 0 && ranks[i] < world.size(),
-        "[comm.new_group] rank ",
+        "[comm.new_group] rank {} is not in [0, {})",
         ranks[i],
-        " is not in [0, ",
-        world.size(),
-        ")");
+        world.size());
     ARGOSY_CHECK(
         i == 0 || ranks[i] != ranks[i - 1],
-        "[comm.new_group] rank ",
-        ranks[i],
-        " is named twice");
+        "[comm.new_group] rank {} is named twice",
+        ranks[i]);
   }
 }
 
@@ -465,9 +457,8 @@ void destroy_process_group(const std::shared_ptr<Group>& group) {
   const auto world = require_world("comm.destroy_process_group");
   ARGOSY_CHECK(
       groups_of(world)->forget(*group),
-      "[comm.destroy_process_group] group ",
-      group->id(),
-      " is not one of this world");
+      "[comm.destroy_process_group] group {} is not one of this world",
+      group->id());
 }
 
 std::string get_backend(const std::shared_ptr<Group>& group) {

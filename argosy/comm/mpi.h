@@ -1,7 +1,7 @@
 #pragma once
 
 // Argosy in programs that use MPI: the backend "mpi", and groups of the ranks
-// of a communicator. Needs MPI where it is included; libargosy.so links none.
+// of a communicator. Programs that include it need MPI; libargosy.so does not.
 //
 //   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
 //   argosy::mpi::init_parallel_env(MPI_COMM_WORLD);
@@ -10,10 +10,10 @@
 //   argosy::destroy_process_group();
 //   MPI_Finalize();
 //
-// MPI must have been started with MPI_THREAD_MULTIPLE; or with
-// MPI_THREAD_SERIALIZED, when the program calls MPI only while no operation of
-// Argosy is under way, or under calls_mutex(). Communicators stay the caller's:
-// messages go over one of our own.
+// Start MPI with MPI_THREAD_MULTIPLE. MPI_THREAD_SERIALIZED is enough if the
+// program calls MPI only while no operation of Argosy is running, or under
+// calls_mutex(). The caller keeps its communicators: Argosy sends over one of
+// its own.
 
 #include <memory>
 #include <optional>
@@ -53,16 +53,13 @@ inline void check_same_ranks(const World& world, MPI_Comm comm) {
   MPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_MIN, comm);
   ARGOSY_CHECK(
       same == 1,
-      "[mpi.register_backend] rank ",
+      "[mpi.register_backend] rank {} of {} is rank {} of {} in the "
+      "communicator, expected the ranks of the world: make the world with "
+      "argosy::mpi::init_parallel_env(communicator)",
       world.rank(),
-      " of ",
       world.size(),
-      " is rank ",
       rank,
-      " of ",
-      size,
-      " in the communicator, expected the ranks of the world: make the world "
-      "with argosy::mpi::init_parallel_env(communicator)");
+      size);
 }
 
 // The ranks of `comm` in the endpoint's communicator.
@@ -90,21 +87,17 @@ inline void check_order(const std::vector<int>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ARGOSY_CHECK(
         ranks[i] != MPI_UNDEFINED,
-        "[mpi.new_group] rank ",
-        i,
-        " of the communicator is not in the world");
+        "[mpi.new_group] rank {} of the communicator is not in the world",
+        i);
     ARGOSY_CHECK(
         i == 0 || ranks[i - 1] < ranks[i],
-        "[mpi.new_group] ranks ",
+        "[mpi.new_group] ranks {} and {} of the communicator are ranks {} and "
+        "{} of the world, expected the order of the world: split with its rank "
+        "as key",
         i - 1,
-        " and ",
         i,
-        " of the communicator are ranks ",
         ranks[i - 1],
-        " and ",
-        ranks[i],
-        " of the world, expected the order of the world: split with its rank "
-        "as key");
+        ranks[i]);
   }
 }
 
@@ -118,9 +111,9 @@ inline int broadcast_number(MPI_Comm comm, World& world) {
 
 } // namespace detail
 
-// Makes the backend "mpi" known to the groups of a world, whose ranks must be
-// those of `comm`. Collective over `comm`. Throws InvalidArgument, on all of
-// them, for other ranks or an MPI without threads.
+// Registers the backend "mpi" for the groups of a world, whose ranks must be
+// those of `comm`. Collective over `comm`. Throws InvalidArgument, on all
+// ranks, if the ranks differ or MPI does not support threads.
 inline void register_backend(World& world, MPI_Comm comm) {
   comm::mpi::check_running();
   detail::check_same_ranks(world, comm);
@@ -135,8 +128,8 @@ inline void register_backend(World& world, MPI_Comm comm) {
   detail::attachment_of(world)->endpoint = std::move(endpoint);
 }
 
-// Makes the ranks of `comm` a world with the same ranks, whose groups may have
-// the backend "mpi". Collective over `comm`.
+// Makes a world of the ranks of `comm`, with the same ranks, and registers the
+// backend "mpi". Collective over `comm`.
 inline std::shared_ptr<World> init_parallel_env(
     MPI_Comm comm, const InitOptions& options = {}) {
   comm::mpi::check_running();
@@ -147,10 +140,11 @@ inline std::shared_ptr<World> init_parallel_env(
   return world;
 }
 
-// A group of the ranks of `comm` in the calling thread's world, by the backend
-// "mpi". Collective over `comm` alone, unlike argosy::new_group(); the caller
-// holds it, and no other function finds it. Null for MPI_COMM_NULL. Throws
-// InvalidArgument, on all of them, when the order of ranks is not the world's.
+// Makes a group of the ranks of `comm` in the calling thread's world, with the
+// backend "mpi". Collective over `comm` alone, unlike argosy::new_group(). The
+// caller owns the group; get_group() does not find it. Returns null for
+// MPI_COMM_NULL. Throws InvalidArgument, on all ranks, if their order is not
+// the world's.
 inline std::shared_ptr<Group> new_group(
     MPI_Comm comm,
     std::optional<std::chrono::milliseconds> timeout = std::nullopt) {

@@ -89,11 +89,9 @@ std::string scatter_bytes(
   const bool gives = is_source(src, members);
   ARGOSY_CHECK(
       !gives || bytes.size() == n,
-      "[comm.scatter_object_list] ",
+      "[comm.scatter_object_list] {} objects for {} ranks",
       bytes.size(),
-      " objects for ",
-      n,
-      " ranks");
+      n);
   std::vector<std::int64_t> sizes =
       gives ? sizes_of(bytes) : std::vector<std::int64_t>(n);
   broadcast(numbers(sizes), src, members);

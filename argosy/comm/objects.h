@@ -6,25 +6,26 @@
 #include "argosy/comm/codec.h"
 #include "argosy/comm/ops.h"
 
-// Collectives on objects: values of any type with a Codec, which may differ in
-// size by rank. All of them wait for the result.
+// Collectives on objects: values of any type with a Codec. Their sizes may
+// differ by rank. All members must call them, and they block until the result
+// is there. Throws as the functions of ops.h do.
 namespace argosy {
 
 namespace comm {
 
-// Everybody's bytes, in rank order.
+// The bytes of all ranks, in rank order.
 std::vector<std::string> all_gather_bytes(
     const std::string& own, const GroupPtr& group);
 
-// Those of `src`, as many as everybody has places for.
+// Replaces the strings by those of `src`. All ranks pass as many.
 void broadcast_bytes(
     std::vector<std::string>& bytes, int src, const GroupPtr& group);
 
-// This rank's entry of the list that `src` gives.
+// This rank's entry of the list of `src`.
 std::string scatter_bytes(
     const std::vector<std::string>& bytes, int src, const GroupPtr& group);
 
-// Whether this rank gives in a broadcast or scatter.
+// Whether this rank is `src`.
 bool is_source(int src, const GroupPtr& group);
 
 template <typename T>
@@ -70,8 +71,8 @@ void broadcast_object_list(
   }
 }
 
-// Replaces the list by one object: this rank's of those that `src` gives, which
-// are as many as the group has ranks.
+// Replaces the list by one object: this rank's entry of the list of `src`,
+// which has one object for each rank of the group.
 template <typename T>
 void scatter_object_list(
     std::vector<T>& out_object_list,

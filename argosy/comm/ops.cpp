@@ -28,11 +28,9 @@ int root_in(const Group& group, int global_rank, OpKind kind) {
   const int root = group.get_group_rank(global_rank);
   ARGOSY_CHECK(
       root >= 0,
-      "[comm.",
+      "[comm.{}] rank {} is no member of group {}",
       to_string(kind),
-      "] rank ",
       global_rank,
-      " is no member of group ",
       group.id());
   return root;
 }
@@ -40,11 +38,9 @@ int root_in(const Group& group, int global_rank, OpKind kind) {
 void check_same_type(const at::Tensor& a, const at::Tensor& b, OpKind kind) {
   ARGOSY_CHECK(
       a.scalar_type() == b.scalar_type(),
-      "[comm.",
+      "[comm.{}] the tensors are of {} and {}",
       to_string(kind),
-      "] the tensors are of ",
       c10::toString(a.scalar_type()),
-      " and ",
       c10::toString(b.scalar_type()));
 }
 
@@ -52,27 +48,27 @@ void check_reduction(const at::Tensor& tensor, ReduceOp op, OpKind kind) {
   comm::check_supported(op, dtype_of(tensor, to_string(kind)));
 }
 
-// A list with one tensor for each rank, all with the elements of `one`.
-void check_list(
-    const Tensors& list, const at::Tensor& one, int num_ranks, OpKind kind) {
+// A list with one tensor for each rank.
+void check_size(const Tensors& list, int num_ranks, OpKind kind) {
   ARGOSY_CHECK(
       static_cast<int>(list.size()) == num_ranks,
-      "[comm.",
+      "[comm.{}] a list of {} tensors for {} ranks",
       to_string(kind),
-      "] a list of ",
       list.size(),
-      " tensors for ",
-      num_ranks,
-      " ranks");
+      num_ranks);
+}
+
+// The same, all with the elements of `one`.
+void check_list(
+    const Tensors& list, const at::Tensor& one, int num_ranks, OpKind kind) {
+  check_size(list, num_ranks, kind);
   for (const at::Tensor& tensor : list) {
     check_same_type(tensor, one, kind);
     ARGOSY_CHECK(
         tensor.numel() == one.numel(),
-        "[comm.",
+        "[comm.{}] a tensor of {} elements in the list, expected {}",
         to_string(kind),
-        "] a tensor of ",
         tensor.numel(),
-        " elements in the list, expected ",
         one.numel());
   }
 }
@@ -86,15 +82,11 @@ Counts equal_parts(
   check_same_type(whole, part, kind);
   ARGOSY_CHECK(
       whole.numel() == part.numel() * num_ranks,
-      "[comm.",
+      "[comm.{}] {} elements for {} ranks with {} each",
       to_string(kind),
-      "] ",
       whole.numel(),
-      " elements for ",
       num_ranks,
-      " ranks with ",
-      part.numel(),
-      " each");
+      part.numel());
   return Counts(
       static_cast<std::size_t>(num_ranks),
       static_cast<std::size_t>(part.numel()));
@@ -191,9 +183,8 @@ WorkPtr gather(
   if (members->rank() == op.root) {
     ARGOSY_CHECK(
         gather_list != nullptr,
-        "[comm.gather] rank ",
-        dst,
-        " receives and must give a list");
+        "[comm.gather] rank {} receives and must give a list",
+        dst);
     fill_like(*gather_list, tensor, members->nranks());
     check_list(*gather_list, tensor, members->nranks(), OpKind::Gather);
     op.out = *gather_list;
@@ -201,18 +192,27 @@ WorkPtr gather(
   return members->issue(std::move(op), sync_op);
 }
 
+namespace {
+
+// Without what the root sends.
+Op scatter_op(const at::Tensor& tensor, const Group& group, int src) {
+  dtype_of(tensor, "scatter");
+  return {
+      .kind = OpKind::Scatter,
+      .out = {tensor},
+      .root = root_in(group, src, OpKind::Scatter)};
+}
+
+} // namespace
+
 WorkPtr scatter(
     const at::Tensor& tensor,
     const Tensors& tensor_list,
     int src,
     const GroupPtr& group,
     bool sync_op) {
-  dtype_of(tensor, "scatter");
   const GroupPtr members = group_or_default(group);
-  Op op{
-      .kind = OpKind::Scatter,
-      .out = {tensor},
-      .root = root_in(*members, src, OpKind::Scatter)};
+  Op op = scatter_op(tensor, *members, src);
   if (members->rank() == op.root) {
     check_list(tensor_list, tensor, members->nranks(), OpKind::Scatter);
     op.in = tensor_list;
@@ -226,12 +226,8 @@ WorkPtr scatter(
     int src,
     const GroupPtr& group,
     bool sync_op) {
-  dtype_of(tensor, "scatter");
   const GroupPtr members = group_or_default(group);
-  Op op{
-      .kind = OpKind::Scatter,
-      .out = {tensor},
-      .root = root_in(*members, src, OpKind::Scatter)};
+  Op op = scatter_op(tensor, *members, src);
   if (members->rank() == op.root) {
     op.in = {whole};
     op.in_counts =
@@ -284,29 +280,25 @@ Counts element_counts(
     int num_ranks,
     const char* which) {
   ARGOSY_CHECK(
-      tensor.dim() > 0, "[comm.alltoall_single] ", which, " has no dim 0");
+      tensor.dim() > 0, "[comm.alltoall_single] {} has no dim 0", which);
   const std::int64_t rows = tensor.size(0);
   std::vector<std::int64_t> parts = splits;
   if (parts.empty()) {
     ARGOSY_CHECK(
         rows % num_ranks == 0,
-        "[comm.alltoall_single] ",
+        "[comm.alltoall_single] {} has {} rows, which {} ranks do not share "
+        "equally; give splits",
         which,
-        " has ",
         rows,
-        " rows, which ",
-        num_ranks,
-        " ranks do not share equally; give splits");
+        num_ranks);
     parts.assign(static_cast<std::size_t>(num_ranks), rows / num_ranks);
   }
   ARGOSY_CHECK(
       static_cast<int>(parts.size()) == num_ranks &&
           std::accumulate(parts.begin(), parts.end(), std::int64_t{0}) == rows,
-      "[comm.alltoall_single] the splits of ",
+      "[comm.alltoall_single] the splits of {} must be {} numbers with sum {}",
       which,
-      " must be ",
       num_ranks,
-      " numbers with sum ",
       rows);
   const std::int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
   Counts counts;
@@ -331,13 +323,7 @@ WorkPtr alltoall(
     }
   }
   for (const Tensors* list : {&std::as_const(out_list), &in_list}) {
-    ARGOSY_CHECK(
-        static_cast<int>(list->size()) == members->nranks(),
-        "[comm.all_to_all] a list of ",
-        list->size(),
-        " tensors for ",
-        members->nranks(),
-        " ranks");
+    check_size(*list, members->nranks(), OpKind::AllToAll);
     for (const at::Tensor& tensor : *list) {
       dtype_of(tensor, "all_to_all");
       check_same_type(tensor, in_list.front(), OpKind::AllToAll);
@@ -380,11 +366,9 @@ WorkPtr issue_message(
   const int root = root_in(*members, peer, kind);
   ARGOSY_CHECK(
       root != members->rank(),
-      "[comm.",
+      "[comm.{}] rank {} is this rank itself",
       to_string(kind),
-      "] rank ",
-      peer,
-      " is this rank itself");
+      peer);
   return members->issue({.kind = kind, .in = {tensor}, .root = root}, sync_op);
 }
 

@@ -13,12 +13,15 @@ class Tensor;
 }
 
 // Collectives and messages on tensors, named as in paddle.distributed. Outputs
-// come first. `group` null is the group of all ranks. All members call the same
-// operation with tensors of the same shapes and types; ranks that disagree all
-// get InvalidArgument. With `sync_op` the call returns when this rank's part is
-// done; without, at once, with a Work to wait for, and the tensors must stay
-// alive and untouched until then. Roots, sources and destinations are global
-// ranks. Ranks outside the group get InvalidArgument.
+// come first. A null `group` is the group of all ranks.
+//
+// All members must call the same operation, with tensors of the same shapes and
+// types; if they disagree, all of them throw InvalidArgument. With `sync_op`,
+// the call blocks until this rank's part is done. Without it, the call returns
+// at once with a Work to wait for; keep the tensors alive and untouched until
+// then. Roots, sources and destinations are global ranks. Throws
+// InvalidArgument on ranks outside the group, TimeoutError after the group's
+// time-out, and PeerLost if a member is gone.
 namespace argosy {
 
 using ReduceOp = comm::ReduceOp;
@@ -33,7 +36,7 @@ WorkPtr all_reduce(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// In place on `dst`; the tensors of the others stay as they are.
+// In place on `dst`; the tensors of other ranks do not change.
 WorkPtr reduce(
     const at::Tensor& tensor,
     int dst = 0,
@@ -54,7 +57,7 @@ WorkPtr all_gather(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// Fills `out`, which has the elements of all ranks in rank order.
+// Fills `out` with the elements of all ranks, in rank order.
 WorkPtr all_gather(
     const at::Tensor& out,
     const at::Tensor& tensor,
@@ -62,7 +65,7 @@ WorkPtr all_gather(
     bool sync_op = true);
 
 // On `dst`, fills the list with the tensors of all ranks; an empty list gets
-// new tensors. The others give no list.
+// new tensors. Other ranks pass no list.
 WorkPtr gather(
     const at::Tensor& tensor,
     Tensors* gather_list = nullptr,
@@ -70,7 +73,7 @@ WorkPtr gather(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// Fills `tensor` with this rank's entry of the list that `src` gives.
+// Fills `tensor` with this rank's entry of the list of `src`.
 WorkPtr scatter(
     const at::Tensor& tensor,
     const Tensors& tensor_list = {},
@@ -78,8 +81,8 @@ WorkPtr scatter(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// The same for one tensor, cut along dim 0 into equal parts; the others may
-// give any.
+// The same for one tensor of `src`, cut along dim 0 into equal parts; ranks
+// other than `src` may pass any tensor.
 WorkPtr scatter(
     const at::Tensor& tensor,
     const at::Tensor& whole,
@@ -87,7 +90,7 @@ WorkPtr scatter(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// Fills `tensor` with the sum of everybody's entry for this rank.
+// Fills `tensor` with the reduction of all ranks' entries for this rank.
 WorkPtr reduce_scatter(
     const at::Tensor& tensor,
     const Tensors& tensor_list,
@@ -95,7 +98,7 @@ WorkPtr reduce_scatter(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// The same for one tensor that has a part for each rank, in rank order.
+// The same for one tensor with a part for each rank, in rank order.
 WorkPtr reduce_scatter(
     const at::Tensor& out,
     const at::Tensor& tensor,
@@ -113,7 +116,7 @@ WorkPtr alltoall(
     bool sync_op = true);
 
 // Sends rows of `in` to the ranks and receives rows of `out`, both along dim 0.
-// Empty splits mean equal ones.
+// Empty splits mean equal parts.
 WorkPtr alltoall_single(
     const at::Tensor& out,
     const at::Tensor& in,
@@ -122,9 +125,9 @@ WorkPtr alltoall_single(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// One message from this rank to another, which must receive a tensor of as many
-// elements of the same type. Messages of one direction between two ranks arrive
-// in order; no other rank takes part.
+// Sends one message to a rank, which must call recv() with a tensor of the same
+// type and number of elements. Messages from one rank to another arrive in
+// order; no other rank takes part.
 WorkPtr send(
     const at::Tensor& tensor,
     int dst = 0,
@@ -140,7 +143,7 @@ WorkPtr isend(
 WorkPtr irecv(
     const at::Tensor& tensor, int src, const GroupPtr& group = nullptr);
 
-// A message to be issued by batch_isend_irecv(): op is &isend or &irecv.
+// A message for batch_isend_irecv(): `op` is &isend or &irecv.
 struct P2POp {
   using Function = WorkPtr (*)(const at::Tensor&, int, const GroupPtr&);
 
@@ -156,13 +159,13 @@ struct P2POp {
       GroupPtr group_in = nullptr);
 };
 
-// Issues them all; their order does not matter between different ranks.
+// Issues all messages at once, so that ranks may list them in any order.
 std::vector<WorkPtr> batch_isend_irecv(const std::vector<P2POp>& ops);
 
-// Returns when all ranks of the group have called it.
+// Blocks until all ranks of the group have called it.
 void barrier(const GroupPtr& group = nullptr);
 
-// Waits for work of an operation with sync_op = false.
+// Waits for an operation that was issued with sync_op = false.
 void wait(const WorkPtr& work);
 
 // Waits for all collectives that this rank has issued to the group, so that the

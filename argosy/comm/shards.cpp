@@ -19,9 +19,8 @@ using Sizes = std::vector<std::int64_t>;
 void check_dim(const at::Tensor& tensor, std::int64_t dim) {
   ARGOSY_CHECK(
       dim >= -tensor.dim() && dim < tensor.dim(),
-      "[comm.parts] dim ",
+      "[comm.parts] dim {} of a tensor {}",
       dim,
-      " of a tensor ",
       tensor.sizes());
 }
 
@@ -127,17 +126,12 @@ PendingTensor gather_shards(
   const std::int64_t size = whole == 0 ? part.size(along) * count : whole;
   ARGOSY_CHECK(
       part.size(along) == shard_range(size, count, group->rank()).size,
-      "[comm.parts] rank ",
+      "[comm.parts] rank {} of {} has {} of {} in dim {}, expected {}",
       group->rank(),
-      " of ",
       count,
-      " has ",
       part.size(along),
-      " of ",
       size,
-      " in dim ",
       dim,
-      ", expected ",
       shard_range(size, count, group->rank()).size);
   const at::Tensor in = padded(part, along, largest(size, count));
   const at::Tensor out = at::empty(stacked(in, along, count), in.options());

@@ -16,7 +16,7 @@ at::Tensor symmetric_empty(
   std::size_t bytes = c10::elementSize(dtype);
   for (const std::int64_t size : sizes) {
     ARGOSY_CHECK(
-        size >= 0, "[comm.symmetric_empty] size ", size, ", expected >= 0");
+        size >= 0, "[comm.symmetric_empty] size {}, expected >= 0", size);
     bytes *= static_cast<std::size_t>(size);
   }
   std::shared_ptr<std::byte> memory;

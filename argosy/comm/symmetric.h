@@ -15,16 +15,16 @@ class Group;
 
 namespace argosy::comm {
 
-// A tensor in symmetric memory, with any values: all_reduce, reduce,
-// reduce_scatter, all_gather, all_to_all and broadcast of the group read and
-// write it, and views of it, in place across processes, where every rank's
-// tensor is of this kind. Elsewhere it is a tensor like any other.
+// An uninitialised tensor in symmetric memory. If the tensors of all ranks are
+// of this kind, all_reduce, reduce, reduce_scatter, all_gather, all_to_all and
+// broadcast of the group read and write them, and views of them, in place
+// across processes. Otherwise it is a tensor like any other.
 //
-// A collective: all members call it with the same number of bytes, and it
-// waits for them. The memory lives for as long as the tensor, which may outlive
-// the group. `group` null is the group of all ranks. Throws InvalidArgument
-// when the ranks of the group share no memory, SystemError on all ranks when
-// one has not enough.
+// All members must call it with the same number of bytes; it blocks until they
+// do. The memory lives as long as the tensor, which may outlive the group. A
+// null `group` is the group of all ranks. Throws InvalidArgument if the ranks
+// of the group share no memory, and SystemError, on all ranks, if one has not
+// enough.
 at::Tensor symmetric_empty(
     c10::IntArrayRef sizes,
     c10::ScalarType dtype,

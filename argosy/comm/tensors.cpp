@@ -11,9 +11,8 @@ DType dtype_of(const at::Tensor& tensor, std::string_view op) {
   ARGOSY_CHECK(
       tensor.defined() && tensor.device().is_cpu() &&
           tensor.layout() == c10::kStrided,
-      "[comm.",
-      op,
-      "] expected a dense tensor on the CPU");
+      "[comm.{}] expected a dense tensor on the CPU",
+      op);
   switch (tensor.scalar_type()) {
     case c10::kFloat:
       return DType::Float32;
@@ -42,12 +41,10 @@ DType dtype_of(const at::Tensor& tensor, std::string_view op) {
     default:
       break;
   }
-  throw InvalidArgument(
-      str("[comm.",
-          op,
-          "] tensors of ",
-          c10::toString(tensor.scalar_type()),
-          " are not carried"));
+  throw InvalidArgument(str_format(
+      "[comm.{}] tensors of {} are not carried",
+      op,
+      c10::toString(tensor.scalar_type())));
 }
 
 Contiguous::Contiguous(const at::Tensor& tensor) : tensor_(tensor) {

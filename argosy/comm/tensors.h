@@ -9,12 +9,13 @@
 // Tensors as the contiguous buffers that backends take. Not installed.
 namespace argosy::comm {
 
-// Throws InvalidArgument for types that we do not carry and for tensors that
-// are not dense and on the CPU; `op` names the operation in the message.
+// Throws InvalidArgument for element types that no backend supports, and for
+// tensors that are not dense or not on the CPU; `op` names the operation in the
+// message.
 DType dtype_of(const at::Tensor& tensor, std::string_view op = "op");
 
-// Contiguous memory with the values of a tensor: its own memory where that is
-// contiguous, else a copy that put_back() writes to the tensor.
+// Contiguous memory with the values of a tensor: its own memory if that is
+// contiguous, else a copy, which put_back() writes to the tensor.
 class Contiguous {
  public:
   explicit Contiguous(const at::Tensor& tensor);

@@ -3,28 +3,27 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 
 #include "argosy/common/deadline.h"
 
 namespace argosy {
 
-// An operation that was issued: done, failed or still under way. Thread-safe.
+// An issued operation: pending, done or failed. Thread-safe.
 class Work {
  public:
-  // Waits for the end and throws what the operation threw. The first form has
-  // the limit that the operation itself has. The second throws TimeoutError at
-  // the deadline; the operation goes on.
+  // Waits until the operation has ended, and throws what it threw. The first
+  // form waits as long as the operation itself may take. The second throws
+  // TimeoutError at the deadline; the operation goes on.
   void wait();
   void wait(Deadline deadline);
 
   bool is_completed() const;
 
-  // What the operation threw, or null; null too while it is under way.
+  // What the operation threw; null if it succeeded or is still pending.
   std::exception_ptr exception() const;
 
-  // For those who carry operations out: runs `operation` and keeps its outcome.
+  // For whoever runs the operation: runs it and stores its outcome.
   void run(const std::function<void()>& operation);
 
  private:

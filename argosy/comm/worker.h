@@ -12,14 +12,15 @@
 
 namespace argosy::comm {
 
-// The communication stream of a group: carries operations out in the order in
-// which they were issued. Synchronous ones run on the calling thread when
-// nothing is under way, so that they cost no hand-over; the others on a thread
-// that the first of them starts.
+// The communication stream of a group: runs operations in the order in which
+// they were issued. A synchronous operation runs on the calling thread once
+// those before it are done, without a hand-over between threads; asynchronous
+// ones run on a thread that the first of them starts. Thread-safe.
 class Worker {
  public:
   Worker() = default;
-  ~Worker(); // what has not begun fails: the others may be gone
+  // Operations that have not begun fail with PeerLost: the peers may be gone.
+  ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -37,7 +38,7 @@ class Worker {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::deque<Item> waiting_;
-  bool busy_ = false; // an operation is being carried out
+  bool busy_ = false; // an operation is running
   bool stop_ = false;
   std::thread thread_; // started by the first run_later()
 };

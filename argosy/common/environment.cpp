@@ -45,11 +45,9 @@ std::optional<long long> Environment::find_int(
   const auto value = parse_int(trim(*text));
   ARGOSY_CHECK(
       value && *value >= lowest && *value <= highest,
-      "[env] ",
+      "[env] {}={} is not an integer {}",
       name,
-      "=",
       *text,
-      " is not an integer ",
       highest == 2147483647 ? str(">= ", lowest)
                             : str("in [", lowest, ", ", highest, "]"));
   return value;
@@ -76,7 +74,7 @@ std::optional<bool> Environment::find_bool(std::string_view name) const {
     }
   }
   ARGOSY_CHECK(
-      false, "[env] ", name, "=", *text, " is not one of 1, 0, true, false");
+      false, "[env] {}={} is not one of 1, 0, true, false", name, *text);
   return std::nullopt;
 }
 
@@ -88,11 +86,9 @@ std::optional<double> Environment::find_seconds(std::string_view name) const {
   const auto seconds = parse_seconds(*text);
   ARGOSY_CHECK(
       seconds && *seconds > 0,
-      "[env] ",
+      "[env] {}={} is not a time above zero such as 30, 500ms or 2m",
       name,
-      "=",
-      *text,
-      " is not a time above zero such as 30, 500ms or 2m");
+      *text);
   return seconds;
 }
 

@@ -29,6 +29,15 @@ std::string with_errno(std::string_view what) {
 
 namespace detail {
 
+std::string_view write_to_placeholder(
+    std::ostream& out, std::string_view text) {
+  constexpr std::string_view kPlaceholder = "{}";
+  const std::size_t at = text.find(kPlaceholder);
+  out << text.substr(0, at);
+  return at == std::string_view::npos ? ""
+                                      : text.substr(at + kPlaceholder.size());
+}
+
 void throw_invalid_argument(const std::string& message) {
   throw InvalidArgument(message);
 }
@@ -38,15 +47,12 @@ void throw_internal_error(
     int line,
     const char* condition,
     const std::string& message) {
-  throw InternalError(
-      str("[internal] ",
-          condition,
-          " is false at ",
-          file,
-          ":",
-          line,
-          message.empty() ? "" : ": ",
-          message));
+  throw InternalError(str_format(
+      "[internal] {} is false at {}:{}{}",
+      condition,
+      file,
+      line,
+      message.empty() ? "" : ": " + message));
 }
 
 } // namespace detail

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace argosy {
 
@@ -79,6 +80,28 @@ std::string str(const Parts&... parts) {
   return out.str();
 }
 
+namespace detail {
+// Writes `text` up to its first `{}`; returns what follows it.
+std::string_view write_to_placeholder(std::ostream& out, std::string_view text);
+} // namespace detail
+
+// Returns `text` with each `{}` replaced by the next value, printed with
+// operator<<. Values for which `text` has no `{}` follow at the end.
+template <typename... Values>
+std::string str_format(std::string_view text = {}, const Values&... values) {
+  std::ostringstream out;
+  ((text = detail::write_to_placeholder(out, text), out << values), ...);
+  out << text;
+  return out.str();
+}
+
+// The same without a text: prints the values one after another.
+template <typename Value, typename... Values>
+requires(!std::is_convertible_v<const Value&, std::string_view>) std::string
+    str_format(const Value& value, const Values&... values) {
+  return str(value, values...);
+}
+
 // Returns "<what>: <message of the current errno>".
 std::string with_errno(std::string_view what);
 
@@ -93,19 +116,22 @@ namespace detail {
 
 } // namespace argosy
 
-// Throws InvalidArgument with the concatenated parts unless `condition` holds.
-#define ARGOSY_CHECK(condition, ...)                                        \
-  do {                                                                      \
-    if (!(condition)) {                                                     \
-      ::argosy::detail::throw_invalid_argument(::argosy::str(__VA_ARGS__)); \
-    }                                                                       \
+// Throws InvalidArgument unless `condition` holds. The message is a text with
+// `{}` for each value, and the values: see str_format().
+#define ARGOSY_CHECK(condition, ...)            \
+  do {                                          \
+    if (!(condition)) {                         \
+      ::argosy::detail::throw_invalid_argument( \
+          ::argosy::str_format(__VA_ARGS__));   \
+    }                                           \
   } while (false)
 
-// Throws InternalError unless `condition` holds. Active in every build.
-#define ARGOSY_ASSERT(condition, ...)                                  \
-  do {                                                                 \
-    if (!(condition)) {                                                \
-      ::argosy::detail::throw_internal_error(                          \
-          __FILE__, __LINE__, #condition, ::argosy::str(__VA_ARGS__)); \
-    }                                                                  \
+// Throws InternalError unless `condition` holds, with a message as that of
+// ARGOSY_CHECK, or none. Active in every build.
+#define ARGOSY_ASSERT(condition, ...)                                         \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
+      ::argosy::detail::throw_internal_error(                                 \
+          __FILE__, __LINE__, #condition, ::argosy::str_format(__VA_ARGS__)); \
+    }                                                                         \
   } while (false)

@@ -27,10 +27,9 @@ class KeyWatch {
       const std::string key = parsed.get<std::string>();
       ARGOSY_CHECK(
           open_.back().insert(key).second,
+          "{}: the key \"{}\" is there twice in one object",
           where_,
-          ": the key \"",
-          key,
-          "\" is there twice in one object");
+          key);
     }
     return true;
   }

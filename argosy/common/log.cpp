@@ -76,7 +76,7 @@ Level parse_level(std::string_view name) {
     names.emplace_back(known);
   }
   ARGOSY_CHECK(
-      false, "[log] ARGOSY_LOG=", name, " is not one of ", join(names, ", "));
+      false, "[log] ARGOSY_LOG={} is not one of {}", name, join(names, ", "));
   return Level::Off;
 }
 

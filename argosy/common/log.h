@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "argosy/common/error.h"
@@ -21,31 +20,32 @@ void set_level(Level level);
 // Writes a line if `level` is enabled.
 void write(Level level, std::string_view text);
 
-template <typename... Parts>
-void debug(const Parts&... parts) {
+// Each writes a line as str_format() forms it, if its level is enabled.
+template <typename... Values>
+void debug(std::string_view text, const Values&... values) {
   if (level() <= Level::Debug) {
-    write(Level::Debug, str(parts...));
+    write(Level::Debug, str_format(text, values...));
   }
 }
 
-template <typename... Parts>
-void info(const Parts&... parts) {
+template <typename... Values>
+void info(std::string_view text, const Values&... values) {
   if (level() <= Level::Info) {
-    write(Level::Info, str(parts...));
+    write(Level::Info, str_format(text, values...));
   }
 }
 
-template <typename... Parts>
-void warn(const Parts&... parts) {
+template <typename... Values>
+void warn(std::string_view text, const Values&... values) {
   if (level() <= Level::Warn) {
-    write(Level::Warn, str(parts...));
+    write(Level::Warn, str_format(text, values...));
   }
 }
 
-template <typename... Parts>
-void error(const Parts&... parts) {
+template <typename... Values>
+void error(std::string_view text, const Values&... values) {
   if (level() <= Level::Error) {
-    write(Level::Error, str(parts...));
+    write(Level::Error, str_format(text, values...));
   }
 }
 

@@ -91,10 +91,9 @@ Endpoint parse_endpoint(
       : parse_int(text.substr(colon + 1));
   ARGOSY_CHECK(
       !host.empty() && port && *port > 0 && *port < 65536,
+      "{}={} is not host:port with a port in [1, 65535]",
       what,
-      "=",
-      text,
-      " is not host:port with a port in [1, 65535]");
+      text);
   return {std::string(host), static_cast<std::uint16_t>(*port)};
 }
 
@@ -111,8 +110,7 @@ bool is_local_host(const std::string& host) {
   const std::vector<std::string> own = interface_addresses();
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     const std::string address = numeric(a->ai_addr, a->ai_addrlen);
-    if (is_loopback(address) ||
-        std::find(own.begin(), own.end(), address) != own.end()) {
+    if (is_loopback(address) || std::ranges::find(own, address) != own.end()) {
       return true;
     }
   }

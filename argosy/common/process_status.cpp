@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 
 #include <csignal>
-#include <cstring>
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"

@@ -32,9 +32,8 @@ SideChannel& require_channel(const char* op) {
   const auto& channel = thread_channel();
   ARGOSY_CHECK(
       channel != nullptr,
-      "[comm.",
-      op,
-      "] there is no side channel, call gloo_init_parallel_env first");
+      "[comm.{}] there is no side channel, call gloo_init_parallel_env first",
+      op);
   return *channel;
 }
 
@@ -66,9 +65,8 @@ void gloo_init_parallel_env(
     int rank_id, int rank_num, const std::string& server_endpoint) {
   ARGOSY_CHECK(
       rank_num >= 1 && rank_id >= 0 && rank_id < rank_num,
-      "[comm.gloo_init_parallel_env] rank ",
+      "[comm.gloo_init_parallel_env] rank {} of {}",
       rank_id,
-      " of ",
       rank_num);
   ARGOSY_CHECK(
       thread_channel() == nullptr,

@@ -21,14 +21,13 @@ int worker_num_of(const UserDefinedRole& role) {
   const auto listed = static_cast<int>(role.worker_endpoints.size());
   ARGOSY_CHECK(
       role.worker_num >= 0 && (role.worker_num > 0 || listed > 0),
-      "[fleet.role_maker] worker_num ",
-      role.worker_num,
-      " and no worker_endpoints, expected at least one worker");
+      "[fleet.role_maker] worker_num {} and no worker_endpoints, expected at "
+      "least one worker",
+      role.worker_num);
   ARGOSY_CHECK(
       listed == 0 || role.worker_num == 0 || role.worker_num == listed,
-      "[fleet.role_maker] worker_num ",
+      "[fleet.role_maker] worker_num {} but worker_endpoints lists {}",
       role.worker_num,
-      " but worker_endpoints lists ",
       listed);
   return role.worker_num > 0 ? role.worker_num : listed;
 }
@@ -41,26 +40,21 @@ void set_endpoint(LaunchInfo& info) {
     info.knows_local = info.size == 1;
     return;
   }
-  std::vector<std::string> hosts;
-  for (const Endpoint& endpoint : own) {
-    hosts.push_back(endpoint.host);
-  }
   info.current_endpoint = own[static_cast<std::size_t>(info.rank)];
-  world::set_local_from(info, hosts);
+  world::set_local_from(info, own);
 }
 
 LaunchInfo info_of(const UserDefinedRole& role) {
   ARGOSY_CHECK(
       role.role == Role::Worker || role.role == Role::Server,
-      "[fleet.role_maker] role ",
-      to_string(role.role),
-      ", expected worker or server");
+      "[fleet.role_maker] role {}, expected worker or server",
+      to_string(role.role));
   ARGOSY_CHECK(
       !role.is_collective ||
           (role.role == Role::Worker && role.server_endpoints.empty()),
-      "[fleet.role_maker] is_collective, but role is ",
+      "[fleet.role_maker] is_collective, but role is {} and server_endpoints "
+      "lists {}",
       to_string(role.role),
-      " and server_endpoints lists ",
       role.server_endpoints.size());
   LaunchInfo info;
   info.source = "user-defined";
@@ -73,13 +67,11 @@ LaunchInfo info_of(const UserDefinedRole& role) {
   info.size = role.role == Role::Worker ? info.num_workers : info.num_servers;
   ARGOSY_CHECK(
       info.rank >= 0 && info.rank < info.size,
-      "[fleet.role_maker] current_id ",
+      "[fleet.role_maker] current_id {} of {} of role {}, expected 0 <= "
+      "current_id < {}",
       info.rank,
-      " of ",
       info.size,
-      " of role ",
       to_string(info.role),
-      ", expected 0 <= current_id < ",
       info.size);
   set_endpoint(info);
   if (role.is_collective && info.size > 1 && !info.worker_endpoints.empty()) {

@@ -22,9 +22,8 @@ std::function<at::Tensor(const std::vector<at::Tensor>&)> shard_op(
              const std::vector<at::Tensor>& operands) {
     ARGOSY_CHECK(
         operands.size() == placements.size(),
-        "[shard_op] ",
+        "[shard_op] {} operands, expected {}",
         operands.size(),
-        " operands, expected ",
         placements.size());
     std::vector<at::Tensor> placed;
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -43,9 +42,9 @@ std::vector<std::string> letters_of(const torch::nn::Module& layer) {
   }
   ARGOSY_CHECK(
       dynamic_cast<const torch::nn::EmbeddingImpl*>(&layer) != nullptr,
-      "[shard_layer_by] ",
-      layer.name(),
-      ", expected Linear or Embedding; shard_op() takes any op");
+      "[shard_layer_by] {}, expected Linear or Embedding; shard_op() takes any "
+      "op",
+      layer.name());
   return {"bl", "vh"};
 }
 

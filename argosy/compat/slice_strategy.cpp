@@ -16,18 +16,15 @@ void check_numbers(
     const std::vector<std::string>& letters, const OpStrategy& strategy) {
   ARGOSY_CHECK(
       letters.size() == strategy.size(),
-      "[strategy] ",
+      "[strategy] {} operands, expected {}",
       strategy.size(),
-      " operands, expected ",
       letters.size());
   for (std::size_t i = 0; i < letters.size(); ++i) {
     ARGOSY_CHECK(
         letters[i].size() == strategy[i].size(),
-        "[strategy] operand ",
+        "[strategy] operand {} has {} dims, the strategy has {}",
         i,
-        " has ",
         letters[i].size(),
-        " dims, the strategy has ",
         strategy[i].size());
   }
 }
@@ -41,25 +38,19 @@ Slices slices_of(
       const std::int64_t count = strategy[i][dim];
       ARGOSY_CHECK(
           count >= 1,
-          "[strategy] ",
+          "[strategy] {} slices of dim {} of operand {}, expected 1 or more",
           count,
-          " slices of dim ",
           dim,
-          " of operand ",
-          i,
-          ", expected 1 or more");
+          i);
       const auto [known, is_new] = slices.emplace(letters[i][dim], count);
       ARGOSY_CHECK(
           is_new || known->second == count,
-          "[strategy] dim ",
+          "[strategy] dim {} of operand {} is sliced into {}, but another "
+          "operand slices the same dim ({}) into {}",
           dim,
-          " of operand ",
           i,
-          " is sliced into ",
           count,
-          ", but another operand slices the same dim (",
           letters[i][dim],
-          ") into ",
           known->second);
     }
   }
@@ -84,11 +75,9 @@ class Axes {
     }
     ARGOSY_CHECK(
         best.has_value(),
-        "[strategy] ",
+        "[strategy] {} has no axes left for {} slices of dim {}",
         mesh_,
-        " has no axes left for ",
         slices,
-        " slices of dim ",
         letter);
     for (std::size_t axis = 0; axis < owner_.size(); ++axis) {
       if ((*best >> axis & 1) != 0) {

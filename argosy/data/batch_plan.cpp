@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <ostream>
-#include <utility>
 
 #include "argosy/common/error.h"
 #include "argosy/data/shuffle.h"
@@ -34,24 +33,20 @@ RankRange last_range(
 void check_options(std::int64_t dataset_size, const SamplerOptions& options) {
   ARGOSY_CHECK(
       dataset_size >= 0,
-      "[data.sampler] dataset size ",
-      dataset_size,
-      ", expected 0 or more");
+      "[data.sampler] dataset size {}, expected 0 or more",
+      dataset_size);
   ARGOSY_CHECK(
       options.batch_size > 0,
-      "[data.sampler] batch_size ",
-      options.batch_size,
-      ", expected 1 or more");
+      "[data.sampler] batch_size {}, expected 1 or more",
+      options.batch_size);
   ARGOSY_CHECK(
       options.num_replicas > 0,
-      "[data.sampler] num_replicas ",
-      options.num_replicas,
-      ", expected 1 or more");
+      "[data.sampler] num_replicas {}, expected 1 or more",
+      options.num_replicas);
   ARGOSY_CHECK(
       options.rank >= 0 && options.rank < options.num_replicas,
-      "[data.sampler] rank ",
+      "[data.sampler] rank {}, expected 0 to {}",
       options.rank,
-      ", expected 0 to ",
       options.num_replicas - 1);
 }
 

@@ -17,11 +17,10 @@ namespace {
 void check_same_size(std::size_t size, std::size_t expected) {
   ARGOSY_CHECK(
       size == expected,
-      "[data.collate] a sample of ",
+      "[data.collate] a sample of {} values, expected {} as in the first of "
+      "the batch",
       size,
-      " values, expected ",
-      expected,
-      " as in the first of the batch");
+      expected);
 }
 
 template <typename Sample>
@@ -38,15 +37,12 @@ at::Tensor stack_tensors(const std::vector<at::Tensor>& samples) {
   for (const at::Tensor& sample : samples) {
     ARGOSY_CHECK(
         sample.sizes() == first.sizes() && sample.dtype() == first.dtype(),
-        "[data.collate] a sample of shape ",
+        "[data.collate] a sample of shape {} and type {}, expected {} and {} "
+        "as the first of the batch",
         sample.sizes(),
-        " and type ",
         sample.dtype(),
-        ", expected ",
         first.sizes(),
-        " and ",
-        first.dtype(),
-        " as the first of the batch");
+        first.dtype());
   }
   return at::stack(samples);
 }

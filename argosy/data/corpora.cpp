@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdio>
-#include <memory>
 #include <string_view>
 
 #include "argosy/common/error.h"

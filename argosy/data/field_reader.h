@@ -27,12 +27,10 @@ class FieldReader {
     field_offset_ = offset_;
     ARGOSY_CHECK(
         size <= file_.size() - offset_,
+        "{}: the file ends at {}, expected {} bytes more",
         where(),
-        ": the file ends at ",
         file_.size(),
-        ", expected ",
-        size,
-        " bytes more");
+        size);
     offset_ += size;
     return file_.bytes().subspan(field_offset_, size);
   }
@@ -40,32 +38,24 @@ class FieldReader {
   // Checks the field that was read last.
   template <typename Value, typename Expected>
   void check(bool good, const Value& value, const Expected& expected) const {
-    ARGOSY_CHECK(good, where(), " is ", value, ", expected ", expected);
+    ARGOSY_CHECK(good, "{} is {}, expected {}", where(), value, expected);
   }
 
   void check_file_size(std::size_t expected) const {
     ARGOSY_CHECK(
         file_.size() == expected,
-        "[data.tokens] ",
+        "[data.tokens] {}: {} bytes, expected {} by the header",
         file_.name(),
-        ": ",
         file_.size(),
-        " bytes, expected ",
-        expected,
-        " by the header");
+        expected);
   }
 
   std::size_t bytes_left() const { return file_.size() - offset_; }
 
  private:
   std::string where() const {
-    return str(
-        "[data.tokens] ",
-        file_.name(),
-        ", offset ",
-        field_offset_,
-        ": ",
-        field_);
+    return str_format(
+        "[data.tokens] {}, offset {}: {}", file_.name(), field_offset_, field_);
   }
 
   const MappedFile& file_;

@@ -3,11 +3,8 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "argosy/common/error.h"
 
@@ -73,11 +70,9 @@ std::vector<std::uint8_t> read_exactly(GzipFile& file, std::size_t size) {
   auto bytes = file.read(size);
   ARGOSY_CHECK(
       bytes.size() == size,
-      "[data.idx] ",
+      "[data.idx] {}: ends after {} bytes of a part, expected {}",
       file.name(),
-      ": ends after ",
       bytes.size(),
-      " bytes of a part, expected ",
       size);
   return bytes;
 }
@@ -87,17 +82,13 @@ std::vector<std::int64_t> read_shape(GzipFile& file) {
   ARGOSY_CHECK(
       magic[0] == 0 && magic[1] == 0 && magic[2] == kUnsignedByte &&
           magic[3] > 0,
-      "[data.idx] ",
+      "[data.idx] {}, offset 0: bytes {} {} {} {}, expected 0 0 8 and the "
+      "number of dimensions",
       file.name(),
-      ", offset 0: bytes ",
       int{magic[0]},
-      " ",
       int{magic[1]},
-      " ",
       int{magic[2]},
-      " ",
-      int{magic[3]},
-      ", expected 0 0 8 and the number of dimensions");
+      int{magic[3]});
   const auto bytes = read_exactly(file, std::size_t{4} * magic[3]);
   std::vector<std::int64_t> shape;
   for (std::size_t at = 0; at < bytes.size(); at += 4) {
@@ -116,9 +107,9 @@ std::size_t num_values(
     ARGOSY_CHECK(
         factor == 0 ||
             count <= std::numeric_limits<std::size_t>::max() / factor,
-        "[data.idx] ",
-        name,
-        ": the header's sizes overflow, expected an array that fits memory");
+        "[data.idx] {}: the header's sizes overflow, expected an array that "
+        "fits memory",
+        name);
     count *= factor;
   }
   return count;
@@ -132,11 +123,9 @@ IdxArray read_idx(const std::filesystem::path& path) {
   array.values = read_exactly(file, num_values(array.shape, file.name()));
   ARGOSY_CHECK(
       file.read(1).empty(),
-      "[data.idx] ",
+      "[data.idx] {}: has more data after its {} values, expected its end",
       file.name(),
-      ": has more data after its ",
-      array.values.size(),
-      " values, expected its end");
+      array.values.size());
   return array;
 }
 
@@ -146,29 +135,24 @@ IdxImages::IdxImages(
       labels_(std::make_shared<const IdxArray>(read_idx(labels))) {
   ARGOSY_CHECK(
       images_->shape.size() == 3,
-      "[data.idx] ",
+      "[data.idx] {}: {} dimensions, expected 3",
       images.string(),
-      ": ",
-      images_->shape.size(),
-      " dimensions, expected 3");
+      images_->shape.size());
   ARGOSY_CHECK(
       labels_->shape.size() == 1 && labels_->shape[0] == images_->shape[0],
-      "[data.idx] ",
+      "[data.idx] {}: {} values, expected a label for each of the {} images of "
+      "{}",
       labels.string(),
-      ": ",
       labels_->values.size(),
-      " values, expected a label for each of the ",
       images_->shape[0],
-      " images of ",
       images.string());
 }
 
 ImageSample IdxImages::get(std::int64_t index) const {
   ARGOSY_CHECK(
       index >= 0 && index < size(),
-      "[data.idx] image ",
+      "[data.idx] image {}, expected 0 to {}",
       index,
-      ", expected 0 to ",
       size() - 1);
   const auto area = static_cast<std::size_t>(rows() * columns());
   const auto place = static_cast<std::size_t>(index);

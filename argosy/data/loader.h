@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,11 +94,9 @@ class DataLoader {
     const std::int64_t expected = sampler.state().dataset_size;
     ARGOSY_CHECK(
         static_cast<std::int64_t>(dataset.size()) == expected,
-        "[data.loader] a dataset of ",
+        "[data.loader] a dataset of {} samples, expected {} as the sampler has",
         dataset.size(),
-        " samples, expected ",
-        expected,
-        " as the sampler has");
+        expected);
     return sampler;
   }
 

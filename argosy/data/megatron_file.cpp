@@ -37,10 +37,10 @@ std::uint8_t code_of(TokenType type) {
       return static_cast<std::uint8_t>(code);
     }
   }
-  throw InvalidArgument(
-      str("[data.megatron] the format has no ",
-          name_of(type),
-          ", expected uint8, int8, int16, int32, int64 or uint16"));
+  throw InvalidArgument(str_format(
+      "[data.megatron] the format has no {}, expected uint8, int8, int16, "
+      "int32, int64 or uint16",
+      name_of(type)));
 }
 
 template <typename T>
@@ -142,17 +142,13 @@ void MegatronFile::check_sequences() const {
     ARGOSY_CHECK(
         length >= 0 && offset >= 0 && offset % width == 0 &&
             offset / width <= tokens_.size() - length,
-        "[data.tokens] ",
+        "[data.tokens] {}: sequence {} has {} tokens at byte {}, expected "
+        "within the {} tokens of {}",
         index_->name(),
-        ": sequence ",
         i,
-        " has ",
         length,
-        " tokens at byte ",
         offset,
-        ", expected within the ",
         tokens_.size(),
-        " tokens of ",
         tokens_.name());
   }
 }
@@ -166,15 +162,11 @@ void MegatronFile::check_documents() const {
     const std::int64_t highest = i == 0 ? 0 : num_sequences_;
     ARGOSY_CHECK(
         boundary >= lowest && boundary <= highest,
-        "[data.tokens] ",
+        "[data.tokens] {}: boundary {} of documents is {}, expected {} to {}",
         index_->name(),
-        ": boundary ",
         i,
-        " of documents is ",
         boundary,
-        ", expected ",
         lowest,
-        " to ",
         highest);
     lowest = boundary;
   }
@@ -183,11 +175,9 @@ void MegatronFile::check_documents() const {
 Tokens MegatronFile::sequence(std::int64_t index) const {
   ARGOSY_CHECK(
       index >= 0 && index < num_sequences_,
-      "[data.megatron] ",
+      "[data.megatron] {}: sequence {}, expected 0 to {}",
       tokens_.name(),
-      ": sequence ",
       index,
-      ", expected 0 to ",
       num_sequences_ - 1);
   const auto begin = element<std::int64_t>(offsets_, index) /
       static_cast<std::int64_t>(size_of(tokens_.type()));
@@ -198,11 +188,9 @@ std::pair<std::int64_t, std::int64_t> MegatronFile::document(
     std::int64_t index) const {
   ARGOSY_CHECK(
       index >= 0 && index < num_documents_,
-      "[data.megatron] ",
+      "[data.megatron] {}: document {}, expected 0 to {}",
       tokens_.name(),
-      ": document ",
       index,
-      ", expected 0 to ",
       num_documents_ - 1);
   return {
       element<std::int64_t>(documents_, index),
@@ -242,9 +230,8 @@ void MegatronWriter::check_bin() const {
 void MegatronWriter::add_sequence(std::span<const std::int64_t> tokens) {
   ARGOSY_CHECK(
       std::in_range<std::int32_t>(tokens.size()),
-      "[data.megatron] a sequence of ",
-      tokens.size(),
-      " tokens, expected less than 2^31");
+      "[data.megatron] a sequence of {} tokens, expected less than 2^31",
+      tokens.size());
   const auto bytes = pack_tokens(tokens, type_);
   bin_.write(
       reinterpret_cast<const char*>(bytes.data()),
@@ -280,9 +267,9 @@ std::string MegatronWriter::index() const {
 void MegatronWriter::finish() {
   ARGOSY_CHECK(
       documents_.back() == static_cast<std::int64_t>(lengths_.size()),
-      "[data.megatron] ",
-      prefix_.string(),
-      ": sequences after the last document, expected end_document()");
+      "[data.megatron] {}: sequences after the last document, expected "
+      "end_document()",
+      prefix_.string());
   bin_.close();
   check_bin();
   std::error_code failed;

@@ -33,12 +33,10 @@ std::string name_of(const Slot& slot) {
     return str("sample ", index, " of epoch ", slot.batch->epoch);
   }
   if (slot.batch && !slot.batch->indices.empty()) {
-    return str(
-        "the batch of ",
+    return str_format(
+        "the batch of {} samples from {} on, epoch {}",
         slot.batch->indices.size(),
-        " samples from ",
         slot.batch->indices.front(),
-        " on, epoch ",
         slot.batch->epoch);
   }
   return "the sampler";
@@ -155,14 +153,12 @@ Prefetcher::Prefetcher(
     : options_(options), threads_(std::make_unique<Threads>()) {
   ARGOSY_CHECK(
       options.num_threads >= 0,
-      "[data.loader] num_threads ",
-      options.num_threads,
-      ", expected 0 or more");
+      "[data.loader] num_threads {}, expected 0 or more",
+      options.num_threads);
   ARGOSY_CHECK(
       options.num_prefetch >= 1,
-      "[data.loader] num_prefetch ",
-      options.num_prefetch,
-      ", expected 1 or more");
+      "[data.loader] num_prefetch {}, expected 1 or more",
+      options.num_prefetch);
   shared_ = std::make_shared<Shared>(
       std::move(sampler), std::move(load), options.num_prefetch);
 }
@@ -179,9 +175,9 @@ Prefetcher::~Prefetcher() {
   lock.unlock();
   if (!ended) {
     log::warn(
-        "[data.loader] a sample is still being read after ",
-        duration_text(options_.shutdown),
-        "; its thread is detached");
+        "[data.loader] a sample is still being read after {}; its thread is "
+        "detached",
+        duration_text(options_.shutdown));
   }
   for (std::thread& thread : threads_->all) {
     ended ? thread.join() : thread.detach();
@@ -215,11 +211,10 @@ std::shared_ptr<void> Prefetcher::next(const Deadline& deadline) {
   shared_->room.notify_all();
   const auto is_ready = [&] { return !slots.empty() && slots.front()->ready; };
   if (!shared_->ready.wait_until(lock, deadline.time(), is_ready)) {
-    throw TimeoutError(
-        str("[data.loader] ",
-            slots.empty() ? "the next batch" : name_of(*slots.front()),
-            " was not ready after ",
-            deadline.limit_text()));
+    throw TimeoutError(str_format(
+        "[data.loader] {} was not ready after {}",
+        slots.empty() ? "the next batch" : name_of(*slots.front()),
+        deadline.limit_text()));
   }
   const auto slot = std::move(slots.front());
   slots.pop_front();

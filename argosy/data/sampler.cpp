@@ -16,8 +16,8 @@ T field(const nlohmann::json& object, const char* name) {
   try {
     return found->get<T>();
   } catch (const nlohmann::json::exception&) {
-    throw InvalidArgument(str(
-        "[data.sampler] state has ", name, " ", found->dump(), ", wrong type"));
+    throw InvalidArgument(str_format(
+        "[data.sampler] state has {} {}, wrong type", name, found->dump()));
   }
 }
 
@@ -25,13 +25,10 @@ template <typename T>
 void check_same(const char* name, const T& theirs, const T& ours) {
   ARGOSY_CHECK(
       theirs == ours,
-      "[data.sampler] the state has ",
+      "[data.sampler] the state has {} {}, this sampler {}; expected the same",
       name,
-      " ",
       theirs,
-      ", this sampler ",
-      ours,
-      "; expected the same");
+      ours);
 }
 
 } // namespace
@@ -50,9 +47,8 @@ SamplerState SamplerState::from_json(std::string_view text) {
   const auto object = nlohmann::json::parse(text, nullptr, false);
   ARGOSY_CHECK(
       object.is_object(),
-      "[data.sampler] state ",
-      text.substr(0, 40),
-      ", expected a JSON object");
+      "[data.sampler] state {}, expected a JSON object",
+      text.substr(0, 40));
   return {
       .epoch = field<std::int64_t>(object, "epoch"),
       .position = field<std::int64_t>(object, "position"),
@@ -88,7 +84,7 @@ std::int64_t DistributedBatchSampler::size() const {
 
 void DistributedBatchSampler::set_epoch(std::int64_t epoch) {
   ARGOSY_CHECK(
-      epoch >= 0, "[data.sampler] epoch ", epoch, ", expected 0 or more");
+      epoch >= 0, "[data.sampler] epoch {}, expected 0 or more", epoch);
   epoch_ = epoch;
   position_ = 0;
 }
@@ -109,9 +105,8 @@ void DistributedBatchSampler::load_state(const SamplerState& state) {
   check_same("seed", state.seed, options_.seed);
   ARGOSY_CHECK(
       state.position >= 0,
-      "[data.sampler] position ",
-      state.position,
-      ", expected 0 or more");
+      "[data.sampler] position {}, expected 0 or more",
+      state.position);
   set_epoch(state.epoch);
   position_ = state.position;
 }

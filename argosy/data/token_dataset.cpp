@@ -13,18 +13,14 @@ TokenDataset::TokenDataset(
       stride_(stride == 0 ? sequence_length : stride) {
   ARGOSY_CHECK(
       sequence_length > 0 && stride_ > 0,
-      "[data.tokens] sequence_length ",
+      "[data.tokens] sequence_length {}, stride {}, expected 1 or more",
       sequence_length,
-      ", stride ",
-      stride_,
-      ", expected 1 or more");
+      stride_);
   ARGOSY_CHECK(
       tokens_.size() > sequence_length,
-      "[data.tokens] ",
+      "[data.tokens] {}: {} tokens, expected more than sequence_length {}",
       tokens_.name(),
-      ": ",
       tokens_.size(),
-      " tokens, expected more than sequence_length ",
       sequence_length);
 }
 
@@ -35,9 +31,8 @@ std::int64_t TokenDataset::size() const {
 TokenWindow TokenDataset::get(std::int64_t index) const {
   ARGOSY_CHECK(
       index >= 0 && index < size(),
-      "[data.tokens] window ",
+      "[data.tokens] window {}, expected 0 to {}",
       index,
-      ", expected 0 to ",
       size() - 1);
   return {tokens_.read(index * stride_, sequence_length_ + 1)};
 }

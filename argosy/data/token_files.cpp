@@ -3,7 +3,6 @@
 #include <memory>
 #include <string_view>
 
-#include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/data/field_reader.h"
 #include "argosy/data/mapped_file.h"

@@ -65,13 +65,10 @@ Tokenizer::Tokenizer(std::vector<Merge> merges) : merges_(std::move(merges)) {
     const auto known = static_cast<std::int32_t>(bytes_of_.size());
     ARGOSY_CHECK(
         left >= 0 && left < known && right >= 0 && right < known,
-        "[data.tokenizer] token ",
+        "[data.tokenizer] token {} is made of {} and {}, expected 0 to {}",
         known,
-        " is made of ",
         left,
-        " and ",
         right,
-        ", expected 0 to ",
         known - 1);
     bytes_of_.push_back(bytes_of_[left] + bytes_of_[right]);
   }
@@ -81,9 +78,8 @@ Tokenizer Tokenizer::train(std::string_view text, std::int64_t vocab_size) {
   ARGOSY_CHECK(
       vocab_size >= kNumBytes &&
           vocab_size <= std::numeric_limits<std::int32_t>::max(),
-      "[data.tokenizer] vocab_size ",
-      vocab_size,
-      ", expected 256 or more");
+      "[data.tokenizer] vocab_size {}, expected 256 or more",
+      vocab_size);
   std::map<std::string_view, std::int64_t> counts;
   for (const auto word : split_words(text)) {
     ++counts[word];
@@ -115,9 +111,8 @@ std::string Tokenizer::decode(std::span<const std::int64_t> ids) const {
   for (const std::int64_t id : ids) {
     ARGOSY_CHECK(
         id >= 0 && id < vocab_size(),
-        "[data.tokenizer] token ",
+        "[data.tokenizer] token {}, expected 0 to {}",
         id,
-        ", expected 0 to ",
         vocab_size() - 1);
     text += bytes_of_[static_cast<std::size_t>(id)];
   }
@@ -140,11 +135,9 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     const auto file = nlohmann::json::parse(*text);
     ARGOSY_CHECK(
         file.at("format") == kFormat && file.at("version") == 1,
-        "[data.tokenizer] ",
+        "[data.tokenizer] {}: another format, expected {} version 1",
         path.string(),
-        ": another format, expected ",
-        kFormat,
-        " version 1");
+        kFormat);
     return Tokenizer(file.at("merges").get<std::vector<Merge>>());
   } catch (const nlohmann::json::exception& error) {
     throw InvalidArgument(

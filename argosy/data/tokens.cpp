@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "argosy/common/error.h"
@@ -39,7 +38,7 @@ auto dispatch(TokenType type, Function&& function) {
 }
 
 TokenType smallest_type(std::span<const std::int64_t> tokens) {
-  const auto largest = std::max_element(tokens.begin(), tokens.end());
+  const auto largest = std::ranges::max_element(tokens);
   if (largest == tokens.end() || *largest <= 0xff) {
     return TokenType::U8;
   }
@@ -80,11 +79,9 @@ std::vector<std::byte> pack_tokens(
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       ARGOSY_CHECK(
           std::in_range<T>(tokens[i]),
-          "[data.tokens] token ",
+          "[data.tokens] token {} at {}, expected a {}",
           tokens[i],
-          " at ",
           i,
-          ", expected a ",
           name_of(type));
       const auto token = static_cast<T>(tokens[i]);
       std::memcpy(bytes.data() + i * sizeof(T), &token, sizeof(T));
@@ -112,13 +109,10 @@ Tokens::Tokens(
       name_(std::move(name)) {
   ARGOSY_CHECK(
       bytes.size() % size_of(type) == 0,
-      "[data.tokens] ",
+      "[data.tokens] {}: {} bytes of tokens, expected a multiple of {} for {}",
       name_,
-      ": ",
       bytes.size(),
-      " bytes of tokens, expected a multiple of ",
       size_of(type),
-      " for ",
       name_of(type));
 }
 
@@ -130,13 +124,10 @@ std::span<const std::byte> Tokens::bytes_of(
     std::int64_t begin, std::int64_t count) const {
   ARGOSY_CHECK(
       begin >= 0 && count >= 0 && begin <= size() && count <= size() - begin,
-      "[data.tokens] ",
+      "[data.tokens] {}: {} tokens from {} on, expected within 0 to {}",
       name_,
-      ": ",
       count,
-      " tokens from ",
       begin,
-      " on, expected within 0 to ",
       size());
   const std::size_t width = size_of(type_);
   return bytes_.subspan(

@@ -12,18 +12,17 @@ namespace {
 void check_order(
     const std::vector<std::size_t>& order, std::size_t num_parameters) {
   std::vector<std::size_t> sorted = order;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   bool is_permutation = sorted.size() == num_parameters;
   for (std::size_t i = 0; is_permutation && i < sorted.size(); ++i) {
     is_permutation = sorted[i] == i;
   }
   ARGOSY_CHECK(
       is_permutation,
-      "[data_parallel.plan_buckets] the order has ",
+      "[data_parallel.plan_buckets] the order has {} entries, expected each of "
+      "{} parameters once",
       order.size(),
-      " entries, expected each of ",
-      num_parameters,
-      " parameters once");
+      num_parameters);
 }
 
 void check_starts(
@@ -31,11 +30,10 @@ void check_starts(
   for (std::size_t i = 0; i < starts.size(); ++i) {
     ARGOSY_CHECK(
         starts[i] < num_parameters && starts[i] > (i == 0 ? 0 : starts[i - 1]),
-        "[data_parallel.plan_buckets] a bucket starts at ",
+        "[data_parallel.plan_buckets] a bucket starts at {}, expected "
+        "ascending places in (0, {})",
         starts[i],
-        ", expected ascending places in (0, ",
-        num_parameters,
-        ")");
+        num_parameters);
   }
 }
 

@@ -35,9 +35,8 @@ Fusion fusion_of(const DataParallelOptions& options) {
   const auto bytes = [](double megabytes) {
     ARGOSY_CHECK(
         megabytes >= 0,
-        "[data_parallel] a buffer size is ",
-        megabytes,
-        " MB, expected >= 0");
+        "[data_parallel] a buffer size is {} MB, expected >= 0",
+        megabytes);
     return static_cast<std::size_t>(megabytes * (1 << 20));
   };
   return {

@@ -34,9 +34,8 @@ class Dgc final : public data_parallel::BucketHook {
     for (const double part : options_.sparsity) {
       ARGOSY_CHECK(
           part >= 0 && part < 1,
-          "[data_parallel.dgc] a sparsity is ",
-          part,
-          ", expected in [0, 1)");
+          "[data_parallel.dgc] a sparsity is {}, expected in [0, 1)",
+          part);
     }
   }
 

@@ -49,9 +49,8 @@ class PowerSgd final : public data_parallel::BucketHook {
   explicit PowerSgd(PowerSgdOptions options) : options_(options) {
     ARGOSY_CHECK(
         options_.rank >= 1,
-        "[data_parallel.power_sgd] rank is ",
-        options_.rank,
-        ", expected >= 1");
+        "[data_parallel.power_sgd] rank is {}, expected >= 1",
+        options_.rank);
   }
 
   void start(const GradBucket& bucket, const GroupPtr& group) override {

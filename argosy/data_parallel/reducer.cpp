@@ -50,8 +50,7 @@ void Reducer::add(const NamedTensor& named) {
   parameter.name = named.first;
   parameter.tensor = named.second;
   parameter.sparse =
-      std::find(options_.sparse.begin(), options_.sparse.end(), named.first) !=
-      options_.sparse.end();
+      std::ranges::find(options_.sparse, named.first) != options_.sparse.end();
   parameter.type = training::grad_type(
       parameter.tensor.scalar_type(), options_.main_grad && !parameter.sparse);
   parameters_.push_back(std::move(parameter));
@@ -113,14 +112,12 @@ void Reducer::check_layout(const Parameter& parameter) const {
   const at::Tensor& gradient = parameter.tensor.grad();
   ARGOSY_CHECK(
       !gradient.defined() || gradient.is_sparse() == parameter.sparse,
-      "[data_parallel] the gradient of ",
+      "[data_parallel] the gradient of {} is {}, expected a {} one: list "
+      "parameters with sparse gradients in "
+      "DataParallelOptions::sparse_parameters",
       parameter.name,
-      " is ",
       gradient.is_sparse() ? "sparse" : "dense",
-      ", expected a ",
-      parameter.sparse ? "sparse" : "dense",
-      " one: list parameters with sparse gradients in "
-      "DataParallelOptions::sparse_parameters");
+      parameter.sparse ? "sparse" : "dense");
 }
 
 // Copies the gradient into the bucket, unless it was accumulated there.

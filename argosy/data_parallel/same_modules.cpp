@@ -37,8 +37,8 @@ std::string difference(
     const std::string mine = i < own.size() ? own[i] : "nothing";
     const std::string theirs = i < first.size() ? first[i] : "nothing";
     if (mine != theirs) {
-      return str(
-          "tensor ", i, " is ", mine, ", on the first rank it is ", theirs);
+      return str_format(
+          "tensor {} is {}, on the first rank it is {}", i, mine, theirs);
     }
   }
   return "";
@@ -79,11 +79,9 @@ void check_same(
   for (std::size_t i = 0; i < differences.size(); ++i) {
     ARGOSY_CHECK(
         differences[i].empty(),
-        "[data_parallel] the ",
+        "[data_parallel] the {} of the ranks differ: on rank {} {}",
         what,
-        " of the ranks differ: on rank ",
         group->ranks()[i],
-        " ",
         differences[i]);
   }
 }

@@ -9,8 +9,6 @@
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include <utility>
-
 namespace argosy::data_parallel {
 
 namespace {

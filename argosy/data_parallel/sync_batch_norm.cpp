@@ -70,9 +70,9 @@ at::Tensor normalise_over_ranks(
     const at::Tensor& input, const Normalisation& norm, const GroupPtr& group) {
   ARGOSY_CHECK(
       input.dim() >= 2,
-      "[data_parallel.sync_batch_norm] the input has ",
-      input.dim(),
-      " dims, expected channels in dim 1");
+      "[data_parallel.sync_batch_norm] the input has {} dims, expected "
+      "channels in dim 1",
+      input.dim());
   const std::vector<std::int64_t> dims = other_dims(input);
   const auto own = static_cast<double>(input.numel()) /
       static_cast<double>(std::max<std::int64_t>(input.size(1), 1));
@@ -83,9 +83,9 @@ at::Tensor normalise_over_ranks(
   const double count = sums.detach()[input.size(1)].item<double>();
   ARGOSY_CHECK(
       count > 1,
-      "[data_parallel.sync_batch_norm] ",
-      count,
-      " values per channel on all ranks together, expected more than 1");
+      "[data_parallel.sync_batch_norm] {} values per channel on all ranks "
+      "together, expected more than 1",
+      count);
   const at::Tensor mean = sums.narrow(0, 0, input.size(1)) / count;
   const at::Tensor centred = input - by_channel(mean, input);
   const at::Tensor variance =
@@ -198,9 +198,9 @@ bool convert_one(
       norm->running_mean.defined() ? norm->running_mean : norm->weight;
   ARGOSY_CHECK(
       mark.defined(),
-      "[data_parallel.convert_sync_batchnorm] ",
-      name,
-      " has neither running statistics nor weights: use SyncBatchNorm");
+      "[data_parallel.convert_sync_batchnorm] {} has neither running "
+      "statistics nor weights: use SyncBatchNorm",
+      name);
   converted.add(mark, group);
   return true;
 }

@@ -4,8 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include <utility>
-
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred/tape.h"
 #include "argosy/dtensor/dispatch/register.h"
@@ -143,13 +141,10 @@ at::Tensor from_local(
   const Shape expected = state->local_shape(shape, placed);
   ARGOSY_CHECK(
       !state->is_member() || local.sizes() == at::IntArrayRef(expected),
-      "[dtensor.from_local] a part of shape ",
+      "[dtensor.from_local] a part of shape {}, expected {} of {} with {}",
       local.sizes(),
-      ", expected ",
       at::IntArrayRef(expected),
-      " of ",
       at::IntArrayRef(shape),
-      " with ",
       placed);
   return dtensor::wrap_local(local, state, placed, shape);
 }

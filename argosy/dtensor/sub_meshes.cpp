@@ -154,13 +154,11 @@ void check_is_outermost(const Placements& placements, std::size_t along) {
   for (std::size_t axis = 0; axis < along; ++axis) {
     ARGOSY_CHECK(
         !placements[along].is_shard() || placements[axis] != placements[along],
-        "[dtensor.sub_meshes] ",
+        "[dtensor.sub_meshes] {}: axis {} cuts the dim that sub-meshes are cut "
+        "in by axis {}, expected that axis to come first",
         placements,
-        ": axis ",
         axis,
-        " cuts the dim that sub-meshes are cut in by axis ",
-        along,
-        ", expected that axis to come first");
+        along);
   }
 }
 
@@ -175,20 +173,16 @@ void check_tensors(
         meshes.parts[i]->mesh(), without_axis(placements, meshes.axis));
     ARGOSY_CHECK(
         dist_attr(tensors[i]) == expected,
-        "[dtensor.moe_global_mesh_tensor] tensor ",
+        "[dtensor.moe_global_mesh_tensor] tensor {} is {}, expected {}",
         i,
-        " is ",
         dist_attr(tensors[i]),
-        ", expected ",
         expected);
     const Shape shape = shape_of_part(whole, along, meshes.size(), i);
     ARGOSY_CHECK(
         tensors[i].sizes() == at::IntArrayRef(shape),
-        "[dtensor.moe_global_mesh_tensor] tensor ",
+        "[dtensor.moe_global_mesh_tensor] tensor {} has shape {}, expected {}",
         i,
-        " has shape ",
         tensors[i].sizes(),
-        ", expected ",
         at::IntArrayRef(shape));
   }
 }
@@ -203,19 +197,18 @@ at::Tensor moe_global_mesh_tensor(
   const SubMeshes meshes(mesh, local_mesh_dim);
   ARGOSY_CHECK(
       local_tensors.size() == meshes.parts.size(),
-      "[dtensor.moe_global_mesh_tensor] ",
+      "[dtensor.moe_global_mesh_tensor] {} tensors, expected one for each of "
+      "{} sub-meshes",
       local_tensors.size(),
-      " tensors, expected one for each of ",
-      meshes.size(),
-      " sub-meshes");
+      meshes.size());
   const auto ndim = static_cast<int>(local_tensors.front().dim());
   const Placements placed = normalized(placements, ndim, mesh.ndim());
   const Placement along = placed[meshes.axis];
   ARGOSY_CHECK(
       !along.is_partial() || along == Partial(),
-      "[dtensor.moe_global_mesh_tensor] ",
-      along,
-      " of tensors of sub-meshes, expected a sum");
+      "[dtensor.moe_global_mesh_tensor] {} of tensors of sub-meshes, expected "
+      "a sum",
+      along);
   check_is_outermost(placed, meshes.axis);
   check_tensors(local_tensors, meshes, placed);
   return join(meshes, local_tensors, placed);
@@ -231,10 +224,9 @@ Tensors moe_sub_mesh_tensors(
   const Placements found = placements_of(placed);
   ARGOSY_CHECK(
       !found[meshes.axis].is_partial(),
-      "[dtensor.moe_sub_mesh_tensors] ",
+      "[dtensor.moe_sub_mesh_tensors] {}: parts of a sum mean nothing to a "
+      "sub-mesh, expected Shard or Replicate on axis {}",
       found,
-      ": parts of a sum mean nothing to a sub-mesh, expected Shard or "
-      "Replicate on axis ",
       meshes.axis);
   check_is_outermost(found, meshes.axis);
   return split(meshes, placed);

@@ -19,13 +19,12 @@ std::int64_t sum_of(const Counts& counts) {
 void check_counts(const Counts& counts, std::size_t size) {
   ARGOSY_CHECK(
       counts.size() == size,
-      "[expert] ",
+      "[expert] {} counts of rows, expected {}",
       counts.size(),
-      " counts of rows, expected ",
       size);
   for (const std::int64_t count : counts) {
     ARGOSY_CHECK(
-        count >= 0, "[expert] a count of rows is ", count, ", expected >= 0");
+        count >= 0, "[expert] a count of rows is {}, expected >= 0", count);
   }
 }
 
@@ -53,10 +52,8 @@ std::vector<RowBlock> blocks_of(const Counts& counts, std::size_t experts) {
       }
     }
   }
-  const bool moves =
-      std::any_of(blocks.begin(), blocks.end(), [](const RowBlock& block) {
-        return block.from != block.to;
-      });
+  const bool moves = std::ranges::any_of(
+      blocks, [](const RowBlock& block) { return block.from != block.to; });
   return moves ? blocks : std::vector<RowBlock>();
 }
 
@@ -93,11 +90,9 @@ AllToAllPlan plan_all_to_all(
   const auto n = static_cast<std::size_t>(ranks);
   ARGOSY_CHECK(
       !local_count.empty() && local_count.size() % n == 0,
-      "[expert] ",
+      "[expert] {} counts of rows do not divide by {} ranks",
       local_count.size(),
-      " counts of rows do not divide by ",
-      ranks,
-      " ranks");
+      ranks);
   check_counts(local_count, local_count.size());
   check_counts(global_count, local_count.size());
   const std::size_t experts = local_count.size() / n;

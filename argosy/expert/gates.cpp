@@ -35,9 +35,8 @@ GateOptions completed(GateOptions options, const Habit& habit) {
   }
   ARGOSY_CHECK(
       !habit.only_top_k || options.top_k() == habit.top_k,
-      "[expert.gate] top_k is ",
+      "[expert.gate] top_k is {}, expected {}",
       options.top_k(),
-      ", expected ",
       habit.top_k);
   if (options.weights() == GateWeights::Default) {
     options.weights(
@@ -80,14 +79,11 @@ GateImpl::GateImpl(GateOptions its_options)
   ARGOSY_CHECK(
       options.d_model() > 0 && experts > 0 && options.top_k() > 0 &&
           options.top_k() <= experts && experts % group_->nranks() == 0,
-      "[expert.gate] top ",
+      "[expert.gate] top {} of {} experts on {} ranks, expected equally many "
+      "experts on each rank and at most as many choices as experts",
       options.top_k(),
-      " of ",
       experts,
-      " experts on ",
-      group_->nranks(),
-      " ranks, expected equally many experts on each rank and at most as "
-      "many choices as experts");
+      group_->nranks());
   const at::Generator generator = tensor_parallel::initial_generator();
   const double bound = 1 / std::sqrt(static_cast<double>(options.d_model()));
   const auto add = [&](const char* name, at::IntArrayRef sizes) {
@@ -110,11 +106,9 @@ at::Tensor GateImpl::get_loss(bool clear) {
 at::Tensor GateImpl::logits_of(const at::Tensor& tokens) const {
   ARGOSY_CHECK(
       tokens.dim() == 2 && tokens.size(1) == options.d_model(),
-      "[expert.gate] tokens ",
+      "[expert.gate] tokens {}, expected [tokens, {}]",
       tokens.sizes(),
-      ", expected [tokens, ",
-      options.d_model(),
-      "]");
+      options.d_model());
   const auto type =
       tokens.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const optim::AutoCast off(false); // rounded logits would change choices

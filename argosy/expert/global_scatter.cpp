@@ -76,9 +76,8 @@ struct Way {
 std::vector<std::int64_t> counts_of(const at::Tensor& tensor) {
   ARGOSY_CHECK(
       tensor.scalar_type() == at::kLong,
-      "[expert.global_scatter] counts are ",
-      c10::toString(tensor.scalar_type()),
-      ", expected int64");
+      "[expert.global_scatter] counts are {}, expected int64",
+      c10::toString(tensor.scalar_type()));
   const at::Tensor counts = tensor.contiguous();
   const auto* data = counts.data_ptr<std::int64_t>();
   return {data, data + counts.numel()};
@@ -99,13 +98,10 @@ at::Tensor go(
       forth ? way.plan.num_sent() : way.plan.num_received();
   ARGOSY_CHECK(
       x.dim() == 2 && x.size(0) == rows,
-      "[expert.",
+      "[expert.{}] a tensor {}, expected {} rows as the counts say",
       forth ? "global_scatter" : "global_gather",
-      "] a tensor ",
       x.sizes(),
-      ", expected ",
-      rows,
-      " rows as the counts say");
+      rows);
   return way.go(x, forth);
 }
 

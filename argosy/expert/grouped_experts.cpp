@@ -56,15 +56,12 @@ GroupedExpertsImpl::GroupedExpertsImpl(GroupedExpertsOptions its_options)
       options.d_model() > 0 && options.hidden() > 0 &&
           options.num_experts() > 0 &&
           options.num_experts() % group->nranks() == 0,
-      "[expert.grouped_experts] ",
+      "[expert.grouped_experts] {} experts of {} x {} on {} ranks, expected "
+      "equally many on each",
       options.num_experts(),
-      " experts of ",
       options.d_model(),
-      " x ",
       options.hidden(),
-      " on ",
-      group->nranks(),
-      " ranks, expected equally many on each");
+      group->nranks());
   draw(*group);
 }
 
@@ -107,15 +104,12 @@ at::Tensor GroupedExpertsImpl::forward(
   ARGOSY_CHECK(
       x.dim() == 2 && x.size(0) == sum && x.size(1) == options.d_model() &&
           static_cast<std::int64_t>(rows.size()) == weight1.size(0),
-      "[expert.grouped_experts] the input is ",
+      "[expert.grouped_experts] the input is {} for {} experts, expected [{}, "
+      "{}] for {}",
       x.sizes(),
-      " for ",
       rows.size(),
-      " experts, expected [",
       sum,
-      ", ",
       options.d_model(),
-      "] for ",
       weight1.size(0));
   const expert::GroupedWeights weights{weight1, bias1, weight2, bias2};
   const GroupPtr& mp = options.mp_group();

@@ -22,14 +22,13 @@ namespace {
 
 void check_groups(const Group& group, const Group& mp) {
   const auto& ranks = mp.ranks();
-  const auto common = std::count_if(ranks.begin(), ranks.end(), [&](int rank) {
-    return group.get_group_rank(rank) >= 0;
-  });
+  const auto common = std::ranges::count_if(
+      ranks, [&](int rank) { return group.get_group_rank(rank) >= 0; });
   ARGOSY_CHECK(
       common == 1,
-      "[expert.moe] the groups of experts and of tensor parallelism have ",
-      common,
-      " ranks in common, expected one");
+      "[expert.moe] the groups of experts and of tensor parallelism have {} "
+      "ranks in common, expected one",
+      common);
 }
 
 template <typename Change>
@@ -60,13 +59,11 @@ MoELayerImpl::MoELayerImpl(MoELayerOptions its_options)
   ARGOSY_CHECK(
       gate->options.num_experts() == options.num_experts() &&
           options.num_experts() % group_->nranks() == 0,
-      "[expert.moe] a gate for ",
+      "[expert.moe] a gate for {} experts on {} ranks, expected {}, as many on "
+      "each rank",
       gate->options.num_experts(),
-      " experts on ",
       group_->nranks(),
-      " ranks, expected ",
-      options.num_experts(),
-      ", as many on each rank");
+      options.num_experts());
   add_experts();
   mark_parameters();
 }
@@ -116,11 +113,9 @@ bool MoELayerImpl::divides_tokens() const {
 at::Tensor MoELayerImpl::forward(const at::Tensor& x) {
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == options.d_model(),
-      "[expert.moe] the input is ",
+      "[expert.moe] the input is {}, expected [..., {}]",
       x.sizes(),
-      ", expected [..., ",
-      options.d_model(),
-      "]");
+      options.d_model());
   const at::Tensor all = x.reshape({-1, options.d_model()});
   const at::Tensor tokens = divides_tokens()
       ? tensor_parallel::scatter_to(all, options.mp_group(), 0)
@@ -156,15 +151,11 @@ at::Tensor MoELayerImpl::run_experts(
     ARGOSY_CHECK(
         parts[i].dim() == 2 && parts[i].size(0) == counts[i] &&
             parts[i].size(1) == options.d_model(),
-        "[expert.moe] an expert returned ",
+        "[expert.moe] an expert returned {} for {} rows, expected [{}, {}]",
         parts[i].sizes(),
-        " for ",
         counts[i],
-        " rows, expected [",
         counts[i],
-        ", ",
-        options.d_model(),
-        "]");
+        options.d_model());
   }
   return at::cat(parts);
 }

@@ -19,11 +19,9 @@ namespace {
 at::Tensor numbers_of(const at::Tensor& tensor, const char* what) {
   ARGOSY_CHECK(
       tensor.scalar_type() == at::kLong,
-      "[expert.routing] ",
+      "[expert.routing] {} are {}, expected int64",
       what,
-      " are ",
-      c10::toString(tensor.scalar_type()),
-      ", expected int64");
+      c10::toString(tensor.scalar_type()));
   return tensor.contiguous();
 }
 
@@ -42,11 +40,9 @@ struct Numbers {
 void check_expert(std::int64_t expert, std::int64_t upper) {
   ARGOSY_CHECK(
       expert >= -1 && expert < upper,
-      "[expert.routing] expert ",
+      "[expert.routing] expert {} is not in [-1, {})",
       expert,
-      " is not in [-1, ",
-      upper,
-      ")");
+      upper);
 }
 
 } // namespace
@@ -80,9 +76,8 @@ at::Tensor assign_pos(const at::Tensor& experts, const at::Tensor& cum_count) {
       const std::int64_t place = --next[in[i]];
       ARGOSY_CHECK(
           place >= 0 && place < out.size,
-          "[expert.routing] more choices of expert ",
-          in[i],
-          " than its count");
+          "[expert.routing] more choices of expert {} than its count",
+          in[i]);
       out[place] = i;
     }
   }
@@ -99,13 +94,10 @@ at::Tensor limit_by_capacity(
   const Numbers free(left);
   ARGOSY_CHECK(
       in.size == free.size * num_ranks,
-      "[expert.routing] ",
+      "[expert.routing] {} counts, expected those of {} experts on {} ranks",
       in.size,
-      " counts, expected those of ",
       free.size,
-      " experts on ",
-      num_ranks,
-      " ranks");
+      num_ranks);
   at::Tensor limited = at::empty_like(counts);
   const Numbers out(limited);
   for (std::int64_t i = 0; i < in.size; ++i) {
@@ -137,13 +129,11 @@ at::Tensor random_routing(
   ARGOSY_CHECK(
       experts.dim() == 2 && experts.size(1) == 2 &&
           value.sizes() == experts.sizes() && chance.numel() == experts.size(0),
-      "[expert.random_routing] choices ",
+      "[expert.random_routing] choices {}, values {} and chances {}, expected "
+      "[tokens, 2] twice and [tokens]",
       experts.sizes(),
-      ", values ",
       value.sizes(),
-      " and chances ",
-      chance.sizes(),
-      ", expected [tokens, 2] twice and [tokens]");
+      chance.sizes());
   const at::Tensor drops = (value.select(1, 1) * 2).lt(chance.reshape({-1}));
   at::Tensor kept = experts.clone(at::MemoryFormat::Contiguous);
   kept.select(1, 1).masked_fill_(drops, -1);
@@ -176,11 +166,9 @@ at::Tensor limit_over_ranks(
 at::Tensor exchange_counts(const at::Tensor& counts, const GroupPtr& group) {
   ARGOSY_CHECK(
       counts.numel() % group->nranks() == 0,
-      "[expert.exchange_counts] ",
+      "[expert.exchange_counts] {} counts do not divide by {} ranks",
       counts.numel(),
-      " counts do not divide by ",
-      group->nranks(),
-      " ranks");
+      group->nranks());
   if (group->nranks() == 1) {
     return counts.clone();
   }

@@ -107,7 +107,7 @@ void collect(
   for_each_token(rows, slots.size(0), [&](auto begin, auto end) {
     std::vector<Real> sum(d);
     for (std::int64_t t = begin; t < end; ++t) {
-      std::fill(sum.begin(), sum.end(), Real(0));
+      std::ranges::fill(sum, Real(0));
       for (std::int64_t i = t * choices.k; i < (t + 1) * choices.k; ++i) {
         if (choices.slots[i] >= 0) {
           add_row(

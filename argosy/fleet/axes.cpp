@@ -11,8 +11,7 @@ namespace {
 
 std::vector<std::string> order_of(const HybridConfigs& configs) {
   std::vector<std::string> order = configs.order;
-  if (configs.ep_degree > 1 &&
-      std::find(order.begin(), order.end(), "ep") == order.end()) {
+  if (configs.ep_degree > 1 && std::ranges::find(order, "ep") == order.end()) {
     order.push_back("ep");
   }
   return order;

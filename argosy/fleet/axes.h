@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-
 #include "argosy/comm/ops.h"
 #include "argosy/mesh/hybrid_mesh.h"
 

@@ -10,11 +10,10 @@ std::vector<std::string> file_shard(
     const std::vector<std::string>& files, int index, int num_parts) {
   ARGOSY_CHECK(
       index >= 0 && index < num_parts,
-      "[fleet.get_file_shard] part ",
+      "[fleet.get_file_shard] part {} of {}, expected 0 <= part < number of "
+      "parts",
       index,
-      " of ",
-      num_parts,
-      ", expected 0 <= part < number of parts");
+      num_parts);
   const auto each = static_cast<long>(files.size()) / num_parts;
   const auto more = static_cast<long>(files.size()) % num_parts;
   const auto begin_of = [&](long part) {

@@ -27,11 +27,10 @@ std::optional<std::string> difference(
   const auto theirs = b.settings();
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (ours[i]->value() != theirs[i]->value()) {
-      return str(
+      return str_format(
+          "{} is {} and {}",
           ours[i]->path(),
-          " is ",
           json_text(ours[i]->value()),
-          " and ",
           json_text(theirs[i]->value()));
     }
   }
@@ -47,9 +46,8 @@ void check_same(const DistributedStrategy& strategy, const UtilBase& util) {
         difference(first, DistributedStrategy::from_json(all[i]));
     ARGOSY_CHECK(
         !found,
-        "[fleet.init] workers 0 and ",
+        "[fleet.init] workers 0 and {} have different strategies: {}",
         i,
-        " have different strategies: ",
         *found);
   }
 }
@@ -59,15 +57,12 @@ void check_agrees(const JobRole& role, const World& world) {
       role.info().rank_by_arrival ||
           (role.worker_index() == world.rank() &&
            role.worker_num() == world.size()),
-      "[fleet.init] worker ",
+      "[fleet.init] worker {} of {} by the role maker, but rank {} of {} of "
+      "the world",
       role.worker_index(),
-      " of ",
       role.worker_num(),
-      " by the role maker, but rank ",
       world.rank(),
-      " of ",
-      world.size(),
-      " of the world");
+      world.size());
 }
 
 std::shared_ptr<World> join_world(
@@ -78,10 +73,9 @@ std::shared_ptr<World> join_world(
   ARGOSY_CHECK(
       role.worker_num() == 1 || !role.info().store_url.empty() ||
           role.info().address_exchange != AddressExchange::None,
-      "[fleet.init] ",
-      role.worker_num(),
-      " workers without worker_endpoints, expected an address for the "
-      "rendezvous");
+      "[fleet.init] {} workers without worker_endpoints, expected an address "
+      "for the rendezvous",
+      role.worker_num());
   return argosy::init(role.info(), options);
 }
 
@@ -97,13 +91,11 @@ std::shared_ptr<Fleet> start(
 void check_collective(const JobRole& role) {
   ARGOSY_CHECK(
       role.is_worker() && role.server_num() == 0,
-      "[fleet.init] ",
+      "[fleet.init] {} {} of a job with {} servers, expected a worker of a "
+      "collective job",
       to_string(role.role()),
-      " ",
       role.role_id(),
-      " of a job with ",
-      role.server_num(),
-      " servers, expected a worker of a collective job");
+      role.server_num());
 }
 
 } // namespace
@@ -121,10 +113,10 @@ Fleet::Fleet(JobRole role, const DistributedStrategy& strategy)
 void Fleet::check_has_no_stages() const {
   ARGOSY_CHECK(
       strategy_.hybrid_configs.pp_degree == 1,
-      "[fleet.distributed_model] a whole model for a pipeline of ",
-      strategy_.hybrid_configs.pp_degree.get(),
-      " stages (hybrid_configs.pp_degree), expected a PipelineLayer or a "
-      "pipeline::CutStage");
+      "[fleet.distributed_model] a whole model for a pipeline of {} stages "
+      "(hybrid_configs.pp_degree), expected a PipelineLayer or a "
+      "pipeline::CutStage",
+      strategy_.hybrid_configs.pp_degree.get());
 }
 
 ModelSetup Fleet::prepare(torch::nn::Module& module) {
@@ -149,9 +141,9 @@ void Fleet::replace_strategy(const DistributedStrategy& strategy) {
   }
   ARGOSY_CHECK(
       !registry_->has_models(),
-      "[fleet.distributed_optimizer] the strategy differs from the model's: ",
-      *found,
-      ". Pass it to init()");
+      "[fleet.distributed_optimizer] the strategy differs from the model's: "
+      "{}. Pass it to init()",
+      *found);
   check_strategy(strategy);
   check_same(strategy, util_);
   strategy_ = strategy;
@@ -194,7 +186,7 @@ std::shared_ptr<Fleet> init(
 std::shared_ptr<Fleet> current_fleet(const char* op) {
   const auto world = current_world();
   auto fleet = world ? current_of(*world).fleet : nullptr;
-  ARGOSY_CHECK(fleet, "[", op, "] before fleet::init()");
+  ARGOSY_CHECK(fleet, "[{}] before fleet::init()", op);
   return fleet;
 }
 

@@ -17,7 +17,7 @@ namespace {
 const HybridMesh& topology(const HybridMeshPtr& given, const char* what) {
   const HybridMeshPtr current = given ? given : current_hybrid_mesh();
   ARGOSY_CHECK(
-      current, "[fleet.utils.", what, "] no topology, expected fleet::init()");
+      current, "[fleet.utils.{}] no topology, expected fleet::init()", what);
   return *current; // kept alive by the world
 }
 
@@ -53,15 +53,21 @@ std::vector<Tensors> buckets_of(const Tensors& tensors, std::size_t bytes) {
   return buckets;
 }
 
-void share_parameters(
-    torch::nn::Module& model, const GroupPtr& group, bool skips_distributed) {
+// Skips parameters that are split over the axis.
+void share_over(
+    const char* axis,
+    torch::nn::Module& model,
+    const HybridMeshPtr& hcg,
+    const char* what) {
+  const GroupPtr group = topology(hcg, what).group_over({axis});
+  const bool splits = axis == std::string_view("model");
   if (group->nranks() == 1) {
     return;
   }
   data_parallel::NamedTensors shared;
   for (const auto& named :
        data_parallel::distinct(model.named_parameters(true))) {
-    if (!skips_distributed || !marks_of(named.second).is_distributed) {
+    if (!splits || !marks_of(named.second).is_distributed) {
       shared.push_back(named);
     }
   }
@@ -98,34 +104,22 @@ void fused_allreduce_gradients_with_group(
 
 void broadcast_mp_parameters(
     torch::nn::Module& model, const HybridMeshPtr& hcg) {
-  share_parameters(
-      model,
-      topology(hcg, "broadcast_mp_parameters").group_over({"model"}),
-      true);
+  share_over("model", model, hcg, "broadcast_mp_parameters");
 }
 
 void broadcast_dp_parameters(
     torch::nn::Module& model, const HybridMeshPtr& hcg) {
-  share_parameters(
-      model,
-      topology(hcg, "broadcast_dp_parameters").group_over({"data"}),
-      false);
+  share_over("data", model, hcg, "broadcast_dp_parameters");
 }
 
 void broadcast_sharding_parameters(
     torch::nn::Module& model, const HybridMeshPtr& hcg) {
-  share_parameters(
-      model,
-      topology(hcg, "broadcast_sharding_parameters").group_over({"sharding"}),
-      false);
+  share_over("sharding", model, hcg, "broadcast_sharding_parameters");
 }
 
 void broadcast_sep_parameters(
     torch::nn::Module& model, const HybridMeshPtr& hcg) {
-  share_parameters(
-      model,
-      topology(hcg, "broadcast_sep_parameters").group_over({"sep"}),
-      false);
+  share_over("sep", model, hcg, "broadcast_sep_parameters");
 }
 
 // Broadcasts into clones: the caller's tensors may be views of a data set.

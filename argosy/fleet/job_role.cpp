@@ -21,21 +21,18 @@ std::vector<std::string> endpoint_texts(
 void check_kind(bool is_collective, const LaunchInfo& info) {
   ARGOSY_CHECK(
       !is_collective || (info.role == Role::Worker && info.num_servers == 0),
-      "[fleet.role_maker] is_collective, but this is ",
+      "[fleet.role_maker] is_collective, but this is {} {} of a job with {} "
+      "servers, according to {}",
       to_string(info.role),
-      " ",
       info.rank,
-      " of a job with ",
       info.num_servers,
-      " servers, according to ",
       info.source);
   ARGOSY_CHECK(
       is_collective || info.num_servers > 0 || info.size == 1,
-      "[fleet.role_maker] ",
+      "[fleet.role_maker] {} workers without servers, according to {}: set "
+      "is_collective, or PADDLE_PSERVERS_IP_PORT_LIST",
       info.size,
-      " workers without servers, according to ",
-      info.source,
-      ": set is_collective, or PADDLE_PSERVERS_IP_PORT_LIST");
+      info.source);
 }
 
 // What Paddle says of a worker that nobody launched.

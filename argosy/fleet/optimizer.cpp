@@ -165,10 +165,10 @@ void DistributedOptimizer::Impl::note_backward(const at::Tensor& loss) {
 void DistributedOptimizer::Impl::check_backward() const {
   ARGOSY_CHECK(
       backward_done || !(strategy.amp || strategy.adaptive_localsgd),
-      "[fleet.step] ",
+      "[fleet.step] {}: call backward(loss) of the distributed optimizer "
+      "before step()",
       strategy.amp ? "amp scales the loss"
-                   : "adaptive_localsgd depends on the loss",
-      ": call backward(loss) of the distributed optimizer before step()");
+                   : "adaptive_localsgd depends on the loss");
 }
 
 // Called before the first step, while parameters still agree on all ranks.

@@ -2,8 +2,6 @@
 
 #include <memory>
 
-#include "argosy/comm/ops.h"
-
 namespace torch::optim {
 class Optimizer;
 } // namespace torch::optim

@@ -17,9 +17,9 @@ pipeline::Schedule load_schedule(const std::string& path) {
   const auto text = read_file(path);
   ARGOSY_CHECK(
       text,
-      "[fleet.strategy] pipeline_configs.schedule_file ",
-      path,
-      ": there is no such file");
+      "[fleet.strategy] pipeline_configs.schedule_file {}: there is no such "
+      "file",
+      path);
   return pipeline::schedule_from_json(*text, path);
 }
 
@@ -45,11 +45,10 @@ void check_rows(const Tensors& tensors, int rows, int microbatches) {
   for (const at::Tensor& each : tensors) {
     ARGOSY_CHECK(
         rows == 0 || (each.dim() > 0 && each.size(0) == rows * microbatches),
-        "[fleet.train_batch] a batch of ",
+        "[fleet.train_batch] a batch of {}, expected "
+        "pipeline_configs.micro_batch_size {} x accumulate_steps {}",
         each.dim() > 0 ? each.size(0) : 0,
-        ", expected pipeline_configs.micro_batch_size ",
         rows,
-        " x accumulate_steps ",
         microbatches);
   }
 }

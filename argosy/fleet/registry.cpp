@@ -26,10 +26,9 @@ std::vector<std::shared_ptr<RegisteredOptimizer>> alive(const Optimizers& all) {
 
 bool any(const Optimizers& all, bool (RegisteredOptimizer::*asks)() const) {
   const auto optimizers = alive(all);
-  return std::any_of(
-      optimizers.begin(), optimizers.end(), [&](const auto& optimizer) {
-        return ((*optimizer).*asks)();
-      });
+  return std::ranges::any_of(optimizers, [&](const auto& optimizer) {
+    return ((*optimizer).*asks)();
+  });
 }
 
 } // namespace
@@ -58,9 +57,8 @@ void DeferredHook::abandon(
 void Registry::link(
     Model& model, const std::shared_ptr<RegisteredOptimizer>& with) {
   const auto& names = model.side.names;
-  if (!std::any_of(names.begin(), names.end(), [&](const auto& named) {
-        return with->holds(named.first);
-      })) {
+  if (!std::ranges::any_of(
+          names, [&](const auto& named) { return with->holds(named.first); })) {
     return;
   }
   model.optimizers.push_back(with);

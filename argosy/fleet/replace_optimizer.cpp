@@ -47,23 +47,20 @@ std::string kind_of(const OptimizerOptions& options) {
 
 [[noreturn]] void refuse_kind(
     const char* what, const char* takes, const OptimizerOptions& options) {
-  throw InvalidArgument(
-      str("[fleet.distributed_optimizer] ",
-          what,
-          " takes ",
-          takes,
-          "; the optimizer is ",
-          kind_of(options)));
+  throw InvalidArgument(str_format(
+      "[fleet.distributed_optimizer] {} takes {}; the optimizer is {}",
+      what,
+      takes,
+      kind_of(options)));
 }
 
 void check_unset(bool unset, const char* what, const char* option) {
   ARGOSY_CHECK(
       unset,
-      "[fleet.distributed_optimizer] ",
+      "[fleet.distributed_optimizer] {} does not support {}, which the "
+      "optimizer uses",
       what,
-      " does not support ",
-      option,
-      ", which the optimizer uses");
+      option);
 }
 
 const SGDOptions& momentum_of(
@@ -81,13 +78,11 @@ const SGDOptions& momentum_of(
 void check_decay(double own, double configured, const char* setting) {
   ARGOSY_CHECK(
       own == 0 || own == configured,
-      "[fleet.distributed_optimizer] the optimizer has weight_decay ",
+      "[fleet.distributed_optimizer] the optimizer has weight_decay {}, but {} "
+      "is {}: expected 0 or the same",
       own,
-      ", but ",
       setting,
-      " is ",
-      configured,
-      ": expected 0 or the same");
+      configured);
 }
 
 optim::LarsOptions lars_of(
@@ -190,9 +185,8 @@ OptimizerReplacement replace_for_dgc(
     ARGOSY_CHECK(
         sgd.momentum() == momentum,
         "[fleet.distributed_optimizer] dgc needs one momentum; the optimizer's "
-        "groups have ",
+        "groups have {} and {}",
         momentum,
-        " and ",
         sgd.momentum());
     check_unset(sgd.weight_decay() == 0, "dgc", "weight_decay");
     return SGDOptions(sgd.lr());

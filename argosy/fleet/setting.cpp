@@ -20,15 +20,13 @@ bool is_within(double number, const Range& range) {
 
 bool is_within(const std::string& text, const Range& range) {
   return range.choices.empty() ||
-      std::find(range.choices.begin(), range.choices.end(), text) !=
-      range.choices.end();
+      std::ranges::find(range.choices, text) != range.choices.end();
 }
 
 template <typename T>
 bool is_within(const std::vector<T>& list, const Range& range) {
-  return std::all_of(list.begin(), list.end(), [&](const T& entry) {
-    return is_within(entry, range);
-  });
+  return std::ranges::all_of(
+      list, [&](const T& entry) { return is_within(entry, range); });
 }
 
 std::string limits(const Range& range) {
@@ -91,11 +89,9 @@ void AnySetting::check(const Value& value) const {
       std::visit([&](const auto& it) { return is_within(it, range_); }, value);
   ARGOSY_CHECK(
       fits,
-      "[fleet.strategy] ",
+      "[fleet.strategy] {} is {}, expected {}",
       path(),
-      " is ",
       json_text(value),
-      ", expected ",
       expected());
 }
 

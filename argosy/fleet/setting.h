@@ -134,6 +134,9 @@ class Setting final : public AnySetting {
       Section* of, const char* name, T initial, Range range, const char* doc)
       : AnySetting(of, name, Value(std::move(initial)), std::move(range), doc) {
   }
+  // Accepts any value.
+  Setting(Section* of, const char* name, T initial, const char* doc)
+      : Setting(of, name, std::move(initial), anything(), doc) {}
   Setting(const Setting&) = default;
 
   Setting& operator=(const Setting& other) = default;

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <limits>
 #include <utility>
 
 #include "argosy/common/error.h"
@@ -72,11 +71,9 @@ Change change_of(AnySetting& setting, const json& text) {
   const bool fits = std::visit([&](auto& it) { return read(text, it); }, value);
   ARGOSY_CHECK(
       fits,
-      "[fleet.strategy] ",
+      "[fleet.strategy] {} is {}, expected {}",
       setting.path(),
-      " is ",
       text.dump(),
-      ", expected ",
       setting.expected());
   setting.check(value);
   return {&setting, std::move(value)};
@@ -104,11 +101,9 @@ void collect(
     Section& section, const json& object, std::vector<Change>& changes) {
   ARGOSY_CHECK(
       object.is_object(),
-      "[fleet.strategy] ",
+      "[fleet.strategy] {} is {}, expected an object of settings",
       section.path().empty() ? "the document" : section.path(),
-      " is ",
-      object.dump(),
-      ", expected an object of settings");
+      object.dump());
   for (const auto& [name, text] : object.items()) {
     Entry& entry = find(section, name);
     if (auto* within = dynamic_cast<Section*>(&entry)) {

@@ -22,7 +22,7 @@ DistributedStrategy DistributedStrategy::load(
     const std::filesystem::path& path) {
   const auto text = read_file(path);
   ARGOSY_CHECK(
-      text, "[fleet.strategy] ", path.string(), ": there is no such file");
+      text, "[fleet.strategy] {}: there is no such file", path.string());
   DistributedStrategy strategy;
   strategy.merge_json(*text, path.string());
   return strategy;

@@ -38,20 +38,17 @@ struct AmpConfigs : Section {
       this,
       "use_dynamic_loss_scaling",
       true,
-      anything(),
       "adapt the scale; if false, it stays at init_loss_scaling"};
   Setting<bool> use_pure_bf16{
       this,
       "use_pure_bf16",
       false,
-      anything(),
       "keep the weights in bfloat16, with float32 master weights in the "
       "optimizer"};
   Setting<bool> use_main_grad{
       this,
       "use_main_grad",
       false,
-      anything(),
       "accumulate and reduce gradients of bfloat16 weights in float32"};
 };
 
@@ -60,11 +57,7 @@ struct GradientMergeConfigs : Section {
 
   Setting<int> k_steps{this, "k_steps", 1, at_least(1), "batches per step"};
   Setting<bool> avg{
-      this,
-      "avg",
-      true,
-      anything(),
-      "divide the accumulated gradients by k_steps"};
+      this, "avg", true, "divide the accumulated gradients by k_steps"};
 };
 
 struct LocalSgdConfigs : Section {
@@ -151,7 +144,6 @@ struct LarsConfigs : Section {
       this,
       "exclude_from_weight_decay",
       {},
-      anything(),
       "no weight decay for parameters whose names contain one of these"};
 };
 
@@ -164,7 +156,6 @@ struct LambConfigs : Section {
       this,
       "exclude_from_weight_decay",
       {},
-      anything(),
       "no weight decay for parameters whose names contain one of these"};
 };
 
@@ -190,7 +181,6 @@ struct EmaConfigs : Section {
       this,
       "bias_correction",
       false,
-      anything(),
       "start the average at 0 and correct its bias"};
 };
 
@@ -249,7 +239,6 @@ struct HybridConfigs : Section {
       this,
       "sync_param",
       false,
-      anything(),
       "after each step, broadcast whole parameters from the first rank of a "
       "tensor parallel group"};
 };
@@ -269,13 +258,11 @@ struct PipelineConfigs : Section {
       this,
       "schedule_mode",
       "1F1B",
-      anything(),
       "pipeline schedule: FThenB, 1F1B, Eager, VPP, ZBH1, ZBV"};
   Setting<std::string> schedule_file{
       this,
       "schedule_file",
       "",
-      anything(),
       "file with a schedule that argosy plan pipeline saved; replaces "
       "schedule_mode"};
   Setting<std::string> loss_reduction{
@@ -288,13 +275,11 @@ struct PipelineConfigs : Section {
       this,
       "delay_scale_loss",
       false,
-      anything(),
       "for mean: divide the gradients once at the end instead of each loss"};
   Setting<bool> p2p_cache_shape{
       this,
       "p2p_cache_shape",
       true,
-      anything(),
       "assume that microbatches of equal shape have equal shapes between "
       "stages"};
 };
@@ -318,7 +303,6 @@ struct ShardingConfigs : Section {
       this,
       "units",
       {},
-      anything(),
       "stage 3: modules to gather as one; empty: the entries of module lists"};
   Setting<double> segment_size_KB{
       this,
@@ -330,28 +314,21 @@ struct ShardingConfigs : Section {
       this,
       "exclude_layer",
       {},
-      anything(),
       "stage 3: modules that stay whole on every rank"};
   Setting<bool> offload{
-      this,
-      "offload",
-      false,
-      anything(),
-      "keep optimizer state in a file between steps"};
+      this, "offload", false, "keep optimizer state in a file between steps"};
   Setting<bool> offload_grads{
       this,
       "offload_grads",
       false,
-      anything(),
       "stages 2 and 3: keep gradients in the file as well"};
   Setting<bool> offload_params{
       this,
       "offload_params",
       false,
-      anything(),
       "stage 3: keep parameters in the file as well"};
   Setting<std::string> offload_path{
-      this, "offload_path", "./offload", anything(), "folder of the file"};
+      this, "offload_path", "./offload", "folder of the file"};
   Setting<double> offload_cpu_size_MB{
       this,
       "offload_cpu_size_MB",
@@ -370,18 +347,13 @@ struct DistributedStrategy : Section {
   ~DistributedStrategy() override;
 
   Setting<bool> amp{
-      this,
-      "amp",
-      false,
-      anything(),
-      "compute forward in bfloat16 and scale the loss"};
+      this, "amp", false, "compute forward in bfloat16 and scale the loss"};
   AmpConfigs amp_configs{this, "amp_configs", "for amp"};
 
   Setting<bool> gradient_merge{
       this,
       "gradient_merge",
       false,
-      anything(),
       "accumulate the gradients of several batches before a step"};
   GradientMergeConfigs gradient_merge_configs{
       this, "gradient_merge_configs", "for gradient_merge"};
@@ -390,7 +362,6 @@ struct DistributedStrategy : Section {
       this,
       "localsgd",
       false,
-      anything(),
       "ranks step on their own and average their parameters every k_steps "
       "steps"};
   LocalSgdConfigs localsgd_configs{this, "localsgd_configs", "for localsgd"};
@@ -399,7 +370,6 @@ struct DistributedStrategy : Section {
       this,
       "adaptive_localsgd",
       false,
-      anything(),
       "localsgd that adapts k_steps to the loss"};
   AdaptiveLocalSgdConfigs adaptive_localsgd_configs{
       this, "adaptive_localsgd_configs", "for adaptive_localsgd"};
@@ -408,41 +378,33 @@ struct DistributedStrategy : Section {
       this,
       "dgc",
       false,
-      anything(),
       "deep gradient compression: send only the largest gradients; needs SGD "
       "with momentum"};
   DgcConfigs dgc_configs{this, "dgc_configs", "for dgc"};
 
   Setting<bool> fp16_allreduce{
-      this, "fp16_allreduce", false, anything(), "send gradients as float16"};
+      this, "fp16_allreduce", false, "send gradients as float16"};
   Setting<bool> bf16_allreduce{
-      this, "bf16_allreduce", false, anything(), "send gradients as bfloat16"};
+      this, "bf16_allreduce", false, "send gradients as bfloat16"};
 
   Setting<bool> power_sgd{
-      this,
-      "power_sgd",
-      false,
-      anything(),
-      "send low-rank approximations of gradients"};
+      this, "power_sgd", false, "send low-rank approximations of gradients"};
   PowerSgdConfigs power_sgd_configs{this, "power_sgd_configs", "for power_sgd"};
 
-  Setting<bool> lars{
-      this, "lars", false, anything(), "replace SGD with momentum by LARS"};
+  Setting<bool> lars{this, "lars", false, "replace SGD with momentum by LARS"};
   LarsConfigs lars_configs{this, "lars_configs", "for lars"};
 
-  Setting<bool> lamb{
-      this, "lamb", false, anything(), "replace Adam or AdamW by LAMB"};
+  Setting<bool> lamb{this, "lamb", false, "replace Adam or AdamW by LAMB"};
   LambConfigs lamb_configs{this, "lamb_configs", "for lamb"};
 
   Setting<bool> grad_clip{
-      this, "grad_clip", false, anything(), "clip gradients before a step"};
+      this, "grad_clip", false, "clip gradients before a step"};
   GradClipConfigs grad_clip_configs{this, "grad_clip_configs", "for grad_clip"};
 
   Setting<bool> ema{
       this,
       "ema",
       false,
-      anything(),
       "keep an exponential moving average of the parameters"};
   EmaConfigs ema_configs{this, "ema_configs", "for ema"};
 
@@ -456,7 +418,6 @@ struct DistributedStrategy : Section {
       this,
       "sharding",
       false,
-      anything(),
       "shard the training state (ZeRO) over all ranks with their own data, "
       "unless hybrid_configs.sharding_degree gives a number"};
   ShardingConfigs sharding_configs{
@@ -471,20 +432,14 @@ struct DistributedStrategy : Section {
       this,
       "sync_batch_norm",
       false,
-      anything(),
       "compute batch statistics over all ranks"};
   Setting<bool> find_unused_parameters{
       this,
       "find_unused_parameters",
       false,
-      anything(),
       "allow steps that leave parameters without a gradient"};
   Setting<bool> fuse_all_reduce_ops{
-      this,
-      "fuse_all_reduce_ops",
-      true,
-      anything(),
-      "reduce gradients in buckets"};
+      this, "fuse_all_reduce_ops", true, "reduce gradients in buckets"};
   Setting<double> fuse_grad_size_in_MB{
       this, "fuse_grad_size_in_MB", 32, above(0), "size of a bucket"};
   Setting<double> last_comm_group_size_MB{

@@ -43,11 +43,10 @@ void check_layers_are_whole(const DistributedStrategy& strategy) {
   for (const char* name : {"lars", "lamb"}) {
     ARGOSY_CHECK(
         parts == 1 || !is_on(strategy, name),
-        "[fleet.strategy] ",
+        "[fleet.strategy] {} and hybrid_configs.mp_degree {} exclude each "
+        "other: {}",
         name,
-        " and hybrid_configs.mp_degree ",
         parts,
-        " exclude each other: ",
         kNorms);
   }
 }
@@ -74,11 +73,10 @@ void check_configs(const DistributedStrategy& strategy) {
   const bool local = strategy.localsgd || strategy.adaptive_localsgd;
   ARGOSY_CHECK(
       !local || strategy.gradient_scale_configs.scale_strategy.get() == "avg",
-      "[fleet.strategy] ",
+      "[fleet.strategy] {} and gradient_scale_configs.scale_strategy {} "
+      "exclude each other: local SGD sends no gradients to sum",
       strategy.localsgd ? "localsgd" : "adaptive_localsgd",
-      " and gradient_scale_configs.scale_strategy ",
-      strategy.gradient_scale_configs.scale_strategy.get(),
-      " exclude each other: local SGD sends no gradients to sum");
+      strategy.gradient_scale_configs.scale_strategy.get());
 }
 
 } // namespace
@@ -134,11 +132,9 @@ void check_strategy(const DistributedStrategy& strategy) {
   for (const Exclusion& each : exclusions()) {
     ARGOSY_CHECK(
         !is_on(strategy, each.one) || !is_on(strategy, each.other),
-        "[fleet.strategy] ",
+        "[fleet.strategy] {} and {} exclude each other: {}",
         each.one,
-        " and ",
         each.other,
-        " exclude each other: ",
         each.why);
   }
   check_configs(strategy);

@@ -20,9 +20,8 @@ ReduceOp op_of(const std::string& mode) {
   }
   ARGOSY_CHECK(
       mode == "max",
-      "[fleet.util.all_reduce] mode ",
-      mode,
-      ", expected sum, min or max");
+      "[fleet.util.all_reduce] mode {}, expected sum, min or max",
+      mode);
   return ReduceOp::MAX;
 }
 
@@ -42,11 +41,10 @@ UtilBase::UtilBase(int worker_index, int worker_num, GroupPtr group)
 void UtilBase::check_world(const char* op, const std::string& comm_world) {
   ARGOSY_CHECK(
       comm_world == "worker" || comm_world == "all",
-      "[fleet.util.",
+      "[fleet.util.{}] comm_world {}, expected worker or all: this job has no "
+      "servers",
       op,
-      "] comm_world ",
-      comm_world,
-      ", expected worker or all: this job has no servers");
+      comm_world);
 }
 
 void UtilBase::reduce(
@@ -93,11 +91,9 @@ void UtilBase::print_on_rank(
     const std::string& message, int rank_id, std::ostream& out) const {
   ARGOSY_CHECK(
       rank_id >= 0 && rank_id < worker_num_,
-      "[fleet.util.print_on_rank] worker ",
+      "[fleet.util.print_on_rank] worker {} of {}, expected 0 <= worker < {}",
       rank_id,
-      " of ",
       worker_num_,
-      ", expected 0 <= worker < ",
       worker_num_);
   if (rank_id == worker_index_) {
     out << message << std::endl;

@@ -89,9 +89,8 @@ class UtilBase {
     if constexpr (std::is_integral_v<From>) {
       ARGOSY_CHECK(
           std::in_range<To>(number),
-          "[fleet.util.all_reduce] ",
-          number,
-          " does not fit the type of the argument");
+          "[fleet.util.all_reduce] {} does not fit the type of the argument",
+          number);
     }
     return static_cast<To>(number);
   }

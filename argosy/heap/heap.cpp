@@ -131,11 +131,10 @@ void Heap::drop_idle_pages() {
 
 std::string Heap::description() const {
   ARGOSY_ASSERT(shared_.has_value());
-  return str(
+  return str_format(
+      "{} {} {}",
       shared_->description(),
-      " ",
       reinterpret_cast<std::uintptr_t>(base_.get()),
-      " ",
       bytes_);
 }
 

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <iostream>
 
 #include "argosy/common/error.h"
@@ -26,13 +25,11 @@ std::string cause_text(const std::optional<Failure>& cause) {
     return "the job failed";
   }
   return cause->pid == 0 ? cause->message
-                         : str("rank ",
+                         : str_format(
+                               "rank {} on {} failed ({})",
                                cause->rank,
-                               " on ",
                                cause->host,
-                               " failed (",
-                               cause->status.text(),
-                               ")");
+                               cause->status.text());
 }
 
 class Agent {
@@ -147,11 +144,10 @@ std::optional<Failure> Agent::tell(const Attempt& attempt) {
          .rank = assignment.first_worker(),
          .status = {.signal = attempt.outcome.signal},
          .time = std::chrono::system_clock::now(),
-         .message =
-             str("argosy run on node ",
-                 assignment.node_rank,
-                 " got ",
-                 signal_name(attempt.outcome.signal))});
+         .message = str_format(
+             "argosy run on node {} got {}",
+             assignment.node_rank,
+             signal_name(attempt.outcome.signal))});
   }
   if (auto cause = membership_.root_cause()) {
     return cause;

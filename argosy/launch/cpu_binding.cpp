@@ -128,7 +128,7 @@ std::vector<std::vector<int>> bind_ranks(
         sets[rank].insert(sets[rank].end(), cpus.begin(), cpus.end());
       }
     }
-    std::sort(sets[rank].begin(), sets[rank].end());
+    std::ranges::sort(sets[rank]);
   }
   return sets;
 }

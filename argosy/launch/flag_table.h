@@ -6,13 +6,18 @@ namespace argosy::launch {
 
 // A flag of `argosy run`. CLI11 parses and prints by this table.
 struct Flag {
-  const char* name;   // long name, with dashes
-  const char* others; // further names in CLI11's form: "-n,--np"
-  const char* value;  // placeholder of the value; empty for a switch
-  const char* theme;  // the section of --help
+  const char* name;  // long name, with dashes
+  const char* value; // placeholder of the value; empty for a switch
   const char* meaning;
+  const char* others = ""; // further names in CLI11's form: "-n,--np"
 };
 
-std::span<const Flag> flag_table();
+// A section of --help.
+struct FlagTheme {
+  const char* title;
+  std::span<const Flag> flags;
+};
+
+std::span<const FlagTheme> flag_themes();
 
 } // namespace argosy::launch

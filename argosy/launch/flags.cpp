@@ -58,24 +58,26 @@ std::unique_ptr<CLI::App> make_parser(CommandLine& line) {
   app->set_help_flag("-h,--help", "print this help and exit");
   app->footer(kFooter);
   app->get_formatter()->column_width(40);
-  for (const Flag& flag : flag_table()) {
-    add_flag(*app, flag, line)->type_name(flag.value)->group(flag.theme);
+  for (const FlagTheme& theme : flag_themes()) {
+    for (const Flag& flag : theme.flags) {
+      add_flag(*app, flag, line)->type_name(flag.value)->group(theme.title);
+    }
   }
   return app;
 }
 
 [[noreturn]] void throw_unknown(const std::string& word) {
   std::vector<std::string> names = {"--help"};
-  for (const Flag& flag : flag_table()) {
-    names.push_back(str("--", flag.name));
+  for (const FlagTheme& theme : flag_themes()) {
+    for (const Flag& flag : theme.flags) {
+      names.push_back(str("--", flag.name));
+    }
   }
   const auto meant = nearest(word, names);
-  throw InvalidArgument(
-      str("[launch.options] ",
-          word,
-          ": no such flag",
-          meant ? str("; did you mean ", *meant, "?") : ".",
-          " See argosy run --help."));
+  throw InvalidArgument(str_format(
+      "[launch.options] {}: no such flag{} See argosy run --help.",
+      word,
+      meant ? str("; did you mean ", *meant, "?") : "."));
 }
 
 // "--nproc_per_node=4" -> "--nproc-per-node=4".
@@ -112,9 +114,8 @@ std::pair<std::vector<std::string>, std::vector<std::string>> split_program(
     const std::size_t count = flag_words(app, word);
     ARGOSY_CHECK(
         next + count <= words.size(),
-        "[launch.options] ",
-        word,
-        ": the value is missing");
+        "[launch.options] {}: the value is missing",
+        word);
     own.push_back(word);
     if (count == 2) {
       own.push_back(words[next + 1]);
@@ -133,17 +134,16 @@ std::string variable_of(const Flag& flag) {
   return name;
 }
 
-void fill_from(const Environment& environment, CommandLine& line) {
-  for (const Flag& flag : flag_table()) {
-    const std::string variable = variable_of(flag);
-    if (line.has(flag.name) || !environment.has(variable)) {
-      continue;
-    }
-    const bool is_switch = *flag.value == '\0';
-    line.values[flag.name] = is_switch
-        ? (*environment.find_bool(variable) ? "1" : "0")
-        : *environment.find(variable);
+void fill_from(
+    const Environment& environment, const Flag& flag, CommandLine& line) {
+  const std::string variable = variable_of(flag);
+  if (line.has(flag.name) || !environment.has(variable)) {
+    return;
   }
+  const bool is_switch = *flag.value == '\0';
+  line.values[flag.name] = is_switch
+      ? (*environment.find_bool(variable) ? "1" : "0")
+      : *environment.find(variable);
 }
 
 } // namespace
@@ -160,7 +160,7 @@ CommandLine parse_command_line(
   const auto app = make_parser(line);
   auto [own, program] = split_program(*app, words);
   line.program = std::move(program);
-  std::reverse(own.begin(), own.end()); // CLI11 takes words from the back
+  std::ranges::reverse(own); // CLI11 takes words from the back
   try {
     app->parse(std::move(own));
   } catch (const CLI::CallForHelp&) {
@@ -168,7 +168,11 @@ CommandLine parse_command_line(
   } catch (const CLI::ParseError& error) {
     throw InvalidArgument(str("[launch.options] ", error.what()));
   }
-  fill_from(environment, line);
+  for (const FlagTheme& theme : flag_themes()) {
+    for (const Flag& flag : theme.flags) {
+      fill_from(environment, flag, line);
+    }
+  }
   return line;
 }
 

@@ -24,7 +24,7 @@ namespace {
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   std::string spaced(text);
-  std::replace(spaced.begin(), spaced.end(), '\t', ' ');
+  std::ranges::replace(spaced, '\t', ' ');
   for (const std::string& word : split(trim(spaced), ' ')) {
     if (!word.empty()) {
       words.push_back(word);
@@ -37,11 +37,9 @@ int parse_slots(std::string_view text, std::string_view where) {
   const auto slots = parse_int(text);
   ARGOSY_CHECK(
       slots && *slots >= 1 && *slots <= 1 << 20,
-      "[launch.hosts] --hostfile ",
+      "[launch.hosts] --hostfile {}: {} is not a number of processes",
       where,
-      ": ",
-      text,
-      " is not a number of processes");
+      text);
   return static_cast<int>(*slots);
 }
 
@@ -58,9 +56,9 @@ HostSlots parse_host(
     const std::size_t equals = words[i].find('=');
     ARGOSY_CHECK(
         equals != std::string::npos,
-        "[launch.hosts] --hostfile ",
+        "[launch.hosts] --hostfile {}: expected key=value after the host, "
+        "found {}",
         where,
-        ": expected key=value after the host, found ",
         words[i]);
     if (words[i].substr(0, equals) == "slots") {
       host.slots = parse_slots(words[i].substr(equals + 1), where);
@@ -147,7 +145,7 @@ std::vector<HostSlots> parse_hostfile(
     }
   }
   ARGOSY_CHECK(
-      !hosts.empty(), "[launch.hosts] --hostfile ", path, ": contains no host");
+      !hosts.empty(), "[launch.hosts] --hostfile {}: contains no host", path);
   return hosts;
 }
 
@@ -256,9 +254,8 @@ int run_on_hosts(
   const auto text = read_file(options.hostfile);
   ARGOSY_CHECK(
       text.has_value(),
-      "[launch.hosts] --hostfile ",
-      options.hostfile,
-      ": no such file");
+      "[launch.hosts] --hostfile {}: no such file",
+      options.hostfile);
   const auto hosts = parse_hostfile(*text, options.hostfile);
   const store::KvServer server(Endpoint{"", 0});
   const JobPlan plan =

@@ -21,7 +21,7 @@ void Interrupt::pause(std::chrono::milliseconds time) {
       throw Interrupted(SIGKILL);
     }
     while (const auto signal = signals_.next()) {
-      if (std::find(ending_.begin(), ending_.end(), *signal) != ending_.end()) {
+      if (std::ranges::find(ending_, *signal) != ending_.end()) {
         throw Interrupted(*signal);
       }
     }

@@ -30,12 +30,10 @@ StreamChoice parse_streams(std::string_view text, std::string_view flag) {
     const auto value = parse_int(trim(part));
     ARGOSY_CHECK(
         value && *value >= 0 && *value <= highest,
-        "[launch.options] ",
+        "[launch.options] {} {}: expected 0 (none), 1 (stdout), 2 (stderr), 3 "
+        "(both), or such a number by local rank as in 0:1,1:2",
         flag,
-        " ",
-        text,
-        ": expected 0 (none), 1 (stdout), 2 (stderr), 3 (both), or such a "
-        "number by local rank as in 0:1,1:2");
+        text);
     return static_cast<int>(*value);
   };
   if (text.find(':') == std::string_view::npos) {
@@ -111,11 +109,10 @@ std::filesystem::path run_dir_parent(const std::string& log_dir) {
     std::filesystem::create_directories(parent, error);
   }
   if (error) {
-    throw SystemError(
-        str("[launch.logs] ",
-            log_dir.empty() ? "TMPDIR" : "--log-dir " + log_dir,
-            ": ",
-            error.message()));
+    throw SystemError(str_format(
+        "[launch.logs] {}: {}",
+        log_dir.empty() ? "TMPDIR" : "--log-dir " + log_dir,
+        error.message()));
   }
   return parent;
 }
@@ -134,11 +131,10 @@ std::string make_run_dir(
       (parent / str(log_dir.empty() ? "argosy_" : "", name, "_XXXXXX"))
           .string();
   if (::mkdtemp(pattern.data()) == nullptr) {
-    throw SystemError(with_errno(
-        str("[launch.logs] --log-dir ",
-            log_dir,
-            ": cannot create a folder in ",
-            parent.string())));
+    throw SystemError(with_errno(str_format(
+        "[launch.logs] --log-dir {}: cannot create a folder in {}",
+        log_dir,
+        parent.string())));
   }
   std::error_code ignored; // mkdtemp() makes it private; logs need not be
   std::filesystem::permissions(pattern, std::filesystem::perms(0755), ignored);

@@ -42,14 +42,11 @@ bool same_size(const NodeRecord& a, const NodeRecord& b) {
 }
 
 std::string size_conflict(const NodeRecord& a, const NodeRecord& b) {
-  return str(
-      "--nnodes differs: ",
+  return str_format(
+      "--nnodes differs: {} expects {} nodes, {} {}",
       label(a.node),
-      " expects ",
       a.max_nodes,
-      " nodes, ",
       label(b.node),
-      " ",
       b.max_nodes);
 }
 
@@ -68,12 +65,10 @@ std::optional<std::string> find_conflict(const Arrivals& arrivals) {
     const int rank = *record.requested_rank;
     const auto [owner, is_new] = owners.emplace(rank, label(record.node));
     if (!is_new) {
-      return str(
-          "--node-rank ",
+      return str_format(
+          "--node-rank {} is given to two nodes: {} and {}",
           rank,
-          " is given to two nodes: ",
           owner->second,
-          " and ",
           label(record.node));
     }
   }

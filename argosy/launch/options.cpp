@@ -27,13 +27,11 @@ class Reader {
 
   [[noreturn]] void fail(
       const std::string& name, std::string_view expected) const {
-    throw InvalidArgument(
-        str("[launch.options] --",
-            name,
-            " ",
-            line_.get(name, ""),
-            ": expected ",
-            expected));
+    throw InvalidArgument(str_format(
+        "[launch.options] --{} {}: expected {}",
+        name,
+        line_.get(name, ""),
+        expected));
   }
 
   int integer(
@@ -164,10 +162,9 @@ RdzvBackend read_backend(const Reader& flags, std::string& endpoint) {
   if (name == "etcd") {
     return RdzvBackend::Etcd;
   }
-  throw InvalidArgument(
-      str("[launch.options] --rdzv-backend ",
-          name,
-          ": expected static, tcp, c10d or etcd"));
+  throw InvalidArgument(str_format(
+      "[launch.options] --rdzv-backend {}: expected static, tcp, c10d or etcd",
+      name));
 }
 
 void read_rdzv(const Reader& flags, RunOptions& options) {
@@ -209,10 +206,10 @@ void read_master(const Reader& flags, RunOptions& options) {
   }
   ARGOSY_CHECK(
       options.node_rank && options.min_nodes == options.max_nodes,
-      "[launch.options] --nnodes ",
-      flags.text("nnodes", ""),
-      ": without a rendezvous (--rdzv-endpoint), several nodes need "
-      "--node-rank, --master-addr and a fixed number of nodes");
+      "[launch.options] --nnodes {}: without a rendezvous (--rdzv-endpoint), "
+      "several nodes need --node-rank, --master-addr and a fixed number of "
+      "nodes",
+      flags.text("nnodes", ""));
   options.master_port = options.master_port.value_or(29500);
 }
 
@@ -260,9 +257,9 @@ void read_program(const Reader& flags, RunOptions& options) {
     if (flags.on(name)) {
       ARGOSY_CHECK(
           options.program_kind == ProgramKind::Automatic,
-          "[launch.options] --",
-          name,
-          ": use only one of --module, --run-path and --no-python");
+          "[launch.options] --{}: use only one of --module, --run-path and "
+          "--no-python",
+          name);
       options.program_kind = kind;
     }
   }
@@ -273,9 +270,8 @@ void read_env(const CommandLine& line, RunOptions& options) {
     const std::size_t equals = entry.find('=');
     ARGOSY_CHECK(
         equals != std::string::npos && equals > 0,
-        "[launch.options] --env ",
-        entry,
-        ": expected KEY=VALUE");
+        "[launch.options] --env {}: expected KEY=VALUE",
+        entry);
     options.env[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
 }
@@ -361,7 +357,7 @@ RunOptions to_options(const CommandLine& line, int num_cpus, int num_gpus) {
 std::vector<int> forwarded_signals(const RunOptions& options) {
   std::vector<int> signals = options.ending_signals;
   for (const int signal : {SIGUSR1, SIGUSR2}) {
-    if (std::find(signals.begin(), signals.end(), signal) == signals.end()) {
+    if (std::ranges::find(signals, signal) == signals.end()) {
       signals.push_back(signal);
     }
   }

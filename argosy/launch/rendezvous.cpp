@@ -130,12 +130,10 @@ void Rendezvous::meet() {
     const Arrivals here = present();
     check_conflict(here);
     if (!try_close(here) && deadline.expired()) {
-      throw TimeoutError(str(
-          "[launch.rendezvous] --rdzv-id ",
+      throw TimeoutError(str_format(
+          "[launch.rendezvous] --rdzv-id {} at {}: {}",
           options_.rdzv.run_id,
-          " at ",
           store_.url,
-          ": ",
           missing_nodes_text(here, options_.min_nodes, deadline.limit_text())));
     }
     interrupt_.pause(kPoll);
@@ -213,13 +211,11 @@ void Rendezvous::check_conflict(const Arrivals& here) {
     }
     kv_.set(key("error"), *conflict, soon());
   }
-  throw InvalidArgument(
-      str("[launch.rendezvous] --rdzv-id ",
-          options_.rdzv.run_id,
-          " at ",
-          store_.url,
-          ": ",
-          *conflict));
+  throw InvalidArgument(str_format(
+      "[launch.rendezvous] --rdzv-id {} at {}: {}",
+      options_.rdzv.run_id,
+      store_.url,
+      *conflict));
 }
 
 // If enough nodes are present, closes the list; returns whether it is closed,
@@ -285,18 +281,17 @@ void Rendezvous::check_turned_away() {
                                   : 2 * options_.rdzv.keep_alive);
   }
   if (turned_away_->expired()) {
-    throw InvalidArgument(
-        str("[launch.rendezvous] --rdzv-id ",
-            options_.rdzv.run_id,
-            " at ",
-            store_.url,
-            ": this job has all its nodes already"));
+    throw InvalidArgument(str_format(
+        "[launch.rendezvous] --rdzv-id {} at {}: this job has all its nodes "
+        "already",
+        options_.rdzv.run_id,
+        store_.url));
   }
 }
 
 bool Rendezvous::is_over(const Arrivals& members) {
   const Arrivals here = present();
-  return std::none_of(members.begin(), members.end(), [&](const auto& member) {
+  return std::ranges::none_of(members, [&](const auto& member) {
     return here.count(member.first) > 0;
   });
 }
@@ -378,13 +373,11 @@ void Rendezvous::report_vanished(
            .role = "launcher",
            .status = {.exit_code = 1},
            .time = std::chrono::system_clock::now(),
-           .message =
-               str("node ",
-                   node_rank,
-                   ": argosy run on ",
-                   host,
-                   " is gone, or was silent for ",
-                   duration_text(options_.rdzv.keep_alive))});
+           .message = str_format(
+               "node {}: argosy run on {} is gone, or was silent for {}",
+               node_rank,
+               host,
+               duration_text(options_.rdzv.keep_alive))});
       return;
     }
     ++node_rank;

@@ -50,11 +50,10 @@ std::shared_ptr<store::Kv> connect(
       return store::open_kv(url, deadline.earlier(milliseconds(200)));
     } catch (const TimeoutError&) {
       if (deadline.expired()) {
-        throw TimeoutError(
-            str("[launch.rendezvous] --rdzv-endpoint ",
-                url,
-                ": no answer within ",
-                deadline.limit_text()));
+        throw TimeoutError(str_format(
+            "[launch.rendezvous] --rdzv-endpoint {}: no answer within {}",
+            url,
+            deadline.limit_text()));
       }
     }
     interrupt.pause(milliseconds(1));

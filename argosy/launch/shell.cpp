@@ -18,7 +18,7 @@ bool is_plain(char letter) {
 } // namespace
 
 std::string shell_quote(std::string_view word) {
-  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) {
+  if (!word.empty() && std::ranges::all_of(word, is_plain)) {
     return std::string(word);
   }
   std::string quoted = "'";

@@ -11,9 +11,8 @@ namespace {
 
 void add_process(
     std::vector<Node>& nodes, const Endpoint& endpoint, int Node::*count) {
-  auto node = std::find_if(nodes.begin(), nodes.end(), [&](const Node& known) {
-    return known.address == endpoint.host;
-  });
+  auto node = std::ranges::find_if(
+      nodes, [&](const Node& known) { return known.address == endpoint.host; });
   if (node == nodes.end()) {
     node = nodes.insert(
         nodes.end(),
@@ -47,11 +46,10 @@ int own_index(const std::vector<Node>& nodes, const RunOptions& options) {
   }
   ARGOSY_CHECK(
       local.size() == 1,
-      "[launch.roles] --servers, --trainers: ",
+      "[launch.roles] --servers, --trainers: {} of their {} hosts are this "
+      "machine, expected 1; --local-addr can tell which",
       local.size(),
-      " of their ",
-      nodes.size(),
-      " hosts are this machine, expected 1; --local-addr can tell which");
+      nodes.size());
   return local[0];
 }
 
@@ -89,9 +87,9 @@ class StaticMembership : public Membership {
     }
     ARGOSY_CHECK(
         options_.max_nodes == 1 || options_.num_servers == 0,
-        "[launch.roles] --server-num on ",
-        options_.max_nodes,
-        " nodes takes a rendezvous (--rdzv-endpoint), or --servers");
+        "[launch.roles] --server-num on {} nodes takes a rendezvous "
+        "(--rdzv-endpoint), or --servers",
+        options_.max_nodes);
     assignment.master = master(assignment.node_rank, options_.max_nodes);
     return assignment;
   }
@@ -136,12 +134,10 @@ std::vector<Node> listed_nodes(
   ARGOSY_CHECK(
       assignment.server_endpoints() == texts(servers) &&
           assignment.worker_endpoints() == texts(trainers),
-      "[launch.roles] --servers ",
+      "[launch.roles] --servers {} --trainers {}: the endpoints of a host must "
+      "be adjacent, and hosts in the same order",
       join(texts(servers), ","),
-      " --trainers ",
-      join(texts(trainers), ","),
-      ": the endpoints of a host must be adjacent, and hosts in the same "
-      "order");
+      join(texts(trainers), ","));
   return assignment.nodes;
 }
 

@@ -20,12 +20,10 @@ constexpr std::streamoff kTailBytes = 16384;
 
 std::string default_message(const WorkerResult& result) {
   if (result.status.signal != 0) {
-    return str(
-        "Signal ",
+    return str_format(
+        "Signal {} ({}) received by process {}",
         result.status.signal,
-        " (",
         signal_name(result.status.signal),
-        ") received by process ",
         result.pid);
   }
   return "no error file was written; the output of the process may say more";
@@ -119,10 +117,9 @@ std::vector<Failure> collect_failures(
       failures.push_back(describe(plan.workers[i], outcome.results[i]));
     }
   }
-  std::stable_sort(
-      failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
-        return a.time < b.time;
-      });
+  std::ranges::stable_sort(failures, [](const Failure& a, const Failure& b) {
+    return a.time < b.time;
+  });
   return failures;
 }
 

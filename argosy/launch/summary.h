@@ -1,8 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <iosfwd>
-#include <optional>
 #include <string>
 #include <vector>
 

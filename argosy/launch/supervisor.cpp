@@ -170,7 +170,7 @@ void Supervisor::take_signals() {
     if (*signal == SIGCHLD) {
       continue; // reap() follows in any case
     }
-    if (std::find(ending.begin(), ending.end(), *signal) != ending.end()) {
+    if (std::ranges::find(ending, *signal) != ending.end()) {
       on_ending_signal(*signal);
     } else {
       signal_groups(*signal);

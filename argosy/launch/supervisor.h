@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <vector>
 
 #include "argosy/common/environment.h"

@@ -35,10 +35,10 @@ std::string full_name(const std::string& brief) {
       return axis.full;
     }
   }
-  throw InvalidArgument(
-      str("[mesh.topology] there is no axis \"",
-          brief,
-          "\", expected dp, pp, sharding, sep, mp or ep"));
+  throw InvalidArgument(str_format(
+      "[mesh.topology] there is no axis \"{}\", expected dp, pp, sharding, "
+      "sep, mp or ep",
+      brief));
 }
 
 // For messages: "dp 2 x pp 1 x mp 3 = 6".
@@ -65,25 +65,20 @@ std::int64_t product_of(
 void check_degrees(
     const HybridDegrees& degrees, const std::vector<std::string>& order) {
   for (const AxisName& axis : kAxes) {
-    const bool named =
-        std::find(order.begin(), order.end(), axis.brief) != order.end();
+    const bool named = std::ranges::find(order, axis.brief) != order.end();
     ARGOSY_CHECK(
         degrees.of(axis.brief) >= 1,
-        "[mesh.topology] ",
+        "[mesh.topology] {}_degree is {}, expected at least 1{}",
         axis.brief,
-        "_degree is ",
         degrees.of(axis.brief),
-        ", expected at least 1",
         std::string_view(axis.brief) == "dp" ? ", or -1 for the rest" : "");
     ARGOSY_CHECK(
         named || degrees.of(axis.brief) == 1,
-        "[mesh.topology] ",
+        "[mesh.topology] {}_degree is {}, but the order of axes, {}, does not "
+        "name it",
         axis.brief,
-        "_degree is ",
         degrees.of(axis.brief),
-        ", but the order of axes, ",
-        join(order, ", "),
-        ", does not name it");
+        join(order, ", "));
   }
 }
 
@@ -129,11 +124,9 @@ CommunicateTopology hybrid_topology(
   const std::int64_t product = product_of(degrees, order);
   ARGOSY_CHECK(
       product == world_size,
-      "[mesh.topology] ",
+      "[mesh.topology] {}, but the world has {} ranks",
       arithmetic(degrees, order, product),
-      ", but the world has ",
-      world_size,
-      " ranks");
+      world_size);
   return CommunicateTopology(std::move(names), std::move(dims));
 }
 
@@ -142,9 +135,8 @@ HybridMesh::HybridMesh(CommunicateTopology topology)
   const auto world = require_world("mesh.hybrid");
   ARGOSY_CHECK(
       topology_.world_size() == world->size(),
-      "[mesh.hybrid] the topology has ",
+      "[mesh.hybrid] the topology has {} ranks, and the world {}",
       topology_.world_size(),
-      " ranks, and the world ",
       world->size());
   mesh_ = rank_mesh(topology_.mesh());
 }

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/common/text.h"
 
 namespace argosy {
 
@@ -51,41 +50,31 @@ std::vector<int> first_ranks(const Shape& shape) {
 void check_shape(const Shape& shape, const std::vector<int>& ids) {
   ARGOSY_CHECK(
       !shape.empty() && shape.size() <= ProcessMesh::kMostAxes,
-      "[mesh] a mesh of ",
+      "[mesh] a mesh of {} axes; 1 to {} are possible",
       shape.size(),
-      " axes; 1 to ",
-      ProcessMesh::kMostAxes,
-      " are possible");
+      ProcessMesh::kMostAxes);
   for (const std::int64_t size : shape) {
-    ARGOSY_CHECK(size > 0, "[mesh] shape ", list_text(shape), " has no ranks");
+    ARGOSY_CHECK(size > 0, "[mesh] shape {} has no ranks", list_text(shape));
   }
   ARGOSY_CHECK(
       product(shape) == static_cast<std::int64_t>(ids.size()),
-      "[mesh] shape ",
+      "[mesh] shape {} has {} elements for {} ranks",
       list_text(shape),
-      " has ",
       product(shape),
-      " elements for ",
-      ids.size(),
-      " ranks");
+      ids.size());
 }
 
 void check_ids(const std::vector<int>& ids) {
   std::set<int> seen;
   for (const int id : ids) {
-    ARGOSY_CHECK(id >= 0, "[mesh] rank ", id, " is negative");
-    ARGOSY_CHECK(seen.insert(id).second, "[mesh] rank ", id, " occurs twice");
+    ARGOSY_CHECK(id >= 0, "[mesh] rank {} is negative", id);
+    ARGOSY_CHECK(seen.insert(id).second, "[mesh] rank {} occurs twice", id);
   }
 }
 
 void check_names(const Names& names, std::size_t ndim) {
   ARGOSY_CHECK(
-      names.size() == ndim,
-      "[mesh] ",
-      names.size(),
-      " names for ",
-      ndim,
-      " axes");
+      names.size() == ndim, "[mesh] {} names for {} axes", names.size(), ndim);
   const std::set<std::string> distinct(names.begin(), names.end());
   ARGOSY_CHECK(
       distinct.size() == ndim && !distinct.contains(""),
@@ -116,12 +105,11 @@ std::int64_t ProcessMesh::get_dim_size(const Axis& axis) const {
 
 int ProcessMesh::axis_index(const Axis& axis) const {
   if (const auto* name = std::get_if<std::string>(&axis.value())) {
-    const auto found = std::find(dim_names().begin(), dim_names().end(), *name);
+    const auto found = std::ranges::find(dim_names(), *name);
     ARGOSY_CHECK(
         found != dim_names().end(),
-        "[mesh] there is no axis ",
+        "[mesh] there is no axis {}; the mesh has {}",
         *name,
-        "; the mesh has ",
         list_text(dim_names()));
     return static_cast<int>(found - dim_names().begin());
   }
@@ -129,9 +117,8 @@ int ProcessMesh::axis_index(const Axis& axis) const {
   const int index = given < 0 ? given + ndim() : given;
   ARGOSY_CHECK(
       index >= 0 && index < ndim(),
-      "[mesh] there is no axis ",
+      "[mesh] there is no axis {}; the mesh has {}",
       given,
-      "; the mesh has ",
       ndim());
   return index;
 }
@@ -142,7 +129,7 @@ std::size_t ProcessMesh::at_axis(const Axis& axis) const {
 
 int ProcessMesh::index_of(int rank) const {
   const auto& ids = process_ids();
-  const auto found = std::find(ids.begin(), ids.end(), rank);
+  const auto found = std::ranges::find(ids, rank);
   return found == ids.end() ? -1 : static_cast<int>(found - ids.begin());
 }
 
@@ -175,18 +162,15 @@ std::int64_t ProcessMesh::get_rank_by_dim_and_process_id(
 int ProcessMesh::rank_at(const Shape& coordinates) const {
   ARGOSY_CHECK(
       coordinates.size() == shape().size(),
-      "[mesh] coordinates ",
+      "[mesh] coordinates {} in a mesh of {} axes",
       list_text(coordinates),
-      " in a mesh of ",
-      ndim(),
-      " axes");
+      ndim());
   std::int64_t index = 0;
   for (std::size_t axis = 0; axis < coordinates.size(); ++axis) {
     ARGOSY_CHECK(
         coordinates[axis] >= 0 && coordinates[axis] < shape()[axis],
-        "[mesh] coordinates ",
+        "[mesh] coordinates {} are outside of the shape {}",
         list_text(coordinates),
-        " are outside of the shape ",
         list_text(shape()));
     index = index * shape()[axis] + coordinates[axis];
   }
@@ -201,9 +185,8 @@ ProcessMesh ProcessMesh::permuted(const std::vector<Axis>& axes) const {
   const std::set<std::size_t> distinct(order.begin(), order.end());
   ARGOSY_CHECK(
       distinct.size() == shape().size() && order.size() == shape().size(),
-      "[mesh.permuted] every axis of ",
-      list_text(dim_names()),
-      " must be named once");
+      "[mesh.permuted] every axis of {} must be named once",
+      list_text(dim_names()));
   Shape new_shape;
   Names new_names;
   for (const std::size_t axis : order) {
@@ -254,7 +237,7 @@ ProcessMesh ProcessMesh::at(const Axis& axis, std::int64_t index) const {
 ProcessMesh ProcessMesh::slice_through(
     int rank, const std::vector<int>& axes) const {
   auto here = coordinates_of(rank);
-  ARGOSY_CHECK(here, "[mesh] rank ", rank, " is not in ", *this);
+  ARGOSY_CHECK(here, "[mesh] rank {} is not in {}", rank, *this);
   if (axes.empty()) {
     return {{1}, {rank}, {"d0"}};
   }
@@ -283,14 +266,11 @@ bool ProcessMesh::operator==(const ProcessMesh& other) const {
 }
 
 std::string to_string(const ProcessMesh& mesh) {
-  return str(
-      "ProcessMesh(shape=",
+  return str_format(
+      "ProcessMesh(shape={}, process_ids={}, dim_names={})",
       list_text(mesh.shape()),
-      ", process_ids=",
       list_text(mesh.process_ids()),
-      ", dim_names=",
-      list_text(mesh.dim_names()),
-      ")");
+      list_text(mesh.dim_names()));
 }
 
 std::ostream& operator<<(std::ostream& out, const ProcessMesh& mesh) {

@@ -16,7 +16,7 @@ RankMesh::RankMesh(const std::shared_ptr<World>& world, ProcessMesh mesh)
       coordinates_(mesh_.coordinates_of(rank_)) {}
 
 const ProcessMesh::Shape& RankMesh::coordinates() const {
-  ARGOSY_CHECK(is_member(), "[mesh] rank ", rank_, " is not in ", mesh_);
+  ARGOSY_CHECK(is_member(), "[mesh] rank {} is not in {}", rank_, mesh_);
   return *coordinates_;
 }
 
@@ -39,7 +39,7 @@ std::shared_ptr<Group> RankMesh::group(const ProcessMesh::Axis& axis) {
 
 std::shared_ptr<Group> RankMesh::group_of(const std::vector<int>& ranks) {
   const auto world = world_.lock();
-  ARGOSY_CHECK(world, "[mesh] the world of ", mesh_, " has ended");
+  ARGOSY_CHECK(world, "[mesh] the world of {} has ended", mesh_);
   return shared_group(world, ranks);
 }
 
@@ -59,9 +59,8 @@ class Meshes {
     for (const int id : mesh.process_ids()) {
       ARGOSY_CHECK(
           id < world->size(),
-          "[mesh] there is no rank ",
+          "[mesh] there is no rank {} in a world of {}",
           id,
-          " in a world of ",
           world->size());
     }
     return known_.emplace_back(std::make_shared<RankMesh>(world, mesh));

@@ -18,7 +18,7 @@ CommunicateTopology::CommunicateTopology(ProcessMesh::Shape dims)
 
 bool CommunicateTopology::has(const std::string& axis) const {
   const Names& names = get_hybrid_group_names();
-  return std::find(names.begin(), names.end(), axis) != names.end();
+  return std::ranges::find(names, axis) != names.end();
 }
 
 std::int64_t CommunicateTopology::get_dim(const std::string& axis) const {
@@ -31,17 +31,15 @@ int CommunicateTopology::get_rank(const Coordinates& coordinates) const {
     const auto found = coordinates.find(name);
     ARGOSY_CHECK(
         found != coordinates.end(),
-        "[mesh.topology] no coordinate on axis ",
+        "[mesh.topology] no coordinate on axis {}, expected one on each of {}",
         name,
-        ", expected one on each of ",
         join(get_hybrid_group_names(), ", "));
     place.push_back(found->second);
   }
   ARGOSY_CHECK(
       coordinates.size() == place.size(),
-      "[mesh.topology] ",
+      "[mesh.topology] {} coordinates, expected one on each of {}",
       coordinates.size(),
-      " coordinates, expected one on each of ",
       join(get_hybrid_group_names(), ", "));
   return mesh_.rank_at(place);
 }
@@ -51,9 +49,8 @@ CommunicateTopology::Coordinates CommunicateTopology::get_coord(
   const auto place = mesh_.coordinates_of(rank);
   ARGOSY_CHECK(
       place,
-      "[mesh.topology] there is no rank ",
+      "[mesh.topology] there is no rank {} among {}",
       rank,
-      " among ",
       mesh_.size());
   Coordinates coordinates;
   for (std::size_t i = 0; i < place->size(); ++i) {
@@ -65,7 +62,7 @@ CommunicateTopology::Coordinates CommunicateTopology::get_coord(
 std::vector<int> CommunicateTopology::get_axis_list(
     const std::string& axis, std::int64_t index) const {
   std::vector<int> ranks = mesh_.at(axis, index).process_ids();
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   return ranks;
 }
 
@@ -76,7 +73,7 @@ std::vector<std::vector<int>> CommunicateTopology::get_fused_ranks(
     along.push_back(mesh_.axis_index(axis));
   }
   // The mesh order, so that groups do not depend on the order of `axes`.
-  std::sort(along.begin(), along.end());
+  std::ranges::sort(along);
   std::vector<std::vector<int>> groups;
   std::set<int> seen;
   for (int rank = 0; rank < mesh_.size(); ++rank) {

@@ -28,10 +28,8 @@ void Observer::add(const std::shared_ptr<Sink>& sink) {
 void Observer::remove(const Sink& sink) {
   std::shared_ptr<Sink> removed; // its destructor must run without the lock
   const std::lock_guard lock(mutex_);
-  const auto found =
-      std::find_if(sinks_.begin(), sinks_.end(), [&](const auto& each) {
-        return each.get() == &sink;
-      });
+  const auto found = std::ranges::find_if(
+      sinks_, [&](const auto& each) { return each.get() == &sink; });
   if (found != sinks_.end()) {
     removed = std::move(*found);
     sinks_.erase(found);

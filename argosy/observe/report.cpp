@@ -13,7 +13,7 @@ double per_step(double seconds, const RankStats& stats) {
 
 void name_slowest(Report& report) {
   const std::vector<double>& times = report.rank_step_seconds;
-  const auto slowest = std::max_element(times.begin(), times.end());
+  const auto slowest = std::ranges::max_element(times);
   const double middle = median(times);
   report.slowest_rank = static_cast<int>(slowest - times.begin());
   report.slowest_ratio = middle > 0 ? *slowest / middle : 1;
@@ -59,7 +59,7 @@ double median(std::vector<double> values) {
   if (values.empty()) {
     return 0;
   }
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle]
                                 : (values[middle - 1] + values[middle]) / 2;

@@ -103,15 +103,13 @@ std::string report_text(
     parts.push_back("eta " + clock_text(*report.eta_seconds));
   }
   if (report.slowest_ratio >= kNotableRatio) {
-    parts.push_back(
-        str("slowest rank ",
-            report.slowest_rank,
-            ": ",
-            formatted("%.2f", report.slowest_ratio),
-            " x median"));
+    parts.push_back(str_format(
+        "slowest rank {}: {} x median",
+        report.slowest_rank,
+        formatted("%.2f", report.slowest_ratio)));
   }
   for (const auto& [name, value] : report.values) {
-    if (std::find(shown.begin(), shown.end(), name) != shown.end()) {
+    if (std::ranges::find(shown, name) != shown.end()) {
       parts.push_back(name + formatted(" %.4g", value));
     }
   }

@@ -21,11 +21,10 @@ StepMeterOptions checked(StepMeterOptions options) {
   ARGOSY_CHECK(
       options.total_steps >= 0 && options.first_step >= 0 &&
           options.report_every_steps >= 0,
-      "[observe.step_meter] steps are negative: total ",
+      "[observe.step_meter] steps are negative: total {}, first {}, report "
+      "every {}",
       options.total_steps,
-      ", first ",
       options.first_step,
-      ", report every ",
       options.report_every_steps);
   if (!options.clock) {
     options.clock = steady_seconds;
@@ -57,9 +56,8 @@ StepMeter::StepMeter(
   stats_.step = options_.first_step;
   stats_.period = observer_.report_period();
   const auto ranks = gather_stats_(stats_);
-  active_ = std::any_of(ranks.begin(), ranks.end(), [](const auto& stats) {
-    return stats.period > 0;
-  });
+  active_ = std::ranges::any_of(
+      ranks, [](const auto& stats) { return stats.period > 0; });
   if (!active_) {
     return;
   }

@@ -34,10 +34,8 @@ std::map<Key, std::vector<Participant>> participants_of(
 }
 
 const Participant& giver(const std::vector<Participant>& participants) {
-  return *std::max_element(
-      participants.begin(),
-      participants.end(),
-      [](const Participant& a, const Participant& b) {
+  return *std::ranges::max_element(
+      participants, [](const Participant& a, const Participant& b) {
         return std::tuple(a.gives, a.begin_ns) <
             std::tuple(b.gives, b.begin_ns);
       });
@@ -61,17 +59,15 @@ std::vector<Arrow> arrows_between(const std::vector<RankTrace>& ranks) {
 std::vector<int> lanes_of(const std::vector<TraceOperation>& operations) {
   std::vector<std::size_t> order(operations.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(
-      order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return operations[a].begin_ns < operations[b].begin_ns;
-      });
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return operations[a].begin_ns < operations[b].begin_ns;
+  });
   std::vector<std::int64_t> free_from; // by lane
   std::vector<int> lanes(operations.size());
   for (const std::size_t i : order) {
-    const auto lane =
-        std::find_if(free_from.begin(), free_from.end(), [&](std::int64_t end) {
-          return end <= operations[i].begin_ns;
-        });
+    const auto lane = std::ranges::find_if(free_from, [&](std::int64_t end) {
+      return end <= operations[i].begin_ns;
+    });
     lanes[i] = static_cast<int>(lane - free_from.begin());
     if (lane == free_from.end()) {
       free_from.push_back(operations[i].end_ns);

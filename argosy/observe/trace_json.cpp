@@ -149,8 +149,7 @@ class Writer {
       name("thread", trace.rank, thread, lane_name("compute", thread));
     }
     operation_lanes_ = lanes_of(trace.operations);
-    const auto most =
-        std::max_element(operation_lanes_.begin(), operation_lanes_.end());
+    const auto most = std::ranges::max_element(operation_lanes_);
     for (int lane = 0; most != operation_lanes_.end() && lane <= *most;
          ++lane) {
       name(

@@ -1,7 +1,6 @@
 #include "argosy/offload/plan.h"
 
 #include <algorithm>
-#include <numeric>
 #include <ostream>
 #include <tuple>
 
@@ -23,20 +22,16 @@ std::vector<Uses> uses_by_buffer(const OffloadSchedule& schedule) {
     for (const OffloadUse& use : schedule.steps[step]) {
       ARGOSY_CHECK(
           use.buffer < all.size(),
-          "[offload.plan] step ",
+          "[offload.plan] step {} uses buffer {}, expected below {}",
           step,
-          " uses buffer ",
           use.buffer,
-          ", expected below ",
           all.size());
       Uses& uses = all[use.buffer];
       ARGOSY_CHECK(
           uses.steps.empty() || uses.steps.back() != step,
-          "[offload.plan] step ",
+          "[offload.plan] step {} uses buffer {} twice",
           step,
-          " uses buffer ",
-          use.buffer,
-          " twice");
+          use.buffer);
       uses.steps.push_back(step);
       uses.writes.push_back(use.writes);
     }
@@ -83,7 +78,7 @@ class Room {
   }
 
   std::int64_t most() const {
-    return used_.empty() ? 0 : *std::max_element(used_.begin(), used_.end());
+    return used_.empty() ? 0 : *std::ranges::max_element(used_);
   }
 
  private:
@@ -106,9 +101,8 @@ std::int64_t choose(
     return static_cast<std::int64_t>(length(*gap, num_steps)) *
         schedule.bytes[gap->buffer];
   };
-  std::stable_sort(order.begin(), order.end(), [&](auto* a, auto* b) {
-    return weight(a) < weight(b);
-  });
+  std::ranges::stable_sort(
+      order, [&](auto* a, auto* b) { return weight(a) < weight(b); });
   Room room(num_steps, budget);
   for (OffloadGap* gap : order) {
     gap->stays = room.take(*gap, schedule.bytes[gap->buffer]);
@@ -151,10 +145,9 @@ OffloadPlan plan_offload(const OffloadSchedule& schedule, std::int64_t budget) {
   OffloadPlan plan{.gaps = gaps_of(all)};
   plan.memory = choose(plan.gaps, schedule, budget);
   mark_written(plan.gaps, all);
-  std::stable_sort(
-      plan.gaps.begin(), plan.gaps.end(), [](const auto& a, const auto& b) {
-        return std::tie(a.from, a.buffer) < std::tie(b.from, b.buffer);
-      });
+  std::ranges::stable_sort(plan.gaps, [](const auto& a, const auto& b) {
+    return std::tie(a.from, a.buffer) < std::tie(b.from, b.buffer);
+  });
   plan.arrivals.resize(schedule.steps.size());
   for (const OffloadGap& gap : plan.gaps) {
     if (!gap.stays) {

@@ -46,15 +46,12 @@ ScratchFile::~ScratchFile() {
 std::int64_t ScratchFile::reserve(std::int64_t bytes) {
   const std::int64_t more = aligned(bytes);
   if (size_ + more > limit_) {
-    throw SystemError(
-        str("[offload.reserve] ",
-            bytes,
-            " bytes more than ",
-            size_,
-            " in ",
-            folder_.string(),
-            ", expected at most ",
-            limit_));
+    throw SystemError(str_format(
+        "[offload.reserve] {} bytes more than {} in {}, expected at most {}",
+        bytes,
+        size_,
+        folder_.string(),
+        limit_));
   }
   int error = ::posix_fallocate(fd_, size_, more);
   if (error == EINVAL || error == EOPNOTSUPP) {
@@ -68,16 +65,12 @@ std::int64_t ScratchFile::reserve(std::int64_t bytes) {
 
 std::string ScratchFile::failure(
     const std::string& op, std::int64_t bytes, int error) const {
-  return str(
-      "[offload.",
+  return str_format(
+      "[offload.{}] {} bytes in {}, where {} bytes are free: {}",
       op,
-      "] ",
       bytes,
-      " bytes in ",
       folder_.string(),
-      ", where ",
       free_text(folder_),
-      " bytes are free: ",
       std::strerror(error));
 }
 

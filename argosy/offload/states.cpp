@@ -16,9 +16,8 @@ OffloadedStates::OffloadedStates(
     : options_(std::move(options)), buffer_bytes_(buffer_bytes) {
   ARGOSY_CHECK(
       buffer_bytes > 0,
-      "[offload.states] buffer_bytes ",
-      buffer_bytes,
-      ", expected above 0");
+      "[offload.states] buffer_bytes {}, expected above 0",
+      buffer_bytes);
 }
 
 OffloadedStates::~OffloadedStates() = default;
@@ -57,13 +56,11 @@ std::vector<at::Tensor> pieces_of(
     const at::Tensor& flat, const at::Tensor& grad, std::int64_t numel) {
   ARGOSY_CHECK(
       flat.dim() == 1 && grad.sizes() == flat.sizes() && numel > 0,
-      "[offload.pieces_of] ",
+      "[offload.pieces_of] {} with a gradient of {} in pieces of {}, expected "
+      "one dim and pieces of at least 1",
       flat.sizes(),
-      " with a gradient of ",
       grad.sizes(),
-      " in pieces of ",
-      numel,
-      ", expected one dim and pieces of at least 1");
+      numel);
   std::vector<at::Tensor> pieces;
   for (std::int64_t at = 0; at < flat.numel(); at += numel) {
     const std::int64_t count = std::min(numel, flat.numel() - at);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,9 +20,8 @@ namespace {
 class Pool {
  public:
   at::Tensor take(std::int64_t bytes) {
-    const auto fits = std::find_if(free_.begin(), free_.end(), [&](auto& each) {
-      return each.numel() >= bytes;
-    });
+    const auto fits = std::ranges::find_if(
+        free_, [&](auto& each) { return each.numel() >= bytes; });
     if (fits != free_.end()) {
       at::Tensor found = std::move(*fits);
       free_.erase(fits);
@@ -179,10 +177,10 @@ class Streamed final : public Backing {
 
   void check_content(const Slot& slot) const {
     if (checksum_ && checksum_of(slot) != slot.checksum) {
-      throw SystemError(
-          str("[offload.read] ",
-              slot.bytes,
-              " bytes differ from those that were written: checksums differ"));
+      throw SystemError(str_format(
+          "[offload.read] {} bytes differ from those that were written: "
+          "checksums differ",
+          slot.bytes));
     }
   }
 

@@ -23,9 +23,8 @@ std::vector<std::vector<OffloadUse>> in_order(std::size_t num_buffers) {
 }
 
 bool uses(const std::vector<OffloadUse>& step, std::size_t slot) {
-  return std::any_of(step.begin(), step.end(), [slot](const OffloadUse& use) {
-    return use.buffer == slot;
-  });
+  return std::ranges::any_of(
+      step, [slot](const OffloadUse& use) { return use.buffer == slot; });
 }
 
 } // namespace
@@ -56,9 +55,8 @@ struct OffloadTier::Impl {
   void check(std::size_t slot, bool is_used) const {
     ARGOSY_CHECK(
         slot < in_use.size(),
-        "[offload] slot ",
+        "[offload] slot {}, expected below {}",
         slot,
-        ", expected below ",
         in_use.size());
     ARGOSY_CHECK(
         in_use[slot].has_value() == is_used,
@@ -70,8 +68,7 @@ struct OffloadTier::Impl {
   // Advances to the next step that uses a slot, which may be the current one.
   void advance_to(std::size_t slot) {
     const std::size_t count = schedule.steps.size();
-    const bool was_used =
-        std::find(used_now.begin(), used_now.end(), slot) != used_now.end();
+    const bool was_used = std::ranges::find(used_now, slot) != used_now.end();
     for (std::size_t i = was_used ? 1 : 0; i <= count; ++i) {
       if (uses(schedule.steps[(now + i) % count], slot)) {
         if (i > 0) {
@@ -98,7 +95,7 @@ struct OffloadTier::Impl {
   // Uses that are not in the plan do not stay.
   bool stays(std::size_t slot, std::size_t step) {
     const auto& gaps = planned().gaps;
-    const auto found = std::find_if(gaps.begin(), gaps.end(), [&](auto& gap) {
+    const auto found = std::ranges::find_if(gaps, [&](auto& gap) {
       return gap.buffer == slot && gap.from == step;
     });
     return found != gaps.end() && found->stays;
@@ -109,11 +106,9 @@ OffloadTier::OffloadTier(OffloadOptions options)
     : impl_(new Impl{.options = options}) {
   ARGOSY_CHECK(
       options.offload_cpu_size >= 0 && options.ahead >= 0,
-      "[offload] offload_cpu_size ",
+      "[offload] offload_cpu_size {} and ahead {}, expected >= 0",
       options.offload_cpu_size,
-      " and ahead ",
-      options.ahead,
-      ", expected >= 0");
+      options.ahead);
   impl_->backing = options.io == OffloadIo::Mapped ? make_mapped(options)
                                                    : make_streamed(options);
 }
@@ -122,7 +117,7 @@ OffloadTier::~OffloadTier() = default;
 OffloadTier::OffloadTier(OffloadTier&&) noexcept = default;
 
 std::size_t OffloadTier::add(std::int64_t bytes) {
-  ARGOSY_CHECK(bytes > 0, "[offload.add] ", bytes, " bytes, expected > 0");
+  ARGOSY_CHECK(bytes > 0, "[offload.add] {} bytes, expected > 0", bytes);
   impl_->schedule.bytes.push_back(bytes);
   impl_->in_use.emplace_back();
   impl_->plan.reset();

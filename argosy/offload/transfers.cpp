@@ -82,15 +82,12 @@ void Transfers::close(BlockIo::Ticket ticket) {
 void Transfers::time_out(
     BlockIo::Ticket ticket, const Deadline& deadline) const {
   const Progress& progress = open_.at(ticket);
-  throw TimeoutError(
-      str("[offload.",
-          name_of(progress.whole),
-          "] ",
-          progress.blocks_left,
-          " blocks of ",
-          progress.whole.bytes,
-          " bytes are missing after ",
-          deadline.limit_text()));
+  throw TimeoutError(str_format(
+      "[offload.{}] {} blocks of {} bytes are missing after {}",
+      name_of(progress.whole),
+      progress.blocks_left,
+      progress.whole.bytes,
+      deadline.limit_text()));
 }
 
 } // namespace argosy::offload

@@ -27,17 +27,13 @@ Adagrad::Adagrad(ParamGroups params, const AdagradOptions& defaults)
       defaults.lr() >= 0 && defaults.lr_decay() >= 0 &&
           defaults.weight_decay() >= 0 && defaults.eps() >= 0 &&
           defaults.initial_accumulator_value() >= 0,
-      "[optim.adagrad] lr ",
+      "[optim.adagrad] lr {}, lr_decay {}, weight_decay {}, eps {}, "
+      "initial_accumulator_value {}, expected none below 0",
       defaults.lr(),
-      ", lr_decay ",
       defaults.lr_decay(),
-      ", weight_decay ",
       defaults.weight_decay(),
-      ", eps ",
       defaults.eps(),
-      ", initial_accumulator_value ",
-      defaults.initial_accumulator_value(),
-      ", expected none below 0");
+      defaults.initial_accumulator_value());
 }
 
 FusedOptimizer::StateTensors Adagrad::tensors_of(

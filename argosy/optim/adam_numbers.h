@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cmath>
-#include <tuple>
 
 #include "argosy/common/error.h"
 
@@ -14,24 +13,17 @@ void check_adam(const Options& options, const char* name) {
   const auto [beta1, beta2] = options.betas();
   ARGOSY_CHECK(
       options.lr() >= 0 && options.eps() >= 0 && options.weight_decay() >= 0,
-      "[optim.",
+      "[optim.{}] lr {}, eps {}, weight_decay {}, expected none below 0",
       name,
-      "] lr ",
       options.lr(),
-      ", eps ",
       options.eps(),
-      ", weight_decay ",
-      options.weight_decay(),
-      ", expected none below 0");
+      options.weight_decay());
   ARGOSY_CHECK(
       beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1,
-      "[optim.",
+      "[optim.{}] betas {} and {}, expected in [0, 1)",
       name,
-      "] betas ",
       beta1,
-      " and ",
-      beta2,
-      ", expected in [0, 1)");
+      beta2);
 }
 
 // The factor by which a moving average that began at 0 is too small after

@@ -13,10 +13,9 @@ namespace {
 void check(bool enabled, c10::ScalarType dtype) {
   ARGOSY_CHECK(
       !enabled || dtype == c10::kBFloat16,
-      "[optim.autocast] ",
-      c10::toString(dtype),
-      ", expected BFloat16: LibTorch computes with no other 16-bit type on "
-      "the CPU");
+      "[optim.autocast] {}, expected BFloat16: LibTorch computes with no other "
+      "16-bit type on the CPU",
+      c10::toString(dtype));
 }
 
 } // namespace

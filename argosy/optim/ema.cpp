@@ -16,17 +16,15 @@ namespace {
 void check(const std::vector<at::Tensor>& params, const EmaOptions& options) {
   ARGOSY_CHECK(
       options.decay >= 0 && options.decay < 1,
-      "[optim.ema] decay ",
-      options.decay,
-      ", expected in [0, 1)");
+      "[optim.ema] decay {}, expected in [0, 1)",
+      options.decay);
   for (std::size_t i = 0; i < params.size(); ++i) {
     ARGOSY_CHECK(
         params[i].device().is_cpu() && format_of(params[i]) &&
             params[i].is_non_overlapping_and_dense(),
-        "[optim.ema] parameter ",
-        i,
-        ": expected a dense tensor of floats on the CPU; for a DTensor pass "
-        "to_local()");
+        "[optim.ema] parameter {}: expected a dense tensor of floats on the "
+        "CPU; for a DTensor pass to_local()",
+        i);
   }
 }
 
@@ -114,9 +112,8 @@ void Ema::restore() {
 void Ema::load(const std::vector<at::Tensor>& state, std::int64_t num_updates) {
   ARGOSY_CHECK(
       state.size() == averages_.size(),
-      "[optim.ema] ",
+      "[optim.ema] {} averages, expected {}",
       state.size(),
-      " averages, expected ",
       averages_.size());
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < state.size(); ++i) {

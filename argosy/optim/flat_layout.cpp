@@ -21,16 +21,14 @@ FlatLayout plan_flat(
     std::size_t alignment) {
   ARGOSY_CHECK(
       element_bytes > 0 && alignment > 0 && alignment % element_bytes == 0,
-      "[optim.flat] alignment ",
+      "[optim.flat] alignment {}, expected a multiple of {}, the size of an "
+      "element",
       alignment,
-      ", expected a multiple of ",
-      element_bytes,
-      ", the size of an element");
+      element_bytes);
   FlatLayout layout{{}, 0, element_bytes, alignment};
   const auto unit = static_cast<std::int64_t>(alignment / element_bytes);
   for (const std::int64_t numel : numels) {
-    ARGOSY_CHECK(
-        numel >= 0, "[optim.flat] ", numel, " elements, expected >= 0");
+    ARGOSY_CHECK(numel >= 0, "[optim.flat] {} elements, expected >= 0", numel);
     layout.slots.push_back({layout.numel, numel});
     layout.numel += (numel + unit - 1) / unit * unit;
   }

@@ -21,17 +21,14 @@ void check_param(
   ARGOSY_CHECK(
       param.defined() && param.device().is_cpu() &&
           param.layout() == c10::kStrided && format_of(param),
-      "[optim.flat] parameter ",
-      index,
-      ": expected a dense tensor of floats on the CPU; for a DTensor pass "
-      "to_local()");
+      "[optim.flat] parameter {}: expected a dense tensor of floats on the "
+      "CPU; for a DTensor pass to_local()",
+      index);
   ARGOSY_CHECK(
       param.scalar_type() == type,
-      "[optim.flat] parameter ",
+      "[optim.flat] parameter {} has type {}, expected that of the first, {}",
       index,
-      " has type ",
       c10::toString(param.scalar_type()),
-      ", expected that of the first, ",
       c10::toString(type));
 }
 
@@ -42,9 +39,8 @@ void check_params(const std::vector<at::Tensor>& params) {
     check_param(params[i], i, params[0].scalar_type());
     ARGOSY_CHECK(
         seen.insert(params[i].unsafeGetTensorImpl()).second,
-        "[optim.flat] parameter ",
-        i,
-        " is listed twice");
+        "[optim.flat] parameter {} is listed twice",
+        i);
   }
 }
 
@@ -86,13 +82,11 @@ at::Tensor allocate(
   ARGOSY_CHECK(
       buffer.numel() == layout.numel && buffer.scalar_type() == type &&
           buffer.is_contiguous() && buffer.device().is_cpu(),
-      "[optim.flat] the allocator returned ",
+      "[optim.flat] the allocator returned {} elements of {}, expected {} "
+      "contiguous ones of {}",
       buffer.numel(),
-      " elements of ",
       c10::toString(buffer.scalar_type()),
-      ", expected ",
       layout.numel,
-      " contiguous ones of ",
       c10::toString(type));
   return buffer.zero_();
 }
@@ -211,7 +205,7 @@ std::vector<std::vector<at::Tensor>> split_by_type(
     const std::vector<at::Tensor>& params) {
   std::vector<std::vector<at::Tensor>> by_type;
   for (const at::Tensor& param : params) {
-    auto same = std::find_if(by_type.begin(), by_type.end(), [&](auto& list) {
+    auto same = std::ranges::find_if(by_type, [&](auto& list) {
       return list[0].scalar_type() == param.scalar_type();
     });
     if (same == by_type.end()) {

@@ -135,19 +135,17 @@ Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
   ARGOSY_CHECK(
       param.device().is_cpu() && format_of(param) &&
           param.is_non_overlapping_and_dense(),
-      "[optim.step] parameter ",
+      "[optim.step] parameter {} of group {}: expected a dense tensor of "
+      "floats on the CPU",
       index,
-      " of group ",
-      group,
-      ": expected a dense tensor of floats on the CPU");
+      group);
   Entry entry{.param = &param, .whole = &whole, .grad = &grad, .index = index};
   if (is_sparse(grad)) {
     check_sparse(of.options());
     ARGOSY_CHECK(
         !has_master(*format_of(param)),
-        "[optim.step] a sparse gradient of ",
-        c10::toString(param.scalar_type()),
-        ", expected float32 or float64");
+        "[optim.step] a sparse gradient of {}, expected float32 or float64",
+        c10::toString(param.scalar_type()));
     return entry;
   }
   if (is_dtensor(whole)) {

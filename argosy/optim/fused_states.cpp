@@ -19,9 +19,8 @@ void FusedOptimizer::for_each_param(
     for (std::size_t i = 0; i < params.size(); ++i, ++number) {
       ARGOSY_CHECK(
           names.empty() || number < names.size(),
-          "[optim.state_dict] ",
-          names.size(),
-          " names, expected one for each parameter");
+          "[optim.state_dict] {} names, expected one for each parameter",
+          names.size());
       f(names.empty() ? std::to_string(number) : names[number],
         impl_->key(group, i, params[i]),
         param_groups_[group].options(),
@@ -74,13 +73,10 @@ void FusedOptimizer::load_state_dict(
           if (const at::Tensor* from = take(name + '.' + kind)) {
             ARGOSY_CHECK(
                 from->sizes() == p.sizes(),
-                "[optim.load_state_dict] ",
+                "[optim.load_state_dict] {}.{} has shape {}, expected {}",
                 name,
-                '.',
                 kind,
-                " has shape ",
                 from->sizes(),
-                ", expected ",
                 p.sizes());
             to = local_like(from->detach(), p).clone();
           }
@@ -99,11 +95,10 @@ void FusedOptimizer::load_state_dict(
       });
   ARGOSY_CHECK(
       num_used == states.size(),
-      "[optim.load_state_dict] ",
+      "[optim.load_state_dict] {} of {} names do not belong to a parameter of "
+      "this optimizer",
       states.size() - num_used,
-      " of ",
-      states.size(),
-      " names do not belong to a parameter of this optimizer");
+      states.size());
   state_.clear();
   for (auto& [key, state] : loaded) {
     state_[key] = std::move(state);

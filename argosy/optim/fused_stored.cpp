@@ -16,10 +16,8 @@ std::vector<std::vector<StateSize>> FusedOptimizer::state_sizes() const {
   for (const OptimizerParamGroup& group : param_groups_) {
     const auto state = new_state();
     const StateTensors found = tensors_of(*state, group.options());
-    const auto count = std::count_if(
-        found.tensors.begin(), found.tensors.end(), [](const at::Tensor* each) {
-          return each != nullptr;
-        });
+    const auto count = std::ranges::count_if(
+        found.tensors, [](const at::Tensor* each) { return each != nullptr; });
     auto& of_group = sizes.emplace_back();
     for (const at::Tensor& param : locals_of(group.params())) {
       const auto format = format_of(param);

@@ -19,24 +19,21 @@ namespace {
 void check(const GradScalerOptions& options) {
   ARGOSY_CHECK(
       options.init_loss_scaling > 0,
-      "[optim.grad_scaler] init_loss_scaling ",
-      options.init_loss_scaling,
-      ", expected above 0");
+      "[optim.grad_scaler] init_loss_scaling {}, expected above 0",
+      options.init_loss_scaling);
   ARGOSY_CHECK(
       options.incr_ratio > 1 && options.decr_ratio > 0 &&
           options.decr_ratio < 1,
-      "[optim.grad_scaler] incr_ratio ",
+      "[optim.grad_scaler] incr_ratio {} and decr_ratio {}, expected above 1 "
+      "and in (0, 1)",
       options.incr_ratio,
-      " and decr_ratio ",
-      options.decr_ratio,
-      ", expected above 1 and in (0, 1)");
+      options.decr_ratio);
   ARGOSY_CHECK(
       options.incr_every_n_steps >= 1 && options.decr_every_n_nan_or_inf >= 1,
-      "[optim.grad_scaler] incr_every_n_steps ",
+      "[optim.grad_scaler] incr_every_n_steps {} and decr_every_n_nan_or_inf "
+      "{}, expected >= 1",
       options.incr_every_n_steps,
-      " and decr_every_n_nan_or_inf ",
-      options.decr_every_n_nan_or_inf,
-      ", expected >= 1");
+      options.decr_every_n_nan_or_inf);
 }
 
 // Makes the optimizer undo the scale while it reads gradients, in addition to

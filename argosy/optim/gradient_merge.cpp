@@ -11,9 +11,8 @@ GradientMerge::GradientMerge(
     : optimizer_(optimizer), options_(options) {
   ARGOSY_CHECK(
       options.k_steps >= 1,
-      "[optim.gradient_merge] k_steps ",
-      options.k_steps,
-      ", expected >= 1");
+      "[optim.gradient_merge] k_steps {}, expected >= 1",
+      options.k_steps);
 }
 
 void GradientMerge::zero_grad() {

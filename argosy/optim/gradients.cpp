@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
@@ -105,9 +104,8 @@ double sum_of_squares(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> sums;
   for (const at::Tensor& tensor : tensors) {
     const at::Tensor own = tensor.to(c10::kDouble).square().sum();
-    const auto like = std::find_if(sums.begin(), sums.end(), [&](auto& sum) {
-      return dist_attr(sum) == dist_attr(own);
-    });
+    const auto like = std::ranges::find_if(
+        sums, [&](auto& sum) { return dist_attr(sum) == dist_attr(own); });
     if (like == sums.end()) {
       sums.push_back(own);
     } else {
@@ -171,9 +169,9 @@ double clip_grad_norm_(
   const double norm = norm_of(grads, norm_type);
   ARGOSY_CHECK(
       !error_if_nonfinite || std::isfinite(norm),
-      "[optim.clip_grad_norm] the norm of the gradients is ",
-      norm,
-      ", expected a finite one");
+      "[optim.clip_grad_norm] the norm of the gradients is {}, expected a "
+      "finite one",
+      norm);
   const double factor = clip_factor(norm, max_norm);
   if (factor != 1) {
     scale(grads, factor);

@@ -33,14 +33,6 @@ void LambOptions::serialize(torch::serialize::InputArchive& archive) {
   _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(bool, adapt);
 }
 
-double LambOptions::get_lr() const {
-  return lr();
-}
-
-void LambOptions::set_lr(double lr) {
-  this->lr(lr);
-}
-
 Lamb::Lamb(ParamGroups params, const LambOptions& defaults)
     : FusedOf(std::move(params), defaults) {
   check_adam(defaults, "lamb");

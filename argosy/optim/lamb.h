@@ -25,8 +25,8 @@ struct LambOptions
  public:
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
-  double get_lr() const override;
-  void set_lr(double lr) override;
+  double get_lr() const override { return lr(); }
+  void set_lr(double rate) override { lr(rate); }
 };
 
 // Layer-wise adaptive moments (You et al. 2020), for large batches: with the

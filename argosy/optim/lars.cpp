@@ -41,14 +41,6 @@ void LarsOptions::serialize(torch::serialize::InputArchive& archive) {
   _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(bool, adapt);
 }
 
-double LarsOptions::get_lr() const {
-  return lr();
-}
-
-void LarsOptions::set_lr(double lr) {
-  this->lr(lr);
-}
-
 void LarsParamState::serialize(torch::serialize::OutputArchive& archive) const {
   _TORCH_OPTIM_SERIALIZE_TORCH_ARG(momentum_buffer);
 }

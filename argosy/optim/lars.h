@@ -22,8 +22,8 @@ struct LarsOptions
  public:
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
-  double get_lr() const override;
-  void set_lr(double lr) override;
+  double get_lr() const override { return lr(); }
+  void set_lr(double rate) override { lr(rate); }
 };
 
 struct LarsParamState

@@ -32,9 +32,8 @@ at::Tensor beside(const at::Tensor& grad, const at::Tensor& param) {
   const Placements placements = placements_of(param);
   ARGOSY_CHECK(
       !has_partial(placements),
-      "[optim.step] a parameter is ",
-      placements,
-      ", expected Shard and Replicate");
+      "[optim.step] a parameter is {}, expected Shard and Replicate",
+      placements);
   return reshard(grad, process_mesh_of(param), placements);
 }
 
@@ -99,9 +98,8 @@ void add_over_parts(
     if (group == nullptr) {
       continue;
     }
-    auto found = std::find_if(groups.begin(), groups.end(), [&](auto& each) {
-      return each.first == group;
-    });
+    auto found = std::ranges::find_if(
+        groups, [&](auto& each) { return each.first == group; });
     if (found == groups.end()) {
       found = groups.insert(groups.end(), {group, {}});
     }

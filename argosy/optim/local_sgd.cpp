@@ -60,9 +60,8 @@ LocalSgd::LocalSgd(
       snapshots_(std::make_unique<Snapshots>()) {
   ARGOSY_CHECK(
       options.begin_step >= 1,
-      "[optim.local_sgd] begin_step ",
-      options.begin_step,
-      ", expected >= 1");
+      "[optim.local_sgd] begin_step {}, expected >= 1",
+      options.begin_step);
   set_k_steps(options.k_steps);
   const at::NoGradGuard no_grad;
   for (auto& list : split_by_type(params)) {
@@ -75,7 +74,7 @@ LocalSgd::LocalSgd(LocalSgd&&) noexcept = default;
 
 void LocalSgd::set_k_steps(int k_steps) {
   ARGOSY_CHECK(
-      k_steps >= 1, "[optim.local_sgd] k_steps ", k_steps, ", expected >= 1");
+      k_steps >= 1, "[optim.local_sgd] k_steps {}, expected >= 1", k_steps);
   options_.k_steps = k_steps;
 }
 

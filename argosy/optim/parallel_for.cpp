@@ -43,7 +43,7 @@ void parallel_for(
   // Each thread gets a range of elements and does the chunks that end in it.
   at::parallel_for(
       0, total, kLeastPerThread, [&](std::int64_t begin, std::int64_t end) {
-        const auto first = std::upper_bound(ends.begin(), ends.end(), begin);
+        const auto first = std::ranges::upper_bound(ends, begin);
         for (auto at = first; at != ends.end() && *at <= end; ++at) {
           f(static_cast<std::size_t>(at - ends.begin()));
         }

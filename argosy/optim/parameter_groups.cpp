@@ -15,7 +15,7 @@ std::vector<at::Tensor> params_of(const torch::optim::Optimizer& optimizer) {
 
 ParamPredicate name_contains(std::vector<std::string> texts) {
   return [texts = std::move(texts)](const std::string& name, const auto&) {
-    return std::any_of(texts.begin(), texts.end(), [&](const auto& text) {
+    return std::ranges::any_of(texts, [&](const auto& text) {
       return name.find(text) != std::string::npos;
     });
   };

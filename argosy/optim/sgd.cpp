@@ -18,13 +18,10 @@ SGD::SGD(ParamGroups params, const SGDOptions& defaults)
   ARGOSY_CHECK(
       defaults.lr() >= 0 && defaults.momentum() >= 0 &&
           defaults.weight_decay() >= 0,
-      "[optim.sgd] lr ",
+      "[optim.sgd] lr {}, momentum {}, weight_decay {}, expected none below 0",
       defaults.lr(),
-      ", momentum ",
       defaults.momentum(),
-      ", weight_decay ",
-      defaults.weight_decay(),
-      ", expected none below 0");
+      defaults.weight_decay());
   ARGOSY_CHECK(
       !defaults.nesterov() ||
           (defaults.momentum() > 0 && defaults.dampening() == 0),

@@ -46,7 +46,7 @@ Span span_of(const at::Tensor& tensor) {
 }
 
 const KernelTable& kernels() {
-  return kernels_of(comm::current_isa());
+  return kernels_of(simd::current_isa());
 }
 
 } // namespace argosy::optim

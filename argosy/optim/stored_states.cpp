@@ -106,9 +106,8 @@ at::Tensor StoredStates::view(
   const StateSize& size = sizes_[group][index];
   ARGOSY_ASSERT(
       open_ == place.buffer && number < size.num_tensors,
-      "state ",
+      "state {} of parameter {}",
       number,
-      " of parameter ",
       index);
   return alias(
       memory_.view(type),

@@ -103,9 +103,8 @@ BatchShapes Engine::shapes() const {
   const auto& all = batch_->microbatches;
   return {
       .uniform = !batch_->dynamic_shapes &&
-          std::all_of(
-              all.begin(),
-              all.end(),
+          std::ranges::all_of(
+              all,
               [&](const Microbatch& each) {
                 return metas_of(each.inputs) == first;
               }),
@@ -118,9 +117,8 @@ Engine::Result Engine::run(
     const Schedule& schedule, const Batch& batch, bool trains) {
   ARGOSY_CHECK(
       static_cast<int>(batch.microbatches.size()) == schedule.microbatches,
-      "[pipeline] ",
+      "[pipeline] {} microbatches for a schedule of {}",
       batch.microbatches.size(),
-      " microbatches for a schedule of ",
       schedule.microbatches);
   // All state of a batch is reset here, so that a batch after one that threw
   // starts clean.
@@ -250,9 +248,8 @@ Tensors Engine::loss_of(const Step& step, const Tensors& outputs) {
   const at::Tensor loss = batch_->loss(outputs, batch.labels);
   ARGOSY_CHECK(
       loss.numel() == 1,
-      "[pipeline] the loss has ",
-      loss.numel(),
-      " elements, expected one");
+      "[pipeline] the loss has {} elements, expected one",
+      loss.numel());
   result_.losses.push_back(loss.detach());
   return {batch_->scale ? batch_->scale(loss) : loss};
 }

@@ -130,9 +130,8 @@ std::vector<LayerCost> measure_layers(
     const std::vector<Layer>& layers, const Tensors& inputs, int rounds) {
   ARGOSY_CHECK(
       rounds > 0,
-      "[pipeline.measure] ",
-      rounds,
-      " rounds, expected at least one");
+      "[pipeline.measure] {} rounds, expected at least one",
+      rounds);
   const at::AutoGradMode with_graph(true);
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<LayerCost> costs;

@@ -23,7 +23,7 @@ double mean_time(const std::vector<StepTime>& steps, Pass pass, int chunk) {
 }
 
 bool has_halves(const std::vector<StepTime>& steps, int chunk) {
-  return std::any_of(steps.begin(), steps.end(), [&](const StepTime& each) {
+  return std::ranges::any_of(steps, [&](const StepTime& each) {
     return each.step.pass == Pass::kBackwardInput && each.step.chunk == chunk;
   });
 }

@@ -11,11 +11,10 @@ std::vector<Microbatch> split_batch(
     for (const at::Tensor& each : tensors) {
       ARGOSY_CHECK(
           each.dim() > 0 && each.size(0) % microbatches == 0,
-          "[pipeline] a batch of ",
+          "[pipeline] a batch of {} cannot be cut into {} microbatches of the "
+          "same size",
           each.dim() > 0 ? each.size(0) : 0,
-          " cannot be cut into ",
-          microbatches,
-          " microbatches of the same size");
+          microbatches);
       const std::int64_t size = each.size(0) / microbatches;
       for (int i = 0; i < microbatches; ++i) {
         (result[static_cast<std::size_t>(i)].*field)

@@ -11,23 +11,19 @@ namespace {
 void check_number(const char* what, double value) {
   ARGOSY_CHECK(
       std::isfinite(value) && value >= 0,
-      "[pipeline.costs] ",
+      "[pipeline.costs] {} {}, expected a number >= 0",
       what,
-      " ",
-      value,
-      ", expected a number >= 0");
+      value);
 }
 
 void check_size(const char* what, std::size_t size, int parts) {
   ARGOSY_CHECK(
       size == static_cast<std::size_t>(parts),
-      "[pipeline.costs] ",
+      "[pipeline.costs] {} of {} parts, expected {}, one for each chunk of "
+      "each stage",
       what,
-      " of ",
       size,
-      " parts, expected ",
-      parts,
-      ", one for each chunk of each stage");
+      parts);
 }
 
 } // namespace
@@ -54,9 +50,8 @@ void check_costs(const PartCosts& costs, int parts) {
   }
   ARGOSY_CHECK(
       costs.kept_after_input >= 0 && costs.kept_after_input <= 1,
-      "[pipeline.costs] kept_after_input ",
-      costs.kept_after_input,
-      ", expected a fraction from 0 to 1");
+      "[pipeline.costs] kept_after_input {}, expected a fraction from 0 to 1",
+      costs.kept_after_input);
 }
 
 double memory_change(Pass pass, double kept_after_input) {

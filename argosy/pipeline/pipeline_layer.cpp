@@ -10,7 +10,6 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
-#include "argosy/common/text.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/pipeline/measure.h"
 #include "argosy/pipeline/segment.h"
@@ -124,31 +123,27 @@ std::vector<int> PipelineLayerImpl::cut(
   if (how.method == "cost") {
     ARGOSY_CHECK(
         how.costs.size() == layers.size(),
-        "[pipeline] ",
+        "[pipeline] {} costs of {} layers, expected one of each",
         how.costs.size(),
-        " costs of ",
-        layers.size(),
-        " layers, expected one of each");
+        layers.size());
     return balance(how.costs, parts);
   }
   if (how.method == "starts") {
     return segment_explicit(how.starts, count, parts);
   }
-  throw InvalidArgument(
-      str("[pipeline] there is no segmentation \"",
-          how.method,
-          "\", expected uniform, layer:REGEX, parameters, measured, cost or "
-          "starts"));
+  throw InvalidArgument(str_format(
+      "[pipeline] there is no segmentation \"{}\", expected uniform, "
+      "layer:REGEX, parameters, measured, cost or starts",
+      how.method));
 }
 
 int PipelineLayerImpl::part_from_index(int layer) const {
   ARGOSY_CHECK(
       layer >= 0 && layer < borders_.back(),
-      "[pipeline] there is no layer ",
+      "[pipeline] there is no layer {} among {}",
       layer,
-      " among ",
       borders_.back());
-  const auto above = std::upper_bound(borders_.begin(), borders_.end(), layer);
+  const auto above = std::ranges::upper_bound(borders_, layer);
   return static_cast<int>(above - borders_.begin()) - 1;
 }
 
@@ -207,13 +202,11 @@ std::vector<SharedWeight> PipelineLayerImpl::find_shared(
       const at::Tensor* parameter = parameters.find(name);
       ARGOSY_CHECK(
           parameter != nullptr,
-          "[pipeline] the layers \"",
+          "[pipeline] the layers \"{}\" share the parameter {}, which a {} has "
+          "not",
           key,
-          "\" share the parameter ",
           name,
-          ", which a ",
-          layers[first[key]].type,
-          " has not");
+          layers[first[key]].type);
       shared.push_back(
           {key + "." + name, *parameter, {stages.begin(), stages.end()}});
     }
@@ -254,10 +247,9 @@ Tensors PipelineLayerImpl::forward(int chunk, const Tensors& inputs) {
 Tensors PipelineLayerImpl::forward(const Tensors& inputs) {
   ARGOSY_CHECK(
       stages() == 1,
-      "[pipeline] forward() of a pipeline of ",
-      stages(),
-      " stages: take eval_batch() or train_batch(), which bring the stages "
-      "together");
+      "[pipeline] forward() of a pipeline of {} stages: take eval_batch() or "
+      "train_batch(), which bring the stages together",
+      stages());
   Tensors values = inputs;
   for (int chunk = 0; chunk < chunks(); ++chunk) {
     values = forward(chunk, values);

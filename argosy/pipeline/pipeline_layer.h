@@ -4,7 +4,6 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>

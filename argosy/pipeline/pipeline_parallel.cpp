@@ -23,26 +23,20 @@ Schedule checked(Schedule schedule, const StageModel& model, int microbatches) {
   ARGOSY_CHECK(
       schedule.stages == model.stages() && schedule.chunks == model.chunks() &&
           (schedule.chunks == 1 || schedule.order == model.order()),
-      "[pipeline] the schedule ",
+      "[pipeline] the schedule {} is for {} stages with {} chunks each, {}; "
+      "the model has {} with {}, {}: see chunks and order of "
+      "PipelineLayerOptions",
       schedule.name,
-      " is for ",
       schedule.stages,
-      " stages with ",
       schedule.chunks,
-      " chunks each, ",
       to_string(schedule.order),
-      "; the model has ",
       model.stages(),
-      " with ",
       model.chunks(),
-      ", ",
-      to_string(model.order()),
-      ": see chunks and order of PipelineLayerOptions");
+      to_string(model.order()));
   ARGOSY_CHECK(
       schedule.microbatches == microbatches,
-      "[pipeline] the schedule is for ",
+      "[pipeline] the schedule is for {} microbatches, and there are {}",
       schedule.microbatches,
-      " microbatches, and there are ",
       microbatches);
   verify(schedule);
   return schedule;
@@ -51,9 +45,8 @@ Schedule checked(Schedule schedule, const StageModel& model, int microbatches) {
 Schedule schedule_for(const StageModel& model, const PipelineOptions& options) {
   ARGOSY_CHECK(
       options.microbatches >= 1,
-      "[pipeline] microbatches is ",
-      options.microbatches,
-      ", expected at least 1");
+      "[pipeline] microbatches is {}, expected at least 1",
+      options.microbatches);
   return checked(
       options.plan ? *options.plan
                    : make_schedule(
@@ -97,18 +90,16 @@ Engine::Batch PipelineParallel::batch_of(
     std::vector<Microbatch> microbatches, const BatchOptions& batch) const {
   ARGOSY_CHECK(
       static_cast<int>(microbatches.size()) == options_.microbatches,
-      "[pipeline] ",
+      "[pipeline] {} microbatches, expected {}",
       microbatches.size(),
-      " microbatches, expected ",
       options_.microbatches);
   ARGOSY_CHECK(
       model_->stage() != 0 || !microbatches.front().inputs.empty(),
       "[pipeline] the first stage got no inputs");
   ARGOSY_CHECK(
       loss_fns_.empty() || batch.loss_fn < loss_fns_.size(),
-      "[pipeline] there is no loss function ",
+      "[pipeline] there is no loss function {} among {}",
       batch.loss_fn,
-      " among ",
       loss_fns_.size());
   Engine::Batch result;
   result.microbatches = std::move(microbatches);

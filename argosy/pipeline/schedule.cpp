@@ -31,15 +31,12 @@ void check_shape(const Schedule& schedule) {
   ARGOSY_CHECK(
       stages >= 1 && microbatches >= 1 && chunks >= 1 &&
           1.0 * stages * microbatches * chunks <= kMostForwards,
-      "[pipeline.schedule] ",
+      "[pipeline.schedule] {} with {} stages, {} microbatches, {} chunks, "
+      "expected 1 or more of each, and a product of at most {}",
       schedule.name,
-      " with ",
       stages,
-      " stages, ",
       microbatches,
-      " microbatches, ",
       chunks,
-      " chunks, expected 1 or more of each, and a product of at most ",
       kMostForwards);
 }
 

@@ -36,7 +36,7 @@ std::optional<double> idle(const Schedule& schedule, const PartTimes& times) {
 
 bool known(const Schedule& schedule) {
   const auto names = schedule_names();
-  return std::find(names.begin(), names.end(), schedule.name) != names.end();
+  return std::ranges::find(names, schedule.name) != names.end();
 }
 
 // The forwards of the warm-up plus one.

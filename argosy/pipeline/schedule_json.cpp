@@ -21,13 +21,13 @@ class Reader {
  public:
   Reader(const json& object, std::string where)
       : object_(object), where_(std::move(where)) {
-    ARGOSY_CHECK(object.is_object(), where_, ": expected an object");
+    ARGOSY_CHECK(object.is_object(), "{}: expected an object", where_);
   }
 
   bool has(const char* name) const { return object_.contains(name); }
 
   const json& member(const char* name) const {
-    ARGOSY_CHECK(has(name), where_, ": no \"", name, "\"");
+    ARGOSY_CHECK(has(name), "{}: no \"{}\"", where_, name);
     return object_[name];
   }
 
@@ -35,12 +35,10 @@ class Reader {
     const json& value = member(name);
     ARGOSY_CHECK(
         value.is_number(),
+        "{}: \"{}\" is {}, expected a number",
         where_,
-        ": \"",
         name,
-        "\" is ",
-        value,
-        ", expected a number");
+        value);
     return value.get<double>();
   }
 
@@ -52,12 +50,10 @@ class Reader {
     const json& value = member(name);
     ARGOSY_CHECK(
         value.is_number_integer() && value >= 1 && value <= kMostCount,
+        "{}: \"{}\" is {}, expected 1 to {}",
         where_,
-        ": \"",
         name,
-        "\" is ",
         value,
-        ", expected 1 to ",
         kMostCount);
     return value.get<int>();
   }
@@ -66,18 +62,16 @@ class Reader {
     const json& value = member(name);
     ARGOSY_CHECK(
         value.is_string(),
+        "{}: \"{}\" is {}, expected a text",
         where_,
-        ": \"",
         name,
-        "\" is ",
-        value,
-        ", expected a text");
+        value);
     return value.get<std::string>();
   }
 
   const json& list(const char* name) const {
     const json& value = member(name);
-    ARGOSY_CHECK(value.is_array(), where_, ": \"", name, "\" is no list");
+    ARGOSY_CHECK(value.is_array(), "{}: \"{}\" is no list", where_, name);
     return value;
   }
 
@@ -91,10 +85,9 @@ class Reader {
 PartOrder parse_order(const std::string& name, const std::string& where) {
   ARGOSY_CHECK(
       name == kRoundName || name == kVName,
+      "{}: \"order\" is \"{}\", expected \"round\" or \"v\"",
       where,
-      ": \"order\" is \"",
-      name,
-      "\", expected \"round\" or \"v\"");
+      name);
   return name == kVName ? PartOrder::kV : PartOrder::kRound;
 }
 
@@ -126,7 +119,7 @@ Schedule schedule_from_json(std::string_view text, const std::string& where) {
   schedule.order = parse_order(reader.text("order"), where);
   for (const json& steps : reader.list("steps")) {
     ARGOSY_CHECK(
-        steps.is_string(), where, ": steps ", steps, ", expected a text");
+        steps.is_string(), "{}: steps {}, expected a text", where, steps);
     schedule.steps.push_back(parse_steps(steps.get<std::string>()));
   }
   verify(schedule);
@@ -167,8 +160,8 @@ PartCosts costs_from_json(std::string_view text, const std::string& where) {
   }
   ARGOSY_CHECK(
       costs.memory.empty() || costs.memory.size() == costs.times.size(),
-      where,
-      ": some parts have \"memory\" and others not");
+      "{}: some parts have \"memory\" and others not",
+      where);
   check_costs(costs, static_cast<int>(costs.times.size()));
   return costs;
 }

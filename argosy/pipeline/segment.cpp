@@ -14,11 +14,10 @@ namespace {
 void check_enough(int layers, int parts) {
   ARGOSY_CHECK(
       parts > 0 && layers >= parts,
-      "[pipeline.segment] ",
+      "[pipeline.segment] {} layers, expected at least one for each of {} "
+      "parts",
       layers,
-      " layers, expected at least one for each of ",
-      parts,
-      " parts");
+      parts);
 }
 
 std::regex compiled(const std::string& pattern) {
@@ -27,9 +26,8 @@ std::regex compiled(const std::string& pattern) {
   } catch (const std::regex_error& error) {
     ARGOSY_CHECK(
         false,
-        "[pipeline.segment] pattern '",
+        "[pipeline.segment] pattern '{}' is not a regular expression: {}",
         pattern,
-        "' is not a regular expression: ",
         error.what());
   }
 }
@@ -98,13 +96,11 @@ std::vector<int> segment_by_layer(
   const int matches = static_cast<int>(ends.size());
   ARGOSY_CHECK(
       parts > 0 && matches > 0 && matches % parts == 0,
-      "[pipeline.segment] ",
+      "[pipeline.segment] {} layers match '{}', expected a multiple of {} "
+      "parts",
       matches,
-      " layers match '",
       pattern,
-      "', expected a multiple of ",
-      parts,
-      " parts");
+      parts);
   std::vector<int> borders{0};
   for (int part = 1; part < parts; ++part) {
     borders.push_back(ends[part * (matches / parts) - 1]);
@@ -121,27 +117,23 @@ std::vector<int> segment_explicit(
   }
   ARGOSY_CHECK(
       parts > 0 && static_cast<int>(borders.size()) == parts + 1,
-      "[pipeline.segment] ",
+      "[pipeline.segment] {} starts, expected one for each of {} parts, and "
+      "perhaps the end",
       starts.size(),
-      " starts, expected one for each of ",
-      parts,
-      " parts, and perhaps the end");
+      parts);
   ARGOSY_CHECK(
       borders.front() == 0 && borders.back() == layers,
-      "[pipeline.segment] parts of layers ",
+      "[pipeline.segment] parts of layers {} to {}, expected 0 to {}",
       borders.front(),
-      " to ",
       borders.back(),
-      ", expected 0 to ",
       layers);
   const auto empty = std::ranges::adjacent_find(borders, std::greater_equal{});
   ARGOSY_CHECK(
       empty == borders.end(),
-      "[pipeline.segment] part ",
+      "[pipeline.segment] part {} begins at layer {}, expected that the next "
+      "begins after it",
       empty - borders.begin(),
-      " begins at layer ",
-      *empty,
-      ", expected that the next begins after it");
+      *empty);
   return borders;
 }
 
@@ -152,11 +144,9 @@ std::vector<int> balance(const std::vector<double>& cost, int parts) {
       std::ranges::find_if_not(cost, [](double each) { return each >= 0; });
   ARGOSY_CHECK(
       odd == cost.end(),
-      "[pipeline.segment] layer ",
+      "[pipeline.segment] layer {} costs {}, expected at least 0",
       odd - cost.begin(),
-      " costs ",
-      *odd,
-      ", expected at least 0");
+      *odd);
   std::vector<double> before(layers + 1, 0.0);
   std::partial_sum(cost.begin(), cost.end(), before.begin() + 1);
   const PartCost sum = [&](int begin, int end) {

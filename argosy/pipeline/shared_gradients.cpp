@@ -21,9 +21,9 @@ at::Tensor gradient_of(const SharedWeight& weight) {
   }
   ARGOSY_CHECK(
       !gradient.is_sparse(),
-      "[pipeline] the gradient of ",
-      weight.name,
-      ", which several stages share, is sparse, expected a dense one");
+      "[pipeline] the gradient of {}, which several stages share, is sparse, "
+      "expected a dense one",
+      weight.name);
   return gradient;
 }
 

@@ -11,7 +11,7 @@ namespace argosy::pipeline {
 StageModel::StageModel(const GroupPtr& group, int chunks, PartOrder order)
     : group_(group_or_axis(group, "pipe")), chunks_(chunks), order_(order) {
   ARGOSY_CHECK(
-      chunks >= 1, "[pipeline] chunks is ", chunks, ", expected at least 1");
+      chunks >= 1, "[pipeline] chunks is {}, expected at least 1", chunks);
 }
 
 Schedule StageModel::layout() const {

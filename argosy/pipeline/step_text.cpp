@@ -31,10 +31,9 @@ Step parse_step(const std::string& word) {
       has_chunk ? parse_count(std::string_view(word).substr(dot + 1)) : 0;
   ARGOSY_CHECK(
       pass != kLetters.npos && batch && chunk,
-      "[pipeline.steps] \"",
-      word,
-      "\" is not a step, expected F, B, I or W and a microbatch, as in F3, or "
-      "with a chunk, as in F3.1");
+      "[pipeline.steps] \"{}\" is not a step, expected F, B, I or W and a "
+      "microbatch, as in F3, or with a chunk, as in F3.1",
+      word);
   return {static_cast<Pass>(pass), *chunk, *batch};
 }
 

@@ -46,15 +46,13 @@ void check_input(const SynthesisInput& input) {
        .chunks = input.chunks});
   ARGOSY_CHECK(
       input.effort >= 0 && input.effort <= kMostEffort,
-      "[pipeline.synthesize] effort ",
+      "[pipeline.synthesize] effort {}, expected 0 to {}",
       input.effort,
-      ", expected 0 to ",
       kMostEffort);
   ARGOSY_CHECK(
       input.seconds >= 0 && input.seconds <= kMostSeconds,
-      "[pipeline.synthesize] ",
+      "[pipeline.synthesize] {} seconds to search in, expected 0 to {}",
       input.seconds,
-      " seconds to search in, expected 0 to ",
       kMostSeconds);
   check_costs(input.costs, input.stages * input.chunks);
 }
@@ -93,7 +91,7 @@ class Search {
   double add(Schedule schedule) {
     const auto peaks = peak_memory(
         schedule, input_.costs.memory, input_.costs.kept_after_input);
-    if (*std::max_element(peaks.begin(), peaks.end()) > cap_) {
+    if (*std::ranges::max_element(peaks) > cap_) {
       return std::numeric_limits<double>::infinity();
     }
     const double makespan =
@@ -188,10 +186,8 @@ class Search {
 
  private:
   void sort() {
-    std::stable_sort(
-        candidates_.begin(),
-        candidates_.end(),
-        [](const Candidate& a, const Candidate& b) {
+    std::ranges::stable_sort(
+        candidates_, [](const Candidate& a, const Candidate& b) {
           return std::tie(a.makespan, a.memory) <
               std::tie(b.makespan, b.memory);
         });
@@ -238,11 +234,10 @@ void check_cap(
   }
   ARGOSY_CHECK(
       input.memory_cap >= least,
-      "[pipeline.synthesize] no schedule keeps within ",
+      "[pipeline.synthesize] no schedule keeps within {} per stage: one "
+      "microbatch in all chunks of a stage takes {}, the least cap that works",
       input.memory_cap,
-      " per stage: one microbatch in all chunks of a stage takes ",
-      least,
-      ", the least cap that works");
+      least);
 }
 
 } // namespace

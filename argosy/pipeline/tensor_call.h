@@ -1,6 +1,5 @@
 #pragma once
 
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -74,12 +73,11 @@ Tensors call_with_tensors(
   if constexpr (std::is_invocable_v<Fn&, const Tensors&>) {
     return detail::as_tensors(fn(inputs));
   } else {
-    throw InvalidArgument(
-        str("[pipeline] ",
-            what,
-            " does not take ",
-            inputs.size(),
-            " tensors, which is what the layer before it returns"));
+    throw InvalidArgument(str_format(
+        "[pipeline] {} does not take {} tensors, which is what the layer "
+        "before it returns",
+        what,
+        inputs.size()));
   }
 }
 

@@ -132,13 +132,11 @@ StepRef find_step(
   const int chunk = schedule.chunk_of(need.part);
   const auto stage = static_cast<std::size_t>(schedule.stage_of(need.part));
   const auto& steps = schedule.steps[stage];
-  const auto found =
-      std::find_if(steps.begin(), steps.end(), [&](const Step& step) {
-        const bool same_pass = step.pass == need.pass ||
-            (step.pass == Pass::kBackward && need.pass == Pass::kBackwardInput);
-        return same_pass && step.microbatch == microbatch &&
-            step.chunk == chunk;
-      });
+  const auto found = std::ranges::find_if(steps, [&](const Step& step) {
+    const bool same_pass = step.pass == need.pass ||
+        (step.pass == Pass::kBackward && need.pass == Pass::kBackwardInput);
+    return same_pass && step.microbatch == microbatch && step.chunk == chunk;
+  });
   return {stage, static_cast<std::size_t>(found - steps.begin())};
 }
 

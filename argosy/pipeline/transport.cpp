@@ -93,15 +93,13 @@ void Transport::send_metas(
   if (const Metas* before = known(message)) {
     ARGOSY_CHECK(
         *before == metas,
-        "[pipeline] part ",
+        "[pipeline] part {} returned {} where it returned {} for a microbatch "
+        "of the same shapes before: when shapes depend on values, set "
+        "dynamic_shapes; when the model has changed, call forget_shapes() on "
+        "all stages",
         message.part - 1,
-        " returned ",
         to_string(metas),
-        " where it returned ",
-        to_string(*before),
-        " for a microbatch of the same shapes before: when shapes depend on "
-        "values, set dynamic_shapes; when the model has changed, call "
-        "forget_shapes() on all stages");
+        to_string(*before));
     return;
   }
   const std::vector<std::int64_t> numbers = pack(metas);

@@ -17,14 +17,11 @@ std::string where_of(const Schedule& schedule) {
 
 std::string text_of(const Schedule& schedule, const StepRef& ref) {
   const auto [stage, index] = ref;
-  return str(
-      "stage ",
+  return str_format(
+      "stage {} at its step {} ({})",
       stage,
-      " at its step ",
       index,
-      " (",
-      schedule.steps[stage][index],
-      ")");
+      schedule.steps[stage][index]);
 }
 
 void check_range(
@@ -35,13 +32,11 @@ void check_range(
     int count) {
   ARGOSY_CHECK(
       value >= 0 && value < count,
+      "{}{} has {} {}, expected 0 to {}",
       where_of(schedule),
       text_of(schedule, ref),
-      " has ",
       what,
-      " ",
       value,
-      ", expected 0 to ",
       count - 1);
 }
 
@@ -82,23 +77,17 @@ void check_complete(const Schedule& schedule) {
       const auto [forward, whole, input, weight] = count;
       ARGOSY_CHECK(
           count == (Counts{1, 1, 0, 0}) || count == (Counts{1, 0, 1, 1}),
+          "{}stage {} runs part {} for microbatch {} with {} forwards, {} "
+          "whole backwards, {} of inputs, {} of weights, expected one forward "
+          "and one whole backward or one of each half",
           where_of(schedule),
-          "stage ",
           schedule.stage_of(part),
-          " runs part ",
           part,
-          " for microbatch ",
           batch,
-          " with ",
           forward,
-          " forwards, ",
           whole,
-          " whole backwards, ",
           input,
-          " of inputs, ",
-          weight,
-          " of weights, expected one forward and one whole backward or one "
-          "of each half");
+          weight);
     }
   }
 }
@@ -148,10 +137,9 @@ void verify(const Schedule& schedule) {
   check_shape(schedule);
   ARGOSY_CHECK(
       schedule.steps.size() == static_cast<std::size_t>(schedule.stages),
+      "{}steps of {} stages, expected {}",
       where_of(schedule),
-      "steps of ",
       schedule.steps.size(),
-      " stages, expected ",
       schedule.stages);
   check_complete(schedule);
   // Deadlocks do not depend on times, so any times will do.
@@ -160,8 +148,8 @@ void verify(const Schedule& schedule) {
   const Timeline timeline = make_timeline(schedule, times, 0);
   ARGOSY_CHECK(
       timeline.finished(schedule),
+      "{}the stages wait for one another: {}",
       where_of(schedule),
-      "the stages wait for one another: ",
       where_it_stands(schedule, timeline));
 }
 

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <mutex>
-#include <string>
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
@@ -88,12 +87,10 @@ class FileActivationStore final : public ActivationStore {
       }
       if (moved <= 0) {
         errno = moved < 0 ? errno : EIO;
-        throw SystemError(with_errno(
-            str("[recomputation.activation_store] cannot ",
-                what,
-                " ",
-                bytes.size(),
-                " bytes")));
+        throw SystemError(with_errno(str_format(
+            "[recomputation.activation_store] cannot {} {} bytes",
+            what,
+            bytes.size())));
       }
       begin += static_cast<std::size_t>(moved);
       bytes = bytes.subspan(static_cast<std::size_t>(moved));

@@ -65,15 +65,12 @@ void check_is_same(const Placeholder& placeholder, const at::Tensor& tensor) {
   ARGOSY_CHECK(
       tensor.sizes() == placeholder.sizes &&
           tensor.scalar_type() == placeholder.dtype,
-      "[recomputation.recompute] tensor ",
+      "[recomputation.recompute] tensor {} that the function saves is {} {} "
+      "when it runs again, expected {} {}",
       placeholder.index,
-      " that the function saves is ",
       tensor.scalar_type(),
-      " ",
       tensor.sizes(),
-      " when it runs again, expected ",
       placeholder.dtype,
-      " ",
       at::IntArrayRef(placeholder.sizes));
 }
 
@@ -151,9 +148,9 @@ void RecomputedCall::replay() {
   }
   ARGOSY_CHECK(
       num_found == placeholders_.size(),
-      "[recomputation.recompute] the function saves ",
+      "[recomputation.recompute] the function saves {} tensors when it runs "
+      "again, expected {}",
       num_found,
-      " tensors when it runs again, expected ",
       placeholders_.size());
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <regex>
 
 #include "argosy/common/error.h"
@@ -97,11 +96,10 @@ at::Tensor recompute_sequential(
   const auto count = static_cast<int>(modules.size());
   ARGOSY_CHECK(
       segments >= 1 && segments <= count,
-      "[recomputation.recompute_sequential] ",
+      "[recomputation.recompute_sequential] {} segments of {} modules, "
+      "expected 1 to {}",
       segments,
-      " segments of ",
       count,
-      " modules, expected 1 to ",
       count);
   at::Tensor x = input;
   auto begin = modules.begin();
@@ -130,26 +128,22 @@ Names recompute_modules(
   for (const auto& each : model.named_modules("", /*include_self=*/false)) {
     ARGOSY_CHECK(
         !matches(each.key()) || std::ranges::count(wrapped, each.key()) > 0,
-        "[recomputation.recompute_modules] ",
-        each.key(),
-        " is not a child of a Sequential, so its calls cannot be intercepted; "
-        "call recompute() where the model calls it");
+        "[recomputation.recompute_modules] {} is not a child of a Sequential, "
+        "so its calls cannot be intercepted; call recompute() where the model "
+        "calls it",
+        each.key());
   }
   ARGOSY_CHECK(
       !wrapped.empty(),
-      "[recomputation.recompute_modules] no module matches \"",
-      pattern,
-      "\"");
+      "[recomputation.recompute_modules] no module matches \"{}\"",
+      pattern);
   return wrapped;
 }
 
 Names recompute_every(
     torch::nn::Module& model, int n, const RecomputeOptions& options) {
   ARGOSY_CHECK(
-      n >= 1,
-      "[recomputation.recompute_every] n is ",
-      n,
-      ", expected 1 or more");
+      n >= 1, "[recomputation.recompute_every] n is {}, expected 1 or more", n);
   return wrap_all(
       model,
       [n](const std::string&, std::size_t index) {

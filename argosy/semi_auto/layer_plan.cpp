@@ -52,11 +52,10 @@ enum class Side { Outputs, Inputs };
 int dim_of(const PlannedLayer& layer, const at::Tensor& weight, Side side) {
   ARGOSY_CHECK(
       weight.dim() >= 2,
-      "[parallelize] the weight of ",
+      "[parallelize] the weight of {} has {} dims, expected 2 or more as of "
+      "Linear, Embedding or a convolution",
       layer.name,
-      " has ",
-      weight.dim(),
-      " dims, expected 2 or more as of Linear, Embedding or a convolution");
+      weight.dim());
   return (side == Side::Outputs) != is_embedding(layer.module) ? 0 : 1;
 }
 
@@ -74,8 +73,7 @@ void shard_parameters(
       cut(layer, each.value(), 0); // a bias, one element per output
     }
   }
-  ARGOSY_CHECK(
-      found, "[parallelize] ", layer.name, " has no parameter to shard");
+  ARGOSY_CHECK(found, "[parallelize] {} has no parameter to shard", layer.name);
 }
 
 // Changes the placement on the layer's axis. A plain tensor counts as
@@ -97,9 +95,8 @@ LayerHooks::Change change_to(const PlannedLayer& layer, Placement placement) {
 LayerHooks::Change change_by(const PlannedLayer& layer, const LayerFn& fn) {
   ARGOSY_CHECK(
       fn != nullptr,
-      "[parallelize] the plan of ",
-      layer.name,
-      " has no function");
+      "[parallelize] the plan of {} has no function",
+      layer.name);
   return [mesh = layer.mesh, fn](const at::Tensor& tensor) {
     return fn(tensor, mesh);
   };
@@ -114,11 +111,10 @@ void add_hook(
   const auto parameters = layer.module.named_parameters(false);
   ARGOSY_CHECK(
       !parameters.is_empty(),
-      "[parallelize] ",
-      layer.name,
-      " has no parameter of its own, so hooks cannot tell when it runs; apply "
-      "the "
-      "plan to a layer within it, or call reshard() in the model");
+      "[parallelize] {} has no parameter of its own, so hooks cannot tell when "
+      "it runs; apply the plan to a layer within it, or call reshard() in the "
+      "model",
+      layer.name);
   for (const auto& each : parameters) {
     if (!is_dtensor(each.value())) {
       shard_tensor_(

@@ -22,11 +22,10 @@ std::regex compile(const std::string& pattern) {
   try {
     return std::regex(pattern);
   } catch (const std::regex_error& error) {
-    throw InvalidArgument(
-        str("[parallelize] ",
-            pattern,
-            " is not a regular expression: ",
-            error.what()));
+    throw InvalidArgument(str_format(
+        "[parallelize] {} is not a regular expression: {}",
+        pattern,
+        error.what()));
   }
 }
 
@@ -74,12 +73,11 @@ int apply_everywhere(
 
 int mp_axis(const ProcessMesh& mesh) {
   const auto& names = mesh.dim_names();
-  const auto found = std::find(names.begin(), names.end(), "mp");
+  const auto found = std::ranges::find(names, "mp");
   ARGOSY_CHECK(
       found != names.end(),
-      "[parallelize] ",
-      mesh,
-      " has no axis mp, over which mp_config shards layers");
+      "[parallelize] {} has no axis mp, over which mp_config shards layers",
+      mesh);
   return static_cast<int>(found - names.begin());
 }
 

@@ -20,11 +20,9 @@ void replicate_rest(
   }
   ARGOSY_CHECK(
       process_mesh_of(tensor) == mesh,
-      "[shard_layer] ",
+      "[shard_layer] {} is on {}, expected {}",
       name,
-      " is on ",
       process_mesh_of(tensor),
-      ", expected ",
       mesh);
 }
 

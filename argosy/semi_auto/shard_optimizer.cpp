@@ -83,14 +83,13 @@ struct OptimizedParameter {
 void check_parameter(const at::Tensor& parameter, const ProcessMesh& mesh) {
   ARGOSY_CHECK(
       is_dtensor(parameter),
-      "[shard_optimizer] a parameter of shape ",
-      parameter.sizes(),
-      " is a plain tensor, expected a DTensor; see shard_layer()");
+      "[shard_optimizer] a parameter of shape {} is a plain tensor, expected a "
+      "DTensor; see shard_layer()",
+      parameter.sizes());
   ARGOSY_CHECK(
       process_mesh_of(parameter) == mesh,
-      "[shard_optimizer] parameters on two meshes, ",
+      "[shard_optimizer] parameters on two meshes, {} and {}",
       process_mesh_of(parameter),
-      " and ",
       mesh);
 }
 

@@ -58,14 +58,12 @@ SplitLayer split(
   const bool is_linear = operation == "linear";
   ARGOSY_CHECK(
       is_linear || operation == "embedding",
-      "[split] operation ",
-      operation,
-      ", expected linear or embedding");
+      "[split] operation {}, expected linear or embedding",
+      operation);
   ARGOSY_CHECK(
       options.axis == 0 || options.axis == 1,
-      "[split] axis ",
-      options.axis,
-      ", expected 0 or 1");
+      "[split] axis {}, expected 0 or 1",
+      options.axis);
   const int axis = mesh.ndim() == 1 ? 0 : mesh.axis_index("mp");
   const auto module = make_layer(size, is_linear, options);
   const semi_auto::PlannedLayer layer{operation, *module, mesh, axis};

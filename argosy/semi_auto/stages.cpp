@@ -9,9 +9,8 @@ namespace argosy::semi_auto {
 int sharding_axis(const ShardingStage& stage, const ProcessMesh& mesh) {
   ARGOSY_CHECK(
       stage.stage >= 0 && stage.stage <= 3,
-      "[shard_optimizer] stage ",
-      stage.stage,
-      ", expected 0 to 3");
+      "[shard_optimizer] stage {}, expected 0 to 3",
+      stage.stage);
   if (stage.axis) {
     return mesh.axis_index(*stage.axis);
   }
@@ -19,12 +18,11 @@ int sharding_axis(const ShardingStage& stage, const ProcessMesh& mesh) {
     return 0;
   }
   const auto& names = mesh.dim_names();
-  const auto found = std::find(names.begin(), names.end(), "dp");
+  const auto found = std::ranges::find(names, "dp");
   ARGOSY_CHECK(
       found != names.end(),
-      "[shard_optimizer] ",
-      mesh,
-      " has no axis dp; set the axis of the stage");
+      "[shard_optimizer] {} has no axis dp; set the axis of the stage",
+      mesh);
   return static_cast<int>(found - names.begin());
 }
 
@@ -35,10 +33,8 @@ Placements sharded_over(
     return placements;
   }
   for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
-    const bool cut = std::any_of(
-        placements.begin(), placements.end(), [dim](Placement each) {
-          return each.is_shard(dim);
-        });
+    const bool cut = std::ranges::any_of(
+        placements, [dim](Placement each) { return each.is_shard(dim); });
     if (!cut) {
       own = Shard(dim);
       return placements;

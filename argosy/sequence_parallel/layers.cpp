@@ -18,12 +18,7 @@ ColumnSequenceParallelLinearImpl::ColumnSequenceParallelLinearImpl(
 }
 
 void ColumnSequenceParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(
-      *this,
-      {options.in_features(), options.out_features(), options.bias(), 0},
-      *group_,
-      weight,
-      bias);
+  tensor_parallel::add_linear(*this, 0, *group_);
 }
 
 at::Tensor ColumnSequenceParallelLinearImpl::forward(const at::Tensor& x) {
@@ -45,12 +40,7 @@ RowSequenceParallelLinearImpl::RowSequenceParallelLinearImpl(
 }
 
 void RowSequenceParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(
-      *this,
-      {options.in_features(), options.out_features(), options.bias(), 1},
-      *group_,
-      weight,
-      bias);
+  tensor_parallel::add_linear(*this, 1, *group_);
   if (options.bias()) {
     mark_as_sequence_parallel_parameter(bias);
   }

@@ -101,7 +101,7 @@ struct SequenceParallelHooks::Impl {
   void abandon() {
     ends = false;
     gradients.clear();
-    std::fill(backwards.begin(), backwards.end(), 0);
+    std::ranges::fill(backwards, 0);
     try {
       wait_for(std::exchange(works, {}));
     } catch (const std::exception& error) {
@@ -115,9 +115,8 @@ SequenceParallelHooks::SequenceParallelHooks(
     : impl_(new Impl{options, marked_parameters(model)}) {
   ARGOSY_CHECK(
       options.accumulation_steps > 0,
-      "[sequence_parallel] ",
-      options.accumulation_steps,
-      " accumulation steps, expected one or more");
+      "[sequence_parallel] {} accumulation steps, expected one or more",
+      options.accumulation_steps);
   impl_->options.group = group_or_axis(impl_->options.group, "model");
   Impl* const impl = impl_.get();
   impl->backwards.resize(impl->parameters.size());

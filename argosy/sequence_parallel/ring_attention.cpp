@@ -118,42 +118,36 @@ void check_shapes(
     std::int64_t length) {
   ARGOSY_CHECK(
       query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
-      "[sequence_parallel.ring_attention] query ",
+      "[sequence_parallel.ring_attention] query {}, key {}, value {}, expected "
+      "[batch, heads, length, dim] each",
       query.sizes(),
-      ", key ",
       key.sizes(),
-      ", value ",
-      value.sizes(),
-      ", expected [batch, heads, length, dim] each");
+      value.sizes());
   ARGOSY_CHECK(
       query.size(0) == key.size(0) && query.size(3) == key.size(3) &&
           key.sizes().slice(0, 3) == value.sizes().slice(0, 3) &&
           (key.size(1) == 0 ? query.size(1) == 0
                             : query.size(1) % key.size(1) == 0),
-      "[sequence_parallel.ring_attention] query ",
+      "[sequence_parallel.ring_attention] query {} does not match key {} and "
+      "value {}",
       query.sizes(),
-      " does not match key ",
       key.sizes(),
-      " and value ",
       value.sizes());
   ARGOSY_CHECK(
       query.size(2) == length && key.size(2) == length,
-      "[sequence_parallel.ring_attention] lengths ",
+      "[sequence_parallel.ring_attention] lengths {} and {}, expected this "
+      "rank's part of the sequence, {}",
       query.size(2),
-      " and ",
       key.size(2),
-      ", expected this rank's part of the sequence, ",
       length);
   ARGOSY_CHECK(
       query.is_floating_point() && query.scalar_type() == key.scalar_type() &&
           query.scalar_type() == value.scalar_type(),
-      "[sequence_parallel.ring_attention] types ",
+      "[sequence_parallel.ring_attention] types {}, {}, {}, expected one and "
+      "floating",
       query.scalar_type(),
-      ", ",
       key.scalar_type(),
-      ", ",
-      value.scalar_type(),
-      ", expected one and floating");
+      value.scalar_type());
 }
 
 at::Tensor run(

@@ -221,22 +221,19 @@ void check_shapes(const Qkv& own, std::int64_t length) {
         each.dim() == 4 && each.size(kLength) == length &&
             each.size(0) == own.query.size(0) &&
             each.scalar_type() == own.query.scalar_type(),
-        "[sequence_parallel.ulysses_attention] ",
+        "[sequence_parallel.ulysses_attention] {} {}, expected [batch, heads, "
+        "{}, dim], of one batch and type",
         each.scalar_type(),
-        " ",
         each.sizes(),
-        ", expected [batch, heads, ",
-        length,
-        ", dim], of one batch and type");
+        length);
   }
   ARGOSY_CHECK(
       own.query.size(3) == own.key.size(3) &&
           own.key.size(kHeads) == own.value.size(kHeads),
-      "[sequence_parallel.ulysses_attention] query ",
+      "[sequence_parallel.ulysses_attention] query {} does not match key {} "
+      "and value {}",
       own.query.sizes(),
-      " does not match key ",
       own.key.sizes(),
-      " and value ",
       own.value.sizes());
 }
 
@@ -284,11 +281,10 @@ at::Tensor ulysses_attention(
     Placements placements = placements_of(tensor);
     ARGOSY_CHECK(
         placements[place] == Shard(kLength),
-        "[sequence_parallel.ulysses_attention] on axis ",
+        "[sequence_parallel.ulysses_attention] on axis {} the query, key or "
+        "value is {}, expected {}",
         axis,
-        " the query, key or value is ",
         placements[place],
-        ", expected ",
         Shard(kLength));
     placements[place] = Shard(kHeads);
     return reshard(tensor, mesh, placements);
@@ -315,11 +311,10 @@ at::Tensor SegmentParallel::part(
     const at::Tensor& whole, std::int64_t dim) const {
   ARGOSY_CHECK(
       whole.size(dim) == split_.total(),
-      "[sequence_parallel.segment] dim ",
+      "[sequence_parallel.segment] dim {} of {}, expected the whole sequence "
+      "of {}",
       dim,
-      " of ",
       whole.sizes(),
-      ", expected the whole sequence of ",
       split_.total());
   return whole.index_select(dim, positions());
 }

@@ -14,11 +14,10 @@ namespace {
 std::vector<Segment> cut(std::int64_t total, int count) {
   ARGOSY_CHECK(
       total >= 0 && count > 0,
-      "[sequence_parallel] ",
+      "[sequence_parallel] {} positions in {} parts, expected at least 0 in at "
+      "least 1",
       total,
-      " positions in ",
-      count,
-      " parts, expected at least 0 in at least 1");
+      count);
   std::vector<Segment> parts;
   std::int64_t begin = 0;
   for (int i = 0; i < count; ++i) {
@@ -202,11 +201,10 @@ std::vector<HeadRange> split_heads(
     std::int64_t query_heads, std::int64_t key_heads, int nranks) {
   ARGOSY_CHECK(
       key_heads > 0 && query_heads % key_heads == 0,
-      "[sequence_parallel] ",
+      "[sequence_parallel] {} heads of queries, expected a multiple of the {} "
+      "of keys",
       query_heads,
-      " heads of queries, expected a multiple of the ",
-      key_heads,
-      " of keys");
+      key_heads);
   const std::int64_t group = query_heads / key_heads;
   const bool whole_groups = key_heads >= nranks;
   std::vector<HeadRange> ranges;

@@ -10,11 +10,10 @@ GroupPtr group_of_split(
   GroupPtr members = group_or_axis(group, "sep");
   ARGOSY_CHECK(
       members->is_member() && members->nranks() == split.nranks(),
-      "[sequence_parallel.",
+      "[sequence_parallel.{}] the sequence is split for {} ranks, expected a "
+      "group of as many, with this rank; it has {}",
       op,
-      "] the sequence is split for ",
       split.nranks(),
-      " ranks, expected a group of as many, with this rank; it has ",
       members->nranks());
   return members;
 }

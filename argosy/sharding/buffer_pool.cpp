@@ -29,10 +29,9 @@ at::Tensor BufferPool::take(std::int64_t count, c10::ScalarType type) {
 }
 
 void BufferPool::give(const at::Tensor& taken) {
-  const auto found =
-      std::find_if(buffers_.begin(), buffers_.end(), [&](const Buffer& buffer) {
-        return buffer.memory.is_alias_of(taken);
-      });
+  const auto found = std::ranges::find_if(buffers_, [&](const Buffer& buffer) {
+    return buffer.memory.is_alias_of(taken);
+  });
   if (found == buffers_.end()) {
     throw InternalError("[sharding] the buffer does not belong to the pool");
   }

@@ -121,10 +121,9 @@ training::GradientSchedule GradMemory::reschedule(
 
 // Whether gradients of earlier passes wait for the optimizer's step.
 bool GradMemory::has_gradient(const BucketState& bucket) const {
-  return std::any_of(
-      bucket.pieces.begin(), bucket.pieces.end(), [&](std::size_t i) {
-        return pieces_[i].second.grad().defined();
-      });
+  return std::ranges::any_of(bucket.pieces, [&](std::size_t i) {
+    return pieces_[i].second.grad().defined();
+  });
 }
 
 at::Tensor& GradMemory::whole_of(BucketState& bucket) {
@@ -151,10 +150,9 @@ void GradMemory::keep(Parameter& parameter) {
   }
   ARGOSY_CHECK(
       !gradient.is_sparse(),
-      "[sharding] parameter ",
-      parameter.name,
-      " has a sparse gradient, expected a dense one; DataParallel can reduce "
-      "sparse ones");
+      "[sharding] parameter {} has a sparse gradient, expected a dense one; "
+      "DataParallel can reduce sparse ones",
+      parameter.name);
   if (gradient.data_ptr() != place.data_ptr()) {
     place.copy_(gradient);
     gradient = place;

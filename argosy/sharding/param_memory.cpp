@@ -208,8 +208,7 @@ void ParamMemory::before_use(const std::vector<std::size_t>& used) {
     return states_[unit].is_whole &&
         (keeps_all_ || (!pass_.empty() && pass_.back() == unit));
   };
-  if (std::all_of(used.begin(), used.end(), is_ready) &&
-      is_backward_ == is_in_backward()) {
+  if (std::ranges::all_of(used, is_ready) && is_backward_ == is_in_backward()) {
     return;
   }
   for (const std::size_t unit : used) {
@@ -219,8 +218,7 @@ void ParamMemory::before_use(const std::vector<std::size_t>& used) {
   // first; start the next unit's only afterwards, when its buffer may be free.
   const std::optional<std::size_t> next = note_uses(used);
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (std::find(used.begin(), used.end(), unit) == used.end() &&
-        next != unit) {
+    if (std::ranges::find(used, unit) == used.end() && next != unit) {
       release(unit);
     }
   }

@@ -1,7 +1,6 @@
 #include <torch/nn/module.h>
 #include <torch/serialize.h>
 
-#include <map>
 #include <sstream>
 
 #include "argosy/comm/objects.h"
@@ -23,9 +22,8 @@ constexpr char kOptimizer[] = "optimizer.pt";
 void check_place(const fs::path& output) {
   ARGOSY_CHECK(
       !fs::exists(output) || fs::is_directory(output),
-      "[sharding.save] ",
-      output.string(),
-      " is a file, expected a directory");
+      "[sharding.save] {} is a file, expected a directory",
+      output.string());
 }
 
 void write_archive(const fs::path& path, OutputArchive& archive) {

@@ -36,10 +36,9 @@ ParameterInfo info_of(const std::string& name, const at::Tensor& tensor) {
 
 bool is_inside(
     const std::string& name, const std::vector<std::string>& modules) {
-  return std::any_of(
-      modules.begin(), modules.end(), [&](const std::string& module) {
-        return name.rfind(module + ".", 0) == 0;
-      });
+  return std::ranges::any_of(modules, [&](const std::string& module) {
+    return name.rfind(module + ".", 0) == 0;
+  });
 }
 
 // Plans the units of the parameters `chosen`, by index.
@@ -102,9 +101,9 @@ void close_gaps(const NamedTensors& parameters) {
   for (const auto& [name, tensor] : parameters) {
     ARGOSY_CHECK(
         tensor.layout() == c10::kStrided && tensor.device().is_cpu(),
-        "[sharding] parameter ",
-        name,
-        " is not on the CPU or not dense, expected a dense CPU tensor");
+        "[sharding] parameter {} is not on the CPU or not dense, expected a "
+        "dense CPU tensor",
+        name);
     if (!tensor.is_non_overlapping_and_dense()) {
       tensor.set_data(tensor.contiguous());
     }
@@ -144,10 +143,9 @@ Level level_of(const std::string& name) {
       return static_cast<Level>(i);
     }
   }
-  throw InvalidArgument(
-      str("[sharding] there is no level \"",
-          name,
-          "\", expected os, os_g or p_g_os"));
+  throw InvalidArgument(str_format(
+      "[sharding] there is no level \"{}\", expected os, os_g or p_g_os",
+      name));
 }
 
 const char* to_string(Level level) {

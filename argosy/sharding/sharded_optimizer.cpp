@@ -54,9 +54,9 @@ std::vector<at::Tensor> parts_of(
   for (const at::Tensor& param : params) {
     ARGOSY_CHECK(
         names.count(param.unsafeGetTensorImpl()) > 0,
-        "[sharding] the optimizer has a parameter of shape ",
-        param.sizes(),
-        " that the model does not have");
+        "[sharding] the optimizer has a parameter of shape {} that the model "
+        "does not have",
+        param.sizes());
     const auto found = pieces.find(param.unsafeGetTensorImpl());
     if (found != pieces.end()) {
       parts.push_back(found->second);
@@ -97,9 +97,9 @@ StateDict cut_states(const StateDict& states, const ShardedCore& core) {
     const std::string parameter = split_name(name).first;
     ARGOSY_CHECK(
         known.count(parameter) > 0,
-        "[sharding.load_state_dict] \"",
-        name,
-        "\" does not belong to a parameter of the model");
+        "[sharding.load_state_dict] \"{}\" does not belong to a parameter of "
+        "the model",
+        name);
     const auto place = places.find(parameter);
     if (place == places.end()) {
       continue;
@@ -122,11 +122,10 @@ struct StateText {
 };
 
 std::string encode(const std::string& name, const at::Tensor& state) {
-  return str(
+  return str_format(
+      "{} {} {}",
       name,
-      ' ',
       static_cast<int>(state.scalar_type()),
-      ' ',
       state.dim() == 0 ? state.item<std::int64_t>() : -1);
 }
 
@@ -252,9 +251,9 @@ FusedOptimizer& ShardedOptimizer::fused(const char* what) {
   auto* fused = dynamic_cast<FusedOptimizer*>(&optimizer_);
   ARGOSY_CHECK(
       fused != nullptr,
-      "[sharding] ",
-      what,
-      " needs an optimizer of argosy::optim, which can name its states");
+      "[sharding] {} needs an optimizer of argosy::optim, which can name its "
+      "states",
+      what);
   return *fused;
 }
 

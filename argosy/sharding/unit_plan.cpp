@@ -4,7 +4,6 @@
 #include <cctype>
 #include <map>
 #include <ostream>
-#include <set>
 #include <utility>
 
 #include "argosy/common/error.h"
@@ -27,7 +26,7 @@ std::vector<std::string> parts_of(const std::string& name) {
 }
 
 bool is_number(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
     return std::isdigit(static_cast<unsigned char>(c)) != 0;
   });
 }
@@ -90,9 +89,8 @@ class Modules {
     for (const Boundary& boundary : boundaries_) {
       ARGOSY_CHECK(
           boundary.used,
-          "[sharding] there is no parameter in a module \"",
-          boundary.text,
-          "\"");
+          "[sharding] there is no parameter in a module \"{}\"",
+          boundary.text);
     }
   }
 

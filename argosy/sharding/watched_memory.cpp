@@ -85,13 +85,11 @@ class Uses {
     const WatchPtr watch = watched.watch.lock();
     ARGOSY_CHECK(
         watch,
-        "[sharding] ",
-        schema.name(),
-        " uses a parameter of a sharded model that has been destroyed: its "
-        "values are spread over the ranks");
+        "[sharding] {} uses a parameter of a sharded model that has been "
+        "destroyed: its values are spread over the ranks",
+        schema.name());
     auto& memories = used_[watch];
-    if (std::find(memories.begin(), memories.end(), watched.memory) ==
-        memories.end()) {
+    if (std::ranges::find(memories, watched.memory) == memories.end()) {
       memories.push_back(watched.memory);
     }
     if (writes) {

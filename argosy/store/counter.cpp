@@ -15,14 +15,12 @@ std::int64_t counter_sum(
   if (number && !__builtin_add_overflow(*number, amount, &sum)) {
     return sum;
   }
-  throw StoreError(
-      str("[store.add] key ",
-          quoted_bytes(key),
-          " holds ",
-          quoted_bytes(held.value_or("")),
-          ", expected a decimal number to which ",
-          amount,
-          " can be added"));
+  throw StoreError(str_format(
+      "[store.add] key {} holds {}, expected a decimal number to which {} can "
+      "be added",
+      quoted_bytes(key),
+      quoted_bytes(held.value_or("")),
+      amount));
 }
 
 } // namespace argosy::store

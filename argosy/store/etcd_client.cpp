@@ -29,14 +29,12 @@ std::string passing_failure(const HttpResult& result) {
 
 [[noreturn]] void throw_foreign(
     const std::string& url, const HttpResult& result) {
-  throw StoreError(
-      str("[store.etcd] ",
-          url,
-          " answered with status ",
-          result.status,
-          " ",
-          quoted_bytes(result.body),
-          ", expected etcd's v3 JSON gateway"));
+  throw StoreError(str_format(
+      "[store.etcd] {} answered with status {} {}, expected etcd's v3 JSON "
+      "gateway",
+      url,
+      result.status,
+      quoted_bytes(result.body)));
 }
 
 json parse_answer(const std::string& url, const HttpResult& result) {
@@ -141,13 +139,11 @@ void EtcdClient::throw_unreachable(
   for (const Endpoint& each : endpoints_) {
     names.push_back(each.text());
   }
-  throw EtcdUnreachable(
-      str("[store.etcd] no answer from etcd at ",
-          join(names, ","),
-          " within ",
-          deadline.limit_text(),
-          ": ",
-          failure));
+  throw EtcdUnreachable(str_format(
+      "[store.etcd] no answer from etcd at {} within {}: {}",
+      join(names, ","),
+      deadline.limit_text(),
+      failure));
 }
 
 } // namespace argosy::store

@@ -166,11 +166,10 @@ std::int64_t EtcdKv::add(
       return sum;
     }
     if (deadline.expired()) {
-      throw TimeoutError(
-          str("[store.add] others kept changing key ",
-              quoted_bytes(key),
-              " for ",
-              deadline.limit_text()));
+      throw TimeoutError(str_format(
+          "[store.add] others kept changing key {} for {}",
+          quoted_bytes(key),
+          deadline.limit_text()));
     }
     held = std::move(outcome.now);
   }

@@ -85,11 +85,10 @@ std::string refusal(std::string_view reason) {
 }
 
 std::string too_long(std::size_t size) {
-  return refusal(
-      str("[store.server] the answer has ",
-          size,
-          " bytes, expected at most ",
-          kLongestFrame));
+  return refusal(str_format(
+      "[store.server] the answer has {} bytes, expected at most {}",
+      size,
+      kLongestFrame));
 }
 
 } // namespace

@@ -77,7 +77,7 @@ bool KvStore::deleteKey(const std::string& key) {
 
 bool KvStore::check(const std::vector<std::string>& keys) {
   const Deadline limit = deadline();
-  return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
+  return std::ranges::all_of(keys, [&](const std::string& key) {
     return kv_->get(key, limit).has_value();
   });
 }

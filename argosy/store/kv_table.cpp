@@ -9,10 +9,9 @@ namespace argosy::store {
 void KvTable::set(
     const std::string& key, const std::string& value, std::int64_t lease) {
   if (lease != 0 && !leases_.contains(lease)) {
-    throw StoreError(
-        str("[store.set] key ",
-            quoted_bytes(key),
-            " cannot be set: its lease has expired"));
+    throw StoreError(str_format(
+        "[store.set] key {} cannot be set: its lease has expired",
+        quoted_bytes(key)));
   }
   entries_[key] = {value, lease};
 }

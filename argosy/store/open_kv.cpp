@@ -25,10 +25,9 @@ std::shared_ptr<Kv> open_kv(const std::string& url, Deadline deadline) {
     case Scheme::File:
       break;
   }
-  throw InvalidArgument(
-      str("[store.open] ",
-          url,
-          " has no leases, expected tcp://, etcd:// or mem://"));
+  throw InvalidArgument(str_format(
+      "[store.open] {} has no leases, expected tcp://, etcd:// or mem://",
+      url));
 }
 
 } // namespace argosy::store

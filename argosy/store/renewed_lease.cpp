@@ -98,7 +98,7 @@ bool RenewedLease::renew_once() {
 
 void check_ttl(std::chrono::milliseconds ttl) {
   ARGOSY_CHECK(
-      ttl.count() > 0, "[store.grant] ttl ", ttl.count(), " ms, expected > 0");
+      ttl.count() > 0, "[store.grant] ttl {} ms, expected > 0", ttl.count());
 }
 
 std::int64_t lease_id(const Lease* lease, const void* owner) {

@@ -63,13 +63,11 @@ std::vector<SocketAddress> resolve(
     answer = look_up_by(endpoint, deadline);
     const bool may_pass = answer.error == EAI_AGAIN;
     if (answer.error != 0 && (!may_pass || deadline.expired())) {
-      throw StoreError(
-          str("[store.connect] host ",
-              endpoint.host,
-              " of ",
-              endpoint.text(),
-              " does not resolve: ",
-              ::gai_strerror(answer.error)));
+      throw StoreError(str_format(
+          "[store.connect] host {} of {} does not resolve: {}",
+          endpoint.host,
+          endpoint.text(),
+          ::gai_strerror(answer.error)));
     }
   }
   return answer.addresses;

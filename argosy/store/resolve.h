@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <string>
 #include <vector>
 
 #include "argosy/common/deadline.h"

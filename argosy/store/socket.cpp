@@ -141,15 +141,12 @@ Socket connect_to(
       return std::move(*socket);
     }
     if (deadline.expired()) {
-      throw TimeoutError(
-          str("[store.connect] cannot reach ",
-              server.text(),
-              " within ",
-              deadline.limit_text(),
-              ": ",
-              failure,
-              ", expected ",
-              expected));
+      throw TimeoutError(str_format(
+          "[store.connect] cannot reach {} within {}: {}, expected {}",
+          server.text(),
+          deadline.limit_text(),
+          failure,
+          expected));
     }
   }
 }

@@ -28,11 +28,9 @@ constexpr std::string_view kExpected = "an Argosy key-value server";
 std::string framed(std::string_view what, const std::string& body) {
   ARGOSY_CHECK(
       body.size() <= kLongestFrame,
-      "[store.",
+      "[store.{}] the request has {} bytes, expected at most {}",
       what,
-      "] the request has ",
       body.size(),
-      " bytes, expected at most ",
       kLongestFrame);
   return frame_header(body.size()) + body;
 }
@@ -77,13 +75,12 @@ std::optional<Socket> TcpClient::connect(
     result = receive(socket, kInstanceBytes, instance, deadline);
   }
   if (result == IoResult::TimedOut) {
-    throw TimeoutError(
-        str("[store.connect] ",
-            server_.text(),
-            " accepted the connection but did not answer within ",
-            deadline.limit_text(),
-            ", expected ",
-            kExpected));
+    throw TimeoutError(str_format(
+        "[store.connect] {} accepted the connection but did not answer within "
+        "{}, expected {}",
+        server_.text(),
+        deadline.limit_text(),
+        kExpected));
   }
   if (result == IoResult::Closed && !answer.empty()) {
     throw_foreign(server_, answer, "closed the connection");
@@ -108,10 +105,9 @@ Socket TcpClient::reconnect(Deadline deadline) {
     throw StoreError(str("[store.connect] the server is lost: ", error.what()));
   }
   if (instance != instance_) {
-    throw StoreError(
-        str("[store.connect] the server at ",
-            server_.text(),
-            " was restarted, so its keys are lost"));
+    throw StoreError(str_format(
+        "[store.connect] the server at {} was restarted, so its keys are lost",
+        server_.text()));
   }
   return std::move(*socket);
 }

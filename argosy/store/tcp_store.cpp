@@ -2,8 +2,6 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include <utility>
-
 #include "argosy/common/error.h"
 #include "argosy/store/error_text.h"
 #include "argosy/store/resolve.h"
@@ -53,18 +51,16 @@ void greet(c10d::Store& store, const Endpoint& address, Deadline deadline) {
     store.wait({}, deadline.remaining(std::chrono::hours(24)));
   } catch (const std::exception& error) {
     if (deadline.expired()) {
-      throw TimeoutError(
-          str("[store.open] ",
-              address.text(),
-              " accepted the connection but did not answer within ",
-              deadline.limit_text(),
-              ", expected a c10d::TCPStore"));
+      throw TimeoutError(str_format(
+          "[store.open] {} accepted the connection but did not answer within "
+          "{}, expected a c10d::TCPStore",
+          address.text(),
+          deadline.limit_text()));
     }
-    throw StoreError(
-        str("[store.open] ",
-            address.text(),
-            " is not a c10d::TCPStore: ",
-            first_line(error)));
+    throw StoreError(str_format(
+        "[store.open] {} is not a c10d::TCPStore: {}",
+        address.text(),
+        first_line(error)));
   }
 }
 
@@ -134,13 +130,11 @@ auto TcpStore::run(const char* what, Call call) {
 
 void TcpStore::throw_failed(const char* what, const std::exception& error) {
   drop();
-  throw StoreError(
-      str("[store.",
-          what,
-          "] c10d::TCPStore at ",
-          address_.text(),
-          " failed: ",
-          first_line(error)));
+  throw StoreError(str_format(
+      "[store.{}] c10d::TCPStore at {} failed: {}",
+      what,
+      address_.text(),
+      first_line(error)));
 }
 
 void TcpStore::set(const std::string& key, const Bytes& value) {

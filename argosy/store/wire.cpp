@@ -60,11 +60,10 @@ WireWriter& WireWriter::texts(const std::vector<std::string>& values) {
 
 std::string_view WireReader::take(std::size_t count) {
   if (count > body_.size()) {
-    throw StoreError(
-        str("[store.wire] message has ",
-            body_.size(),
-            " bytes left, expected ",
-            count));
+    throw StoreError(str_format(
+        "[store.wire] message has {} bytes left, expected {}",
+        body_.size(),
+        count));
   }
   const std::string_view taken = body_.substr(0, count);
   body_.remove_prefix(count);

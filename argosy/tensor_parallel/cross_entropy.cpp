@@ -28,13 +28,11 @@ comm::ShardRange own_classes(
       comm::shard_range(whole, group.nranks(), group.rank());
   ARGOSY_CHECK(
       part.size == own,
-      "[tensor_parallel.cross_entropy] the scores have ",
+      "[tensor_parallel.cross_entropy] the scores have {} classes, expected "
+      "rank {}'s part of {}, {}",
       own,
-      " classes, expected rank ",
       group.rank(),
-      "'s part of ",
       whole,
-      ", ",
       part.size);
   return part;
 }
@@ -46,11 +44,9 @@ void check_targets(
                                .logical_and_(ignored.logical_not());
   ARGOSY_CHECK(
       !wrong.any().item<bool>(),
-      "[tensor_parallel.cross_entropy] target ",
+      "[tensor_parallel.cross_entropy] target {} is not in [0, {})",
       target.masked_select(wrong).select(0, 0).item<std::int64_t>(),
-      " is not in [0, ",
-      classes,
-      ")");
+      classes);
 }
 
 // The targets whose class this rank has: their rows, and the positions of their
@@ -136,11 +132,10 @@ at::Tensor cross_entropy(
     const CrossEntropyOptions& options) {
   ARGOSY_CHECK(
       scores.dim() > 0 && scores.numel() == target.numel() * scores.size(-1),
-      "[tensor_parallel.cross_entropy] scores ",
+      "[tensor_parallel.cross_entropy] scores {} and targets {}, expected a "
+      "target for each row of scores",
       scores.sizes(),
-      " and targets ",
-      target.sizes(),
-      ", expected a target for each row of scores");
+      target.sizes());
   const GroupPtr members = group_or_axis(group, "model");
   const comm::ShardRange classes =
       own_classes(scores.size(-1), *members, options.num_classes);

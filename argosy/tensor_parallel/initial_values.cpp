@@ -99,11 +99,9 @@ void add_linear(
     at::Tensor& bias) {
   ARGOSY_CHECK(
       linear.in_features > 0 && linear.out_features > 0,
-      "[tensor_parallel.linear] ",
+      "[tensor_parallel.linear] {} inputs and {} outputs, expected at least 1",
       linear.in_features,
-      " inputs and ",
-      linear.out_features,
-      " outputs, expected at least 1");
+      linear.out_features);
   const at::Generator generator = initial_generator();
   const auto uniform = [&](double bound) {
     return [&generator, bound](at::Tensor& block) {

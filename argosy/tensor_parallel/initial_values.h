@@ -50,6 +50,18 @@ void add_linear(
     at::Tensor& weight,
     at::Tensor& bias);
 
+// The same for a layer with the options of a linear layer.
+template <typename Layer>
+void add_linear(Layer& layer, int dim, const Group& group) {
+  const auto& options = layer.options;
+  add_linear(
+      layer,
+      {options.in_features(), options.out_features(), options.bias(), dim},
+      group,
+      layer.weight,
+      layer.bias);
+}
+
 // Marks a parameter that is split along `dim`, unless the group has one rank.
 void mark_cut(const at::Tensor& parameter, int dim, const Group& group);
 

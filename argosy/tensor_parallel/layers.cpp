@@ -21,11 +21,9 @@ void check_rows(const at::Tensor& index, std::int64_t rows) {
   const auto largest = index.max().item<std::int64_t>();
   ARGOSY_CHECK(
       smallest >= 0 && largest < rows,
-      "[tensor_parallel.embedding] index ",
+      "[tensor_parallel.embedding] index {} is not in [0, {})",
       smallest < 0 ? smallest : largest,
-      " is not in [0, ",
-      rows,
-      ")");
+      rows);
 }
 
 } // namespace
@@ -38,12 +36,7 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(
 }
 
 void ColumnParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(
-      *this,
-      {options.in_features(), options.out_features(), options.bias(), 0},
-      *group_,
-      weight,
-      bias);
+  tensor_parallel::add_linear(*this, 0, *group_);
 }
 
 at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
@@ -62,12 +55,7 @@ RowParallelLinearImpl::RowParallelLinearImpl(
 }
 
 void RowParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(
-      *this,
-      {options.in_features(), options.out_features(), options.bias(), 1},
-      *group_,
-      weight,
-      bias);
+  tensor_parallel::add_linear(*this, 1, *group_);
 }
 
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {

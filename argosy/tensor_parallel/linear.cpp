@@ -109,11 +109,9 @@ at::Tensor column_linear(
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1) &&
           input.cut_dim < x.dim() - 1,
-      "[tensor_parallel.linear] the input is ",
+      "[tensor_parallel.linear] the input is {}, expected [..., {}]",
       x.sizes(),
-      ", expected [..., ",
-      weight.size(1),
-      "]");
+      weight.size(1));
   if (input.group->nranks() == 1) {
     return at::linear(x, weight, bias);
   }
@@ -127,11 +125,9 @@ at::Tensor column_linear(
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight) {
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == weight.size(1),
-      "[tensor_parallel.linear] the input is ",
+      "[tensor_parallel.linear] the input is {}, expected [..., {}]",
       x.sizes(),
-      ", expected [..., ",
-      weight.size(1),
-      "]");
+      weight.size(1));
   return at::linear(x, weight);
 }
 

@@ -58,13 +58,11 @@ void check_rows(const Tensors& inputs, int parts) {
     ARGOSY_CHECK(
         input.dim() > 0 && input.size(0) == inputs[0].size(0) &&
             input.size(0) >= parts,
-        "[tensor_parallel.multi_copy] an input is ",
+        "[tensor_parallel.multi_copy] an input is {}, expected as many rows as "
+        "the first input {} and no fewer than {} parts",
         input.sizes(),
-        ", expected as many rows as the first input ",
         inputs[0].sizes(),
-        " and no fewer than ",
-        parts,
-        " parts");
+        parts);
   }
 }
 
@@ -219,9 +217,8 @@ MicroBatchInterleaved::MicroBatchInterleaved(
     const MicroBatchInterleavedOptions& options) {
   ARGOSY_CHECK(
       options.interleave_num > 0,
-      "[tensor_parallel.multi_copy] interleave_num ",
-      options.interleave_num,
-      ", expected 1 or more");
+      "[tensor_parallel.multi_copy] interleave_num {}, expected 1 or more",
+      options.interleave_num);
   impl_ = std::make_shared<Impl>(
       std::move(net), options, needing_gradient(module.parameters()));
 }

@@ -51,11 +51,10 @@ void load_parameter(
       : whole;
   ARGOSY_CHECK(
       part.sizes() == parameter.sizes(),
-      "[tensor_parallel.load_parameter] this rank's slice is ",
+      "[tensor_parallel.load_parameter] this rank's slice is {} of {}, "
+      "expected {}",
       part.sizes(),
-      " of ",
       whole.sizes(),
-      ", expected ",
       parameter.sizes());
   parameter.copy_(part);
 }

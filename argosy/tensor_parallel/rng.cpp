@@ -36,9 +36,8 @@ void RngStatesTracker::add(const std::string& name, std::uint64_t seed) {
         name);
     ARGOSY_CHECK(
         stream.seed != seed,
-        "[tensor_parallel.rng] stream ",
+        "[tensor_parallel.rng] stream {} already has the seed {}",
         known,
-        " already has the seed ",
         seed);
   }
   streams_.emplace(name, Stream{at::detail::createCPUGenerator(seed), seed});
@@ -54,9 +53,9 @@ at::Generator RngStatesTracker::generator(const std::string& name) const {
   const auto found = streams_.find(name);
   ARGOSY_CHECK(
       found != streams_.end(),
-      "[tensor_parallel.rng] there is no stream ",
-      name,
-      "; add() or model_parallel_random_seed() makes one");
+      "[tensor_parallel.rng] there is no stream {}; add() or "
+      "model_parallel_random_seed() makes one",
+      name);
   return found->second.generator;
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/ThreadLocalState.h>
 
 #include <optional>
-#include <utility>
 
 #include "argosy/comm/operation/observer.h"
 #include "argosy/observe/span.h"

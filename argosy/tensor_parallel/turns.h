@@ -1,7 +1,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <exception>
 #include <functional>
 #include <mutex>
 #include <string>

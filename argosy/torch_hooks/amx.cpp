@@ -45,12 +45,11 @@ bool limit_to_avx512() {
   }
   ARGOSY_CHECK(
       (isa() & kAmxBits) == 0,
-      "[optim.autocast] oneDNN ",
+      "[optim.autocast] oneDNN {}.{} cannot multiply bfloat16 with AMX, which "
+      "it has begun to use: set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the "
+      "environment",
       version()->major,
-      ".",
-      version()->minor,
-      " cannot multiply bfloat16 with AMX, which it has begun to use: set "
-      "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment");
+      version()->minor);
   return false;
 }
 

@@ -44,10 +44,9 @@ std::set<std::string> switched_off() {
   for (const std::string& name :
        split(Environment::of_process().get("ARGOSY_HOOKS_OFF", ""), ',')) {
     ARGOSY_CHECK(
-        std::find(kNames.begin(), kNames.end(), name) != kNames.end(),
-        "[torch_hooks] ARGOSY_HOOKS_OFF names '",
+        std::ranges::find(kNames, name) != kNames.end(),
+        "[torch_hooks] ARGOSY_HOOKS_OFF names '{}', expected some of {}",
         name,
-        "', expected some of ",
         join({kNames.begin(), kNames.end()}, ", "));
     names.insert(name);
   }
@@ -99,11 +98,10 @@ void require(
   });
   ARGOSY_CHECK(
       is_there,
-      "[torch_hooks] ",
+      "[torch_hooks] {} needs the hook '{}', which ARGOSY_HOOKS_OFF switches "
+      "off",
       feature,
-      " needs the hook '",
-      to_string(hook),
-      "', which ARGOSY_HOOKS_OFF switches off");
+      to_string(hook));
 }
 
 } // namespace argosy::torch_hooks

@@ -19,7 +19,7 @@ F* find_function(const char* name) {
 
 bool choose_kernels() {
   const std::string core(better_openblas_core(
-      openblas_core(), highest_simd(), Environment::of_process()));
+      openblas_core(), simd::highest_isa(), Environment::of_process()));
   auto* const quit = find_function<void()>("gotoblas_dynamic_quit");
   auto* const init = find_function<void()>("gotoblas_dynamic_init");
   if (core.empty() || quit == nullptr || init == nullptr) {
@@ -33,24 +33,13 @@ bool choose_kernels() {
 
 } // namespace
 
-Simd highest_simd() {
-  __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2")) {
-    return Simd::kBaseline;
-  }
-  const bool has_avx512 = __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  return has_avx512 ? Simd::kAvx512 : Simd::kAvx2;
-}
-
 std::string_view better_openblas_core(
-    std::string_view core, Simd highest, const Environment& environment) {
-  if (core != "Prescott" || highest == Simd::kBaseline ||
+    std::string_view core, simd::Isa highest, const Environment& environment) {
+  if (core != "Prescott" || highest == simd::Isa::Baseline ||
       environment.has("OPENBLAS_CORETYPE")) {
     return "";
   }
-  return highest == Simd::kAvx512 ? "SkylakeX" : "Haswell";
+  return highest == simd::Isa::Avx512 ? "SkylakeX" : "Haswell";
 }
 
 std::string_view openblas_core() {

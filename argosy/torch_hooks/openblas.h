@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "argosy/common/environment.h"
+#include "argosy/simd/isa.h"
 
 namespace argosy::torch_hooks {
 
@@ -10,15 +11,10 @@ namespace argosy::torch_hooks {
 // Before 0.3.25 it takes those of 2004 (Prescott) for Intel models that it does
 // not know, which are five times slower than those for AVX-512.
 
-enum class Simd { kBaseline, kAvx2, kAvx512 };
-
-// What the CPU has.
-Simd highest_simd();
-
 // The name of better kernels than those for `core`, in the spelling of
 // OPENBLAS_CORETYPE; empty when `core` is right, or the user's choice.
 std::string_view better_openblas_core(
-    std::string_view core, Simd highest, const Environment& environment);
+    std::string_view core, simd::Isa highest, const Environment& environment);
 
 // The kernels that OpenBLAS uses in this process; empty when torch uses another
 // BLAS.

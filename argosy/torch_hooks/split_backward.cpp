@@ -169,19 +169,17 @@ void check_arguments(
     const Tensors& outputs, const Tensors& gradients, const Tensors& inputs) {
   ARGOSY_CHECK(
       outputs.size() == gradients.size(),
-      "[pipeline.backward] ",
+      "[pipeline.backward] {} gradients, expected one for each of {} outputs",
       gradients.size(),
-      " gradients, expected one for each of ",
-      outputs.size(),
-      " outputs");
+      outputs.size());
   const auto odd = std::ranges::find_if(inputs, [](const at::Tensor& each) {
     return each.defined() && !each.is_leaf();
   });
   ARGOSY_CHECK(
       odd == inputs.end(),
-      "[pipeline.backward] input ",
-      odd - inputs.begin(),
-      " is the result of an operation, expected a leaf");
+      "[pipeline.backward] input {} is the result of an operation, expected a "
+      "leaf",
+      odd - inputs.begin());
 }
 
 } // namespace

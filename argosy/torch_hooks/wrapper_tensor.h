@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
-#include <optional>
 #include <utility>
 
 // Tensors that stand for something else, such as the parts of a DTensor.

@@ -44,9 +44,7 @@ class FixedMemories {
     bool changed = false;
     for (const Node& node : graph_.nodes) {
       const bool is_fixed = !node.is_random &&
-          std::all_of(node.uses.begin(), node.uses.end(), [&](int value) {
-            return has(value);
-          });
+          std::ranges::all_of(node.uses, [&](int value) { return has(value); });
       if (is_fixed) {
         continue;
       }
@@ -111,8 +109,8 @@ std::vector<bool> needed_nodes(const Graph& graph, int value) {
   std::vector<bool> needed(graph.nodes.size(), false);
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    needed[i] = std::any_of(node.makes.begin(), node.makes.end(), is_needed) ||
-        std::any_of(node.writes.begin(), node.writes.end(), is_needed);
+    needed[i] = std::ranges::any_of(node.makes, is_needed) ||
+        std::ranges::any_of(node.writes, is_needed);
     for (const int used : node.uses) {
       if (needed[i]) {
         memories.insert(graph.value(used).memory);

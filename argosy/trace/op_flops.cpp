@@ -27,7 +27,7 @@ bool contains(std::string_view text, std::string_view part) {
 bool is_product(std::string_view name) {
   constexpr std::array kNames{
       "mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "mv", "addmv"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  return std::ranges::find(kNames, name) != kNames.end();
 }
 
 // The number of products summed up per element of a matrix product. addmm() has

@@ -17,8 +17,7 @@ namespace {
 using torch_hooks::OpInfo;
 
 void add_once(std::vector<int>& values, int value) {
-  if (value >= 0 &&
-      std::find(values.begin(), values.end(), value) == values.end()) {
+  if (value >= 0 && std::ranges::find(values, value) == values.end()) {
     values.push_back(value);
   }
 }

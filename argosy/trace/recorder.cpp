@@ -44,7 +44,7 @@ bool has_shape_of_values(
     const c10::OperatorHandle& op, const c10::IValue* arguments) {
   if (op.operator_name().name == "aten::index") {
     const auto indices = arguments[1].toListRef();
-    return std::any_of(indices.begin(), indices.end(), is_mask);
+    return std::ranges::any_of(indices, is_mask);
   }
   if (op.operator_name().name == "aten::one_hot") {
     return arguments[1].toInt() < 0; // else it is told how many classes
@@ -163,11 +163,10 @@ int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
   }
   ARGOSY_CHECK(
       source >= 0 && !tensor.requires_grad(),
-      "[trace.record] ",
+      "[trace.record] {} takes a tensor {} that shares memory with another of "
+      "this forward, but no op made it",
       op,
-      " takes a tensor ",
-      to_string(metas_of({tensor})),
-      " that shares memory with another of this forward, but no op made it");
+      to_string(metas_of({tensor})));
   const int made = add_value(Kind::kResult, tensor);
   static const c10::OperatorHandle detach =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
@@ -182,12 +181,10 @@ int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
 int Recorder::add_constant(const at::Tensor& tensor, const std::string& op) {
   ARGOSY_CHECK(
       !tensor.requires_grad(),
-      "[trace.record] ",
+      "[trace.record] {} takes a tensor {} that needs a gradient and is no "
+      "parameter of the module; register it there, or pass it as an input",
       op,
-      " takes a tensor ",
-      to_string(metas_of({tensor})),
-      " that needs a gradient and is no parameter of the module; register it "
-      "there, or pass it as an input");
+      to_string(metas_of({tensor})));
   const int number = add_value(Kind::kConstant, tensor);
   program_.held[number] = tensor;
   return number;
@@ -200,10 +197,10 @@ void Recorder::check_history(int number, const at::Tensor& tensor) const {
       tensor.requires_grad() == meta(number).requires_grad ||
           last_writes_.count(memory) > 0 ||
           program_.graph.value(number).kind != Kind::kResult,
-      "[trace.record] the result ",
-      to_string({meta(number)}),
-      " of a torch::autograd::Function, whose backward is not made of ops; a "
-      "module with one can be cut as a list of layers (PipelineLayer)");
+      "[trace.record] the result {} of a torch::autograd::Function, whose "
+      "backward is not made of ops; a module with one can be cut as a list of "
+      "layers (PipelineLayer)",
+      to_string({meta(number)}));
 }
 
 int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
@@ -286,8 +283,7 @@ void Recorder::add_result(const c10::IValue& value, Call& call, Node& node) {
     return;
   }
   call.results.push_back(known->second);
-  if (std::find(node.uses.begin(), node.uses.end(), known->second) ==
-      node.uses.end()) {
+  if (std::ranges::find(node.uses, known->second) == node.uses.end()) {
     node.uses.push_back(known->second);
   }
   program_.metas[at(known->second)] = metas_of({tensor})[0];
@@ -350,10 +346,9 @@ void Recorder::note_memories(
   }
   for (const int value : node.uses) {
     const int memory = program_.graph.value(value).memory;
-    const bool is_viewed =
-        std::any_of(call.results.begin(), call.results.end(), [&](int result) {
-          return result >= 0 && program_.graph.value(result).memory == memory;
-        });
+    const bool is_viewed = std::ranges::any_of(call.results, [&](int result) {
+      return result >= 0 && program_.graph.value(result).memory == memory;
+    });
     if (unwritten_.count(memory) > 0 && !is_viewed &&
         !reads_no_values(info.name)) {
       bake_contents(memory);

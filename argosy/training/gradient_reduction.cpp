@@ -67,26 +67,25 @@ void GradientReduction::on_gradient(std::size_t index) {
   const Parameter& parameter = parameters_[index];
   ARGOSY_CHECK(
       !at::GradMode::is_enabled(),
-      options_.tag,
-      " backward with create_graph (double backward) cannot reduce gradients: "
-      "use no_sync() and all_reduce them yourself");
+      "{} backward with create_graph (double backward) cannot reduce "
+      "gradients: use no_sync() and all_reduce them yourself",
+      options_.tag);
   if (!under_way_) {
     begin_backward();
   }
   ARGOSY_CHECK(
       !usage_is_known_ || parameter.expected,
+      "{} parameter {} got a gradient, but the first step did not use it: with "
+      "static_graph all steps must use the same parameters",
       options_.tag,
-      " parameter ",
-      parameter.name,
-      " got a gradient, but the first step did not use it: with static_graph "
-      "all steps must use the same parameters");
+      parameter.name);
   ARGOSY_CHECK(
       !schedule_.has_arrived(index),
+      "{} the gradient of {} became ready twice in one backward: reentrant "
+      "backward (recomputation) of shared parameters needs no_sync() and an "
+      "all_reduce of your own",
       options_.tag,
-      " the gradient of ",
-      parameter.name,
-      " became ready twice in one backward: reentrant backward (recomputation) "
-      "of shared parameters needs no_sync() and an all_reduce of your own");
+      parameter.name);
   arrive(index, true);
 }
 
@@ -187,10 +186,10 @@ void GradientReduction::take_missing() {
   }
   ARGOSY_CHECK(
       missing.empty(),
+      "{} backward ended without a gradient for {}: the loss does not depend "
+      "on them. {}",
       options_.tag,
-      " backward ended without a gradient for ",
       join(names, ", "),
-      ": the loss does not depend on them. ",
       usage_is_known_
           ? "With static_graph all steps must use the same parameters"
           : "Set find_unused_parameters, or exclude them by "

@@ -18,9 +18,8 @@ GradientSchedule::GradientSchedule(
       bucket_of_.resize(std::max(bucket_of_.size(), parameter + 1), kNone);
       ARGOSY_CHECK(
           bucket_of_[parameter] == kNone,
-          "[training.gradient_schedule] parameter ",
-          parameter,
-          " is in two buckets");
+          "[training.gradient_schedule] parameter {} is in two buckets",
+          parameter);
       bucket_of_[parameter] = bucket;
     }
   }

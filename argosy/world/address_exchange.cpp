@@ -21,15 +21,13 @@ namespace world {
 
 void throw_no_value(
     const AddressExchangeRequest& request, const std::string& where) {
-  throw TimeoutError(
-      str("[world.exchange] rank 0 of ",
-          request.info.size,
-          " published no address within ",
-          request.deadline.limit_text(),
-          ", looked in ",
-          where,
-          "; rank ",
-          request.info.rank));
+  throw TimeoutError(str_format(
+      "[world.exchange] rank 0 of {} published no address within {}, looked in "
+      "{}; rank {}",
+      request.info.size,
+      request.deadline.limit_text(),
+      where,
+      request.info.rank));
 }
 
 namespace {

@@ -11,7 +11,6 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -57,15 +56,12 @@ void write_all(int fd, std::string_view text, const std::string& path) {
 
 void publish(const AddressExchangeRequest& request, const std::string& path) {
   const int pid = ::getpid();
-  const std::string content =
-      str(request.info.run_id,
-          "\n",
-          pid,
-          "\n",
-          process_start_time(pid).value_or(""),
-          "\n",
-          request.value,
-          "\n");
+  const std::string content = str_format(
+      "{}\n{}\n{}\n{}\n",
+      request.info.run_id,
+      pid,
+      process_start_time(pid).value_or(""),
+      request.value);
   std::string partial = path + ".XXXXXX";
   const int fd = ::mkostemp(partial.data(), O_CLOEXEC); // owner-only
   if (fd < 0) {
@@ -136,9 +132,9 @@ ExchangedAddress exchange_by_file(const AddressExchangeRequest& request) {
   const std::string lines = request.info.run_id + request.value;
   ARGOSY_CHECK(
       lines.find('\n') == std::string::npos && lines.size() < 4000,
-      "[world.exchange] the value \"",
-      request.value,
-      "\" is not one line of less than 4000 bytes");
+      "[world.exchange] the value \"{}\" is not one line of less than 4000 "
+      "bytes",
+      request.value);
   publish(request, path);
   return ExchangedAddress(request.value, [path] { ::unlink(path.c_str()); });
 }

@@ -37,9 +37,9 @@ ExchangedAddress exchange_by_pmi(const AddressExchangeRequest& request) {
   check_first_use();
   ARGOSY_CHECK(
       request.value.find_first_of(" \n=") == std::string::npos,
-      "[world.exchange] the value \"",
-      request.value,
-      "\" cannot travel over PMI: no spaces, no \"=\"");
+      "[world.exchange] the value \"{}\" cannot travel over PMI: no spaces, no "
+      "\"=\"",
+      request.value);
   PmiClient pmi(request.env, request.deadline);
   if (request.info.rank == 0) {
     pmi.put(request.key, request.value);

@@ -23,9 +23,9 @@ class PmixLibrary {
   PmixLibrary() : handle_(::dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL)) {
     ARGOSY_CHECK(
         handle_ != nullptr,
-        "[world.exchange] cannot load PMIx: ",
-        ::dlerror(),
-        "; set MASTER_ADDR or ARGOSY_STORE");
+        "[world.exchange] cannot load PMIx: {}; set MASTER_ADDR or "
+        "ARGOSY_STORE",
+        ::dlerror());
   }
 
   template <typename Function>

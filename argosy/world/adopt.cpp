@@ -42,10 +42,8 @@ std::vector<std::string> missing_of(
   std::vector<std::string> missing;
   for (const std::string& need : source.needs) {
     const auto names = alternatives(need);
-    const bool set =
-        std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-          return env.has(name);
-        });
+    const bool set = std::ranges::any_of(
+        names, [&](const std::string& name) { return env.has(name); });
     if (!set) {
       missing.push_back(join(names, " or "));
     }
@@ -57,7 +55,7 @@ std::string shown_of(const Source& source, const Environment& env) {
   std::vector<std::string> names = source.marks;
   for (const std::string& need : source.needs) {
     for (const std::string& name : alternatives(need)) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) {
+      if (std::ranges::find(names, name) == names.end()) {
         names.push_back(name);
       }
     }
@@ -67,10 +65,8 @@ std::string shown_of(const Source& source, const Environment& env) {
 
 // Why the source does not apply here, or "".
 std::string silence_of(const Source& source, const Environment& env) {
-  const bool marked = std::any_of(
-      source.marks.begin(), source.marks.end(), [&](const std::string& name) {
-        return env.has(name);
-      });
+  const bool marked = std::ranges::any_of(
+      source.marks, [&](const std::string& name) { return env.has(name); });
   if (!marked) {
     return str(join(source.marks, ", "), " not set");
   }
@@ -116,10 +112,8 @@ std::vector<Reading> read_all(const Context& context) {
 // Job scripts export WORLD_SIZE for their own purposes. Without RANK it only
 // checks what other sources say.
 void settle_world_size(std::vector<Reading>& readings, const Environment& env) {
-  const auto plain =
-      std::find_if(readings.begin(), readings.end(), [](const Reading& r) {
-        return r.finding.source == "env";
-      });
+  const auto plain = std::ranges::find_if(
+      readings, [](const Reading& r) { return r.finding.source == "env"; });
   if (plain->finding.state != State::Partial || env.has("RANK")) {
     return;
   }
@@ -141,17 +135,13 @@ void settle_world_size(std::vector<Reading>& readings, const Environment& env) {
 
 std::string claim_text(const Reading& reading) {
   const LaunchInfo& info = reading.claim.info;
-  return str(
+  return str_format(
+      "{} says {} {} of {} ({})",
       info.source,
-      " says ",
       to_string(info.role),
-      " ",
       info.rank,
-      " of ",
       info.size,
-      " (",
-      reading.finding.reason,
-      ")");
+      reading.finding.reason);
 }
 
 bool same_place(const LaunchInfo& a, const LaunchInfo& b) {
@@ -169,18 +159,16 @@ void check_name(const std::string& name) {
   for (const Source& source : world::sources()) {
     names.emplace_back(source.name);
   }
-  if (std::find(names.begin(), names.end(), name) != names.end()) {
+  if (std::ranges::find(names, name) != names.end()) {
     return;
   }
   const auto meant = nearest(name, names);
-  throw InvalidArgument(
-      str(kTag,
-          "ARGOSY_ADOPT=",
-          name,
-          " is not a source; ",
-          meant ? str("did you mean ", *meant, "? ") : "",
-          "There are ",
-          join(names, ", ")));
+  throw InvalidArgument(str_format(
+      "{}ARGOSY_ADOPT={} is not a source; {}There are {}",
+      kTag,
+      name,
+      meant ? str("did you mean ", *meant, "? ") : "",
+      join(names, ", ")));
 }
 
 void adopt_forced(
@@ -198,10 +186,9 @@ void adopt_forced(
     }
     ARGOSY_CHECK(
         reading.missing.empty(),
+        "{}ARGOSY_ADOPT={} but these are not set: {}",
         kTag,
-        "ARGOSY_ADOPT=",
         name,
-        " but these are not set: ",
         join(reading.missing, ", "));
     // A forced source counts even if its marks seemed to belong to another.
     if (reading.finding.state != State::Complete) {
@@ -258,20 +245,19 @@ void adopt_nearest(Adoption& adoption, std::vector<Reading>& readings) {
   for (const Reading* reading : winners) {
     ARGOSY_CHECK(
         reading->finding.state == State::Complete,
+        "{}{}: {}",
         kTag,
         reading->finding.source,
-        ": ",
         reading->finding.reason);
   }
   Reading& first = *winners.front();
   for (const Reading* other : winners) {
     ARGOSY_CHECK(
         same_place(first.claim.info, other->claim.info),
+        "{}{}, {}; set ARGOSY_ADOPT to one of the two names",
         kTag,
         claim_text(first),
-        ", ",
-        claim_text(*other),
-        "; set ARGOSY_ADOPT to one of the two names");
+        claim_text(*other));
   }
   take(adoption, first);
 }

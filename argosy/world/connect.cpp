@@ -82,7 +82,7 @@ StorePtr connect(
 
 StorePtr connect(const LaunchInfo& info, Deadline deadline) {
   if (info.store_url.empty()) {
-    ARGOSY_ASSERT(info.size == 1, "no store for ", info.size, " ranks");
+    ARGOSY_ASSERT(info.size == 1, "no store for {} ranks", info.size);
     return memory_store();
   }
   return store::open(

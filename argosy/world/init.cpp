@@ -53,9 +53,8 @@ milliseconds timeout_of(const InitOptions& options) {
       options.timeout.value_or(default_timeout(Environment::of_process()));
   ARGOSY_CHECK(
       timeout > milliseconds::zero(),
-      "[world.init] timeout is ",
-      timeout.count(),
-      " ms, expected > 0");
+      "[world.init] timeout is {} ms, expected > 0",
+      timeout.count());
   return timeout;
 }
 
@@ -162,11 +161,9 @@ milliseconds scheduled_timeout(const InitOptions& options) {
 void check_ranks(const LaunchInfo& info) {
   ARGOSY_CHECK(
       info.size > 0 && info.rank >= 0 && info.rank < info.size,
-      "[world.init] rank ",
+      "[world.init] rank {} of {}, expected 0 <= rank < size",
       info.rank,
-      " of ",
-      info.size,
-      ", expected 0 <= rank < size");
+      info.size);
 }
 
 // How long the rank that serves the store waits for others that still use it.
@@ -196,13 +193,11 @@ std::shared_ptr<World> init(
   }
   ARGOSY_CHECK(
       info.role == Role::Worker || info.role == Role::Scheduler,
-      "[world.init] this process is ",
+      "[world.init] this process is {} {} according to {}; only workers form a "
+      "world",
       to_string(info.role),
-      " ",
       info.rank,
-      " according to ",
-      info.source,
-      "; only workers form a world");
+      info.source);
   if (info.role == Role::Scheduler) {
     return run_scheduler(info, scheduled_timeout(options));
   }

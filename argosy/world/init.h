@@ -7,9 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "argosy/common/net.h"
 #include "argosy/world/launch_info.h"
 
 namespace c10d {

@@ -131,11 +131,10 @@ PmiClient::Words PmiClient::receive(const std::string& answer) {
   const bool good =
       words["cmd"] == answer && (!words.contains("rc") || words["rc"] == "0");
   if (!good) {
-    throw SystemError(
-        str("[world.exchange] the process manager answered \"",
-            line,
-            "\", expected cmd=",
-            answer));
+    throw SystemError(str_format(
+        "[world.exchange] the process manager answered \"{}\", expected cmd={}",
+        line,
+        answer));
   }
   return words;
 }

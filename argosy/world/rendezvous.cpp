@@ -79,26 +79,22 @@ std::string claim_membership(
     c10d::Store& store, int rank, int size, const std::string& who) {
   const std::string agreed = claim(store, "size", std::to_string(size));
   if (agreed != std::to_string(size)) {
-    return str(
-        "[world.init] rank ",
+    return str_format(
+        "[world.init] rank {} ({}) was told that the world has {} ranks, "
+        "another rank was told {}",
         rank,
-        " (",
         who,
-        ") was told that the world has ",
         size,
-        " ranks, another rank was told ",
         agreed);
   }
   const std::string holder = claim(store, member_key(rank), who);
   if (holder != who) {
-    return str(
-        "[world.init] rank ",
+    return str_format(
+        "[world.init] rank {} is claimed twice, by {} and by {} (or the store "
+        "still holds an earlier run)",
         rank,
-        " is claimed twice, by ",
         holder,
-        " and by ",
-        who,
-        " (or the store still holds an earlier run)");
+        who);
   }
   return "";
 }
@@ -125,27 +121,20 @@ void rendezvous(
       deadline,
       [&](milliseconds waited) {
         log::warn(
-            "[world.init] waiting for rank ",
+            "[world.init] waiting for rank {} of {} for {}, giving up after {}",
             ranges_text(missing_ranks(store, size)),
-            " of ",
             size,
-            " for ",
             duration_text(waited),
-            ", giving up after ",
             deadline.limit_text());
       });
   if (!all_here) {
-    throw TimeoutError(
-        str("[world.init] rank ",
-            ranges_text(missing_ranks(store, size)),
-            " of ",
-            size,
-            " did not come within ",
-            deadline.limit_text(),
-            "; rank ",
-            rank,
-            " is ",
-            who));
+    throw TimeoutError(str_format(
+        "[world.init] rank {} of {} did not come within {}; rank {} is {}",
+        ranges_text(missing_ranks(store, size)),
+        size,
+        deadline.limit_text(),
+        rank,
+        who));
   }
   const std::string verdict = text_of(store.get("verdict"));
   ARGOSY_CHECK(verdict == kAllHere, verdict);
@@ -190,15 +179,12 @@ int rank_by_arrival(
   const std::int64_t ticket = store.add("arrivals", 1) - 1;
   ARGOSY_CHECK(
       ticket < size,
-      "[world.init] ",
+      "[world.init] {} on {} is number {} of a world of {}: one process too "
+      "many",
       id,
-      " on ",
       address,
-      " is number ",
       ticket + 1,
-      " of a world of ",
-      size,
-      ": one process too many");
+      size);
   store.set(str("arrival/", ticket), bytes(str(address, " ", id)));
   std::int64_t come = 0;
   const auto all_here = [&] {
@@ -209,35 +195,27 @@ int rank_by_arrival(
   };
   const auto progress = [&](milliseconds waited) {
     log::warn(
-        "[world.init] ",
+        "[world.init] {} of {} processes came in {}, giving up after {}",
         come,
-        " of ",
         size,
-        " processes came in ",
         duration_text(waited),
-        ", giving up after ",
         deadline.limit_text());
   };
   if (!poll_until(all_here, deadline, progress)) {
-    throw TimeoutError(
-        str("[world.init] ",
-            come,
-            " of ",
-            size,
-            " processes came within ",
-            deadline.limit_text()));
+    throw TimeoutError(str_format(
+        "[world.init] {} of {} processes came within {}",
+        come,
+        size,
+        deadline.limit_text()));
   }
   std::vector<Arrival> arrivals;
   for (std::int64_t other = 0; other < size; ++other) {
     arrivals.push_back(read_arrival(store, other));
   }
-  std::sort(arrivals.begin(), arrivals.end(), [](const auto& a, const auto& b) {
-    return a.key() < b.key();
-  });
-  const auto self =
-      std::find_if(arrivals.begin(), arrivals.end(), [&](const Arrival& a) {
-        return a.ticket == ticket;
-      });
+  std::ranges::sort(
+      arrivals, [](const auto& a, const auto& b) { return a.key() < b.key(); });
+  const auto self = std::ranges::find_if(
+      arrivals, [&](const Arrival& a) { return a.ticket == ticket; });
   return static_cast<int>(self - arrivals.begin());
 }
 

@@ -89,29 +89,25 @@ void serve_as_scheduler(
   Register workers(store, num_workers);
   for (workers.look(); !workers.never_heard().empty(); workers.look()) {
     if (come_by.expired()) {
-      throw TimeoutError(
-          str("[world.scheduler] worker ",
-              ranges_text(workers.never_heard()),
-              " of ",
-              num_workers,
-              " did not come within ",
-              come_by.limit_text()));
+      throw TimeoutError(str_format(
+          "[world.scheduler] worker {} of {} did not come within {}",
+          ranges_text(workers.never_heard()),
+          num_workers,
+          come_by.limit_text()));
     }
     std::this_thread::sleep_for(milliseconds(20));
   }
-  log::info("[world.scheduler] all ", num_workers, " workers came");
+  log::info("[world.scheduler] all {} workers came", num_workers);
   while (!workers.all_left()) {
     std::this_thread::sleep_for(milliseconds(50));
     workers.look();
     const auto silent = workers.silent_for(silence);
     if (!silent.empty()) {
-      throw PeerLost(
-          str("[world.scheduler] worker ",
-              ranges_text(silent),
-              " of ",
-              num_workers,
-              " was silent for ",
-              duration_text(silence)));
+      throw PeerLost(str_format(
+          "[world.scheduler] worker {} of {} was silent for {}",
+          ranges_text(silent),
+          num_workers,
+          duration_text(silence)));
     }
   }
 }

@@ -13,10 +13,8 @@ void spawn(
     const SpawnOptions& options) {
   ARGOSY_CHECK(
       num_ranks > 0 || num_ranks == -1,
-      "[world.spawn] num_ranks=",
-      num_ranks,
-      ", expected > 0, or -1 for one "
-      "rank per core");
+      "[world.spawn] num_ranks={}, expected > 0, or -1 for one rank per core",
+      num_ranks);
   ARGOSY_CHECK(function != nullptr, "[world.spawn] the function is empty");
   const int num_cores =
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -54,11 +54,9 @@ std::optional<Origin> spawned_by() {
   const auto parent = parts.size() == 2 ? parse_int(parts[1]) : std::nullopt;
   ARGOSY_CHECK(
       call && parent,
-      "[world.spawn] ",
+      "[world.spawn] {}={} was not set by spawn()",
       kSpawnVariable,
-      "=",
-      *text,
-      " was not set by spawn()");
+      *text);
   return Origin{static_cast<int>(*call), static_cast<pid_t>(*parent)};
 }
 
@@ -228,8 +226,7 @@ class RankProcesses {
   }
 
   int num_running() const {
-    return static_cast<int>(
-        std::count_if(processes_.begin(), processes_.end(), running));
+    return static_cast<int>(std::ranges::count_if(processes_, running));
   }
 
   void signal_running(int signal) {
@@ -330,11 +327,10 @@ void spawn_processes(
   if (const auto failed = processes.join(options.grace)) {
     throw RankFailed(
         *failed,
-        str("[world.spawn] rank ",
+        str_format(
+            "[world.spawn] rank {} of {} failed: {}",
             *failed,
-            " of ",
             num_ranks,
-            " failed: ",
             failure_text(processes[*failed])));
   }
 }

@@ -133,12 +133,10 @@ void spawn_threads(
   std::string text =
       str("[world.spawn] rank ", rank, " of ", num_ranks, " failed: ", message);
   if (!left_behind.empty()) {
-    text +=
-        str("; rank ",
-            ranges_text(left_behind),
-            " did not end within ",
-            duration_text(options.grace),
-            " after that and still runs");
+    text += str_format(
+        "; rank {} did not end within {} after that and still runs",
+        ranges_text(left_behind),
+        duration_text(options.grace));
   }
   throw RankFailed(rank, text);
 }

@@ -93,10 +93,9 @@ std::shared_ptr<World> require_world(const char* op) {
   auto world = current_world();
   ARGOSY_CHECK(
       world != nullptr,
-      "[",
-      op,
-      "] this thread belongs to no world: call init_parallel_env() in "
-      "it first, or bind its rank's world with WorldScope");
+      "[{}] this thread belongs to no world: call init_parallel_env() in it "
+      "first, or bind its rank's world with WorldScope",
+      op);
   return world;
 }
 

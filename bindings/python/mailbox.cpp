@@ -115,11 +115,9 @@ bool Mailbox::deliver_kept(const Receive& receive) {
   ARGOSY_CHECK(
       message.data.numel() == receive.tensor.numel() &&
           message.data.scalar_type() == receive.tensor.scalar_type(),
-      "[comm.recv] rank ",
+      "[comm.recv] rank {} sent {} elements, expected {}",
       message.source,
-      " sent ",
       text_of(message.data),
-      " elements, expected ",
       text_of(receive.tensor));
   receive.tensor.copy_(message.data.view(receive.tensor.sizes()));
   receive.work->set_source(message.source);

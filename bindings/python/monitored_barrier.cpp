@@ -80,12 +80,11 @@ void monitored_barrier(
   const auto value = came ? store.get(verdict) : bytes("no word from it");
   const std::string text(value.begin(), value.end());
   if (text != kPassed) {
-    throw TimeoutError(
-        str("Rank ",
-            rank,
-            " successfully reached monitoredBarrier, but received errors while "
-            "waiting for send/recv from rank 0: ",
-            text));
+    throw TimeoutError(str_format(
+        "Rank {} successfully reached monitoredBarrier, but received errors "
+        "while waiting for send/recv from rank 0: {}",
+        rank,
+        text));
   }
 }
 

@@ -17,11 +17,9 @@ template <typename List>
 const auto& only_of(const List& list, std::string_view op) {
   ARGOSY_CHECK(
       list.size() == 1,
-      "[comm.",
+      "[comm.{}] {} tensors, expected one: a process has one device",
       op,
-      "] ",
-      list.size(),
-      " tensors, expected one: a process has one device");
+      list.size());
   return list.front();
 }
 
@@ -29,24 +27,19 @@ void check_alike(const at::Tensor& a, const at::Tensor& b, OpKind kind) {
   check_tensor(a, to_string(kind));
   ARGOSY_CHECK(
       a.scalar_type() == b.scalar_type(),
-      "[comm.",
+      "[comm.{}] a tensor of {} and one of {}",
       to_string(kind),
-      "] a tensor of ",
       c10::toString(a.scalar_type()),
-      " and one of ",
       c10::toString(b.scalar_type()));
 }
 
 void check_length(const Tensors& list, int num_ranks, OpKind kind) {
   ARGOSY_CHECK(
       static_cast<int>(list.size()) == num_ranks,
-      "[comm.",
+      "[comm.{}] {} tensors for {} ranks",
       to_string(kind),
-      "] ",
       list.size(),
-      " tensors for ",
-      num_ranks,
-      " ranks");
+      num_ranks);
 }
 
 // Checks for one tensor per rank, each with as many elements as `part`.
@@ -57,11 +50,9 @@ void check_parts(
     check_alike(tensor, part, kind);
     ARGOSY_CHECK(
         tensor.numel() == part.numel(),
-        "[comm.",
+        "[comm.{}] a tensor of {} for a rank's {}",
         to_string(kind),
-        "] a tensor of ",
         tensor.sizes(),
-        " for a rank's ",
         part.sizes());
   }
 }
@@ -75,15 +66,11 @@ Counts equal_counts(
   check_alike(whole, part, kind);
   ARGOSY_CHECK(
       whole.numel() == part.numel() * num_ranks,
-      "[comm.",
+      "[comm.{}] a tensor of {} for {} ranks with {} each",
       to_string(kind),
-      "] a tensor of ",
       whole.sizes(),
-      " for ",
       num_ranks,
-      " ranks with ",
-      part.sizes(),
-      " each");
+      part.sizes());
   return Counts(
       static_cast<std::size_t>(num_ranks),
       static_cast<std::size_t>(part.numel()));
@@ -96,21 +83,18 @@ Counts row_counts(
   if (rows.empty()) {
     ARGOSY_CHECK(
         all % num_ranks == 0,
-        "[comm.all_to_all] ",
+        "[comm.all_to_all] {} rows are not shared equally by {} ranks",
         all,
-        " rows are not shared equally by ",
-        num_ranks,
-        " ranks");
+        num_ranks);
     rows.assign(static_cast<std::size_t>(num_ranks), all / num_ranks);
   }
   ARGOSY_CHECK(
       static_cast<int>(rows.size()) == num_ranks &&
           std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == all,
-      "[comm.all_to_all] splits ",
+      "[comm.all_to_all] splits {}, expected one for each of {} ranks, with "
+      "sum {}",
       c10::IntArrayRef(rows),
-      ", expected one for each of ",
       num_ranks,
-      " ranks, with sum ",
       all);
   Counts counts;
   for (const std::int64_t count : rows) {
@@ -140,27 +124,22 @@ const Tensors& only(const TensorLists& lists, std::string_view op) {
 }
 
 void check_tensor(const at::Tensor& tensor, std::string_view op) {
-  ARGOSY_CHECK(tensor.defined(), "[comm.", op, "] an undefined tensor");
+  ARGOSY_CHECK(tensor.defined(), "[comm.{}] an undefined tensor", op);
   ARGOSY_CHECK(
       tensor.device().is_cpu(),
-      "[comm.",
+      "[comm.{}] a tensor on {}, expected one on the CPU",
       op,
-      "] a tensor on ",
-      tensor.device(),
-      ", expected one on the CPU");
+      tensor.device());
   comm::dtype_of(tensor, op);
 }
 
 void check_root(std::int64_t root, int num_ranks, std::string_view op) {
   ARGOSY_CHECK(
       root >= 0 && root < num_ranks,
-      "[comm.",
+      "[comm.{}] rank {} is not in [0, {})",
       op,
-      "] rank ",
       root,
-      " is not in [0, ",
-      num_ranks,
-      ")");
+      num_ranks);
 }
 
 comm::ReduceOp reduce_op_of(const c10d::ReduceOp& op) {

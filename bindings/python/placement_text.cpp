@@ -43,9 +43,8 @@ Placement placement_from(const std::string& text) {
   }
   ARGOSY_CHECK(
       placement.has_value(),
-      "[dtensor.placements] '",
-      text,
-      "', expected such as S(0), R or P(sum)");
+      "[dtensor.placements] '{}', expected such as S(0), R or P(sum)",
+      text);
   return *placement;
 }
 

@@ -85,10 +85,9 @@ ProcessGroupArgosy::~ProcessGroupArgosy() {
     drained = engine->drain(deadline) && drained;
   }
   if (!drained) {
-    backend_->abort(
-        str("rank ",
-            setup_.rank,
-            " let go of the group while operations were under way"));
+    backend_->abort(str_format(
+        "rank {} let go of the group while operations were under way",
+        setup_.rank));
   }
   for (const auto& engine : engines) {
     engine->stop();
@@ -230,11 +229,9 @@ WorkPtr ProcessGroupArgosy::allgather_coalesced(
     for (const Tensors& list : outputs) {
       ARGOSY_CHECK(
           list.size() == inputs.size(),
-          "[comm.all_gather] a list of ",
+          "[comm.all_gather] a list of {} tensors for {} of each rank",
           list.size(),
-          " tensors for ",
-          inputs.size(),
-          " of each rank");
+          inputs.size());
       of_ranks.push_back(list[i]);
     }
     ops.push_back(all_gather_op(of_ranks, inputs[i], setup_.size));
@@ -251,11 +248,9 @@ WorkPtr ProcessGroupArgosy::gather(
   const bool is_root = options.rootRank == setup_.rank;
   ARGOSY_CHECK(
       is_root || outputs.empty(),
-      "[comm.gather] rank ",
+      "[comm.gather] rank {} passes a list, which only root {} may do",
       setup_.rank,
-      " passes a list, which only root ",
-      options.rootRank,
-      " may do");
+      options.rootRank);
   return issue(
       {gather_op(
           is_root ? &only(outputs, "gather") : nullptr,
@@ -274,11 +269,9 @@ WorkPtr ProcessGroupArgosy::scatter(
   const bool is_root = options.rootRank == setup_.rank;
   ARGOSY_CHECK(
       is_root || inputs.empty(),
-      "[comm.scatter] rank ",
+      "[comm.scatter] rank {} passes a list, which only root {} may do",
       setup_.rank,
-      " passes a list, which only root ",
-      options.rootRank,
-      " may do");
+      options.rootRank);
   return issue(
       {scatter_op(
           only(outputs, "scatter"),
@@ -351,12 +344,7 @@ WorkPtr ProcessGroupArgosy::barrier(const c10d::BarrierOptions& options) {
 void ProcessGroupArgosy::check_peer(int peer, const char* op) const {
   check_root(peer, setup_.size, op);
   ARGOSY_CHECK(
-      peer != setup_.rank,
-      "[comm.",
-      op,
-      "] rank ",
-      peer,
-      " is this rank itself");
+      peer != setup_.rank, "[comm.{}] rank {} is this rank itself", op, peer);
 }
 
 std::shared_ptr<OperationQueue> ProcessGroupArgosy::queue_to(int peer) {

@@ -55,13 +55,11 @@ Counts gather_counts(
     const auto* theirs = all[peer].data_ptr<std::int64_t>();
     ARGOSY_CHECK(
         std::equal(own.begin() + 1, own.end(), theirs + 1),
-        "[comm.all_reduce] rank ",
+        "[comm.all_reduce] rank {} has a sparse tensor of {}, rank {} one of "
+        "{}",
         rank,
-        " has a sparse tensor of ",
         tensor.sizes(),
-        ", rank ",
         peer,
-        " one of ",
         c10::IntArrayRef(theirs + 2, own.size() - 2));
     counts.push_back(theirs[0]);
   }
@@ -73,9 +71,9 @@ Counts gather_counts(
 void check_sparse(const at::Tensor& tensor) {
   ARGOSY_CHECK(
       tensor.layout() == c10::kSparse,
-      "[comm.all_reduce] a tensor of layout ",
-      tensor.layout(),
-      ", expected a dense or a sparse one");
+      "[comm.all_reduce] a tensor of layout {}, expected a dense or a sparse "
+      "one",
+      tensor.layout());
   check_tensor(tensor._values(), "all_reduce");
 }
 

@@ -20,16 +20,13 @@ void join_thread_ranks(
     std::chrono::milliseconds timeout) {
   ARGOSY_CHECK(
       rank >= 0 && rank < size,
-      "[python.thread_ranks] rank ",
+      "[python.thread_ranks] rank {} of {}, expected 0 <= rank < size",
       rank,
-      " of ",
-      size,
-      ", expected 0 <= rank < size");
+      size);
   ARGOSY_CHECK(
       current_world() == nullptr,
-      "[python.thread_ranks] this thread is rank ",
-      current_world() ? current_world()->rank() : 0,
-      " of a world already");
+      "[python.thread_ranks] this thread is rank {} of a world already",
+      current_world() ? current_world()->rank() : 0);
   ThreadBinding& binding = thread_binding();
   binding.launch = LaunchInfo{
       .source = "python",

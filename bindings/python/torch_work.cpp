@@ -85,9 +85,8 @@ std::vector<at::Tensor> TorchWork::result() {
   ARGOSY_CHECK(isCompleted(), "[comm.result] the operation has not ended");
   ARGOSY_CHECK(
       outputs_.size() <= 1,
-      "[comm.result] ",
-      outputs_.size(),
-      " lists of outputs; get_future() has them");
+      "[comm.result] {} lists of outputs; get_future() has them",
+      outputs_.size());
   return outputs_.empty() ? std::vector<at::Tensor>{} : outputs_.front();
 }
 

@@ -21,18 +21,13 @@ void hello() {
   at::Tensor sum = torch::full({1}, rank + 1);
   argosy::all_reduce(sum);
 
-  std::cout << argosy::str(
-      "rank ",
+  std::cout << argosy::str_format(
+      "rank {} of {}: heard {} from rank 0; 1 + ... + {} = {}\n",
       rank,
-      " of ",
       size,
-      ": heard ",
       answer.item<int>(),
-      " from rank 0; 1 + ... + ",
       size,
-      " = ",
-      sum.item<int>(),
-      "\n");
+      sum.item<int>());
   argosy::destroy_process_group();
 }
 

@@ -44,8 +44,8 @@ void train(const fleet::DistributedStrategy& strategy) {
     if (step % 100 == 0) {
       const double sum = fleet::util().all_reduce(std::exchange(losses, 0));
       fleet::util().print_on_rank(
-          argosy::str(
-              "step ", step, ": loss ", sum / 100 / fleet::worker_num()),
+          argosy::str_format(
+              "step {}: loss {}", step, sum / 100 / fleet::worker_num()),
           0);
     }
   }

@@ -281,27 +281,20 @@ class HostRanks {
         std::filesystem::read_symlink("/proc/self/exe").string();
     std::string text;
     for (std::size_t place = 0; place < ranks.size(); ++place) {
-      text +=
-          str("( ",
-              variables,
-              " OMP_NUM_THREADS=1 MASTER_ADDR=",
-              Network::address(0),
-              " MASTER_PORT=29500 WORLD_SIZE=",
-              hosts_.num_ranks(),
-              " RANK=",
-              ranks[place],
-              " LOCAL_RANK=",
-              place,
-              " LOCAL_WORLD_SIZE=",
-              ranks.size(),
-              " ",
-              program,
-              " --gtest_filter=HostRank.DISABLED_Run",
-              " --gtest_also_run_disabled_tests > ",
-              file(ranks[place], "log"),
-              " 2>&1; echo $? > ",
-              file(ranks[place], "status"),
-              " ) & ");
+      text += str_format(
+          "( {} OMP_NUM_THREADS=1 MASTER_ADDR={} MASTER_PORT=29500 "
+          "WORLD_SIZE={} RANK={} LOCAL_RANK={} LOCAL_WORLD_SIZE={} {} "
+          "--gtest_filter=HostRank.DISABLED_Run "
+          "--gtest_also_run_disabled_tests > {} 2>&1; echo $? > {} ) & ",
+          variables,
+          Network::address(0),
+          hosts_.num_ranks(),
+          ranks[place],
+          place,
+          ranks.size(),
+          program,
+          file(ranks[place], "log"),
+          file(ranks[place], "status"));
     }
     return text + "wait";
   }

@@ -18,6 +18,11 @@
 namespace argosy::comm {
 namespace {
 
+using simd::choose_isa;
+using simd::current_isa;
+using simd::highest_isa;
+using simd::Isa;
+
 using namespace testing;
 
 std::vector<DType> all_dtypes() {
@@ -131,13 +136,11 @@ Bytes reduced(
 }
 
 std::string label(Isa isa, DType dtype, ReduceOp op, std::size_t num_inputs) {
-  return str(
+  return str_format(
+      "{} {} {} of {}",
       to_string(isa),
-      " ",
       to_string(op),
-      " ",
       to_string(dtype),
-      " of ",
       num_inputs);
 }
 

@@ -20,7 +20,7 @@ void expect_error(const std::string& text, const std::function<void()>& call) {
     call();
   } catch (const Thrown& error) {
     const std::string what = error.what();
-    ARGOSY_CHECK(what.find(text) != what.npos, what, " lacks ", text);
+    ARGOSY_CHECK(what.find(text) != what.npos, "{} lacks {}", what, text);
     return;
   }
   throw Error(str("no error, expected one with ", text));

@@ -85,7 +85,7 @@ void exchange(comm::message::Messenger& messenger) {
     transfer->wait(soon());
   }
   for (const auto& [got, wanted] : received) {
-    ARGOSY_CHECK(got == wanted, "a message of ", got.size(), " is wrong");
+    ARGOSY_CHECK(got == wanted, "a message of {} is wrong", got.size());
   }
 }
 
@@ -108,7 +108,7 @@ void case_threads(const Ranks& ranks) {
   for (std::thread& thread : threads) {
     thread.join();
   }
-  ARGOSY_CHECK(good == 4, good, " of 4 threads");
+  ARGOSY_CHECK(good == 4, "{} of 4 threads", good);
 }
 
 void send_one(const Ranks& ranks, std::size_t bytes) {
@@ -128,7 +128,7 @@ void send_one(const Ranks& ranks, std::size_t bytes) {
   }
   messenger->receive(0, 1, data.data(), bytes)->wait(soon());
   for (std::size_t i = bytes % kStep; i < bytes - 1; i += kStep) {
-    ARGOSY_CHECK(data[i] == value(i), "byte ", i, " of ", bytes);
+    ARGOSY_CHECK(data[i] == value(i), "byte {} of {}", i, bytes);
   }
   ARGOSY_CHECK(data.back() == value(bytes), "the last byte of ", bytes);
 }

@@ -46,14 +46,11 @@ TEST(EnvTable, IsSortedAndComplete) {
 TEST(EnvTable, DocsShowItLineByLine) {
   std::string expected;
   for (const EnvVariable& variable : env_table()) {
-    expected +=
-        str("| `",
-            variable.name,
-            "` | ",
-            variable.default_text,
-            " | ",
-            variable.meaning,
-            " |\n");
+    expected += str_format(
+        "| `{}` | {} | {} |\n",
+        variable.name,
+        variable.default_text,
+        variable.meaning);
   }
   const std::string docs = source("docs/env.md");
   EXPECT_NE(docs.find("|---|---|---|\n" + expected + "\n"), std::string::npos)

@@ -29,11 +29,29 @@ TEST(Error, ClassesCanBeToldApart) {
 
 TEST(Error, ChecksCarryTheirParts) {
   try {
-    ARGOSY_CHECK(1 == 2, "[op] got ", 1, ", expected ", 2.5);
+    ARGOSY_CHECK(1 == 2, "[op] got {}, expected {}", 1, 2.5);
     FAIL();
   } catch (const InvalidArgument& error) {
     EXPECT_STREQ(error.what(), "[op] got 1, expected 2.5");
   }
+}
+
+TEST(Error, ChecksFormatTheirValues) {
+  try {
+    ARGOSY_CHECK(1 == 2, "[op] got {}, expected {}", 1, 2.5);
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "[op] got 1, expected 2.5");
+  }
+}
+
+TEST(StrFormat, PutsValuesIntoTheirPlacesAndTheRestAtTheEnd) {
+  EXPECT_EQ(str_format(), "");
+  EXPECT_EQ(str_format("{"), "{");
+  EXPECT_EQ(str_format("no value for {}"), "no value for {}");
+  EXPECT_EQ(str_format("{}{} end", 1, 'b'), "1b end");
+  EXPECT_EQ(str_format("{} and ", "{}", 2, " more"), "{} and 2 more");
+  EXPECT_EQ(str_format(1, " of {}"), "1 of {}");
 }
 
 TEST(Error, AssertsNameTheConditionInEveryBuild) {

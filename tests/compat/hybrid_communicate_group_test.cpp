@@ -37,12 +37,16 @@ TEST(HybridCommunicateGroup, KnowsWhereARankStands) {
     EXPECT_EQ(hybrid.get_data_parallel_group_src_rank(), rank % 4);
     EXPECT_EQ(hybrid.get_sharding_parallel_world_size(), 2);
     EXPECT_EQ(
+        hybrid.get_sharding_parallel_group()->get_group_rank(rank),
+        rank / 2 % 2);
+    EXPECT_EQ(
         hybrid.get_sharding_parallel_group_src_rank(), rank - rank / 2 % 2 * 2);
     // Alone on an axis of one.
     EXPECT_EQ(hybrid.get_sep_parallel_rank(), 0);
     EXPECT_EQ(hybrid.get_sep_parallel_group_src_rank(), rank);
     EXPECT_EQ(hybrid.get_expert_parallel_world_size(), 1);
     EXPECT_EQ(hybrid.get_expert_parallel_group_src_rank(), rank);
+    EXPECT_EQ(hybrid.get_pipe_parallel_rank(), 0);
     EXPECT_EQ(hybrid.get_pipe_parallel_group_src_rank(), rank);
     EXPECT_EQ(
         hybrid.get_pp_mp_parallel_group()->ranks(),

@@ -114,7 +114,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-using Broadcast = void (*)(torch::nn::Module&, const HybridGroupPtr&);
+using Broadcast = void (*)(torch::nn::Module&, const HybridMeshPtr&);
 
 TEST(BroadcastParameters, GivesThoseOfTheFirstRankOnTheAxis) {
   const std::map<std::string, Broadcast> of = {

@@ -29,23 +29,16 @@ std::set<std::string> expected_lines(
   std::set<std::string> lines;
   const int local_size = size / num_nodes;
   for (int rank = 0; rank < size; ++rank) {
-    lines.insert(
-        str("rank ",
-            rank,
-            "/",
-            size,
-            " local ",
-            rank % local_size,
-            "/",
-            local_size,
-            " node ",
-            rank / local_size,
-            "/",
-            num_nodes,
-            " sum ",
-            size * (size + 1) / 2,
-            " by ",
-            source));
+    lines.insert(str_format(
+        "rank {}/{} local {}/{} node {}/{} sum {} by {}",
+        rank,
+        size,
+        rank % local_size,
+        local_size,
+        rank / local_size,
+        num_nodes,
+        size * (size + 1) / 2,
+        source));
   }
   return lines;
 }
@@ -88,11 +81,10 @@ TEST(Launchers, ArgosyRun) {
 
 TEST(Launchers, ArgosyRunOnTwoNodesOfLoopback) {
   const ReservedPort port;
-  const std::string base =
-      str(ARGOSY_COMMAND,
-          " run --nnodes 2 -n 2 --rdzv-backend tcp --rdzv-endpoint 127.0.0.1:",
-          port.port(),
-          " ");
+  const std::string base = str_format(
+      "{} run --nnodes 2 -n 2 --rdzv-backend tcp --rdzv-endpoint 127.0.0.1:{} ",
+      ARGOSY_COMMAND,
+      port.port());
   expect_world(str(base, kWho, " & ", base, kWho, "; wait"), 4, "torchrun", 2);
 }
 
@@ -111,10 +103,10 @@ TEST(Launchers, OpenMpi) {
       "mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 ";
   expect_world(mpirun + kWho, 3, "openmpi");
   expect_world(
-      str(mpirun,
-          "-x MASTER_ADDR=127.0.0.1 -x MASTER_PORT=",
+      str_format(
+          "{}-x MASTER_ADDR=127.0.0.1 -x MASTER_PORT={} {}",
+          mpirun,
           ReservedPort().port(),
-          " ",
           kWho),
       3,
       "openmpi");
@@ -143,9 +135,10 @@ TEST(Launchers, Mpich) {
 
 TEST(Launchers, SlurmOnOneNode) {
   expect_world(
-      str(ARGOSY_SOURCE_DIR,
-          "/tests/integration/with_slurm 1 timeout 40 srun ",
-          "--overcommit -n 3 ",
+      str_format(
+          "{}/tests/integration/with_slurm 1 timeout 40 srun --overcommit -n 3 "
+          "{}",
+          ARGOSY_SOURCE_DIR,
           kWho),
       3,
       "slurm");
@@ -153,9 +146,10 @@ TEST(Launchers, SlurmOnOneNode) {
 
 TEST(Launchers, SlurmOnTwoNodes) {
   expect_world(
-      str(ARGOSY_SOURCE_DIR,
-          "/tests/integration/with_slurm 2 timeout 40 srun ",
-          "--overcommit -N 2 -n 4 ",
+      str_format(
+          "{}/tests/integration/with_slurm 2 timeout 40 srun --overcommit -N 2 "
+          "-n 4 {}",
+          ARGOSY_SOURCE_DIR,
           kWho),
       4,
       "slurm",
@@ -170,12 +164,10 @@ TEST(Launchers, ARankTable) {
       "device": [
         {"device_id": "0", "device_ip": "192.0.2.1", "rank_id": "0"},
         {"device_id": "1", "device_ip": "192.0.2.2", "rank_id": "1"}]}]})");
-  const std::string env =
-      str("RANK_TABLE_FILE=",
-          (dir.path() / "table.json").string(),
-          " MASTER_PORT=",
-          ReservedPort().port(),
-          " ");
+  const std::string env = str_format(
+      "RANK_TABLE_FILE={} MASTER_PORT={} ",
+      (dir.path() / "table.json").string(),
+      ReservedPort().port());
   expect_world(
       str(env, "RANK_ID=0 ", kWho, " & ", env, "RANK_ID=1 ", kWho, "; wait"),
       2,
@@ -185,10 +177,10 @@ TEST(Launchers, ARankTable) {
 // MindSpore's dynamic networking: a scheduler, and workers that do not know
 // their ranks. Rank order is a matter of arrival, so only the set is compared.
 TEST(Launchers, MindSporesScheduler) {
-  const std::string env =
-      str("MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT=",
-          ReservedPort().port(),
-          " MS_WORKER_NUM=2 MS_TOPO_TIMEOUT=30 ");
+  const std::string env = str_format(
+      "MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT={} MS_WORKER_NUM=2 "
+      "MS_TOPO_TIMEOUT=30 ",
+      ReservedPort().port());
   const std::string worker = str("MS_ROLE=MS_WORKER ", env, kWho, " & ");
   const CommandResult result = run_command(
       str(worker, worker, "MS_ROLE=MS_SCHED ", env, kWho, "; wait"));
@@ -198,10 +190,10 @@ TEST(Launchers, MindSporesScheduler) {
 }
 
 TEST(Launchers, MindSporesSchedulerNoticesASilentWorker) {
-  const std::string env =
-      str("MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT=",
-          ReservedPort().port(),
-          " MS_WORKER_NUM=2 MS_TOPO_TIMEOUT=30 MS_NODE_TIMEOUT=2 ");
+  const std::string env = str_format(
+      "MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT={} MS_WORKER_NUM=2 "
+      "MS_TOPO_TIMEOUT=30 MS_NODE_TIMEOUT=2 ",
+      ReservedPort().port());
   // The second worker is killed while it waits for a world of two.
   const CommandResult result = run_command(
       str(env,
@@ -219,35 +211,31 @@ TEST(Launchers, MindSporesSchedulerNoticesASilentWorker) {
 
 TEST(Launchers, PaddlesAndFluidsVariables) {
   const ReservedPort port;
-  const std::string paddle =
-      str("PADDLE_TRAINERS_NUM=2 PADDLE_TRAINER_ENDPOINTS=127.0.0.1:",
-          port.port(),
-          ",127.0.0.1:6171 ");
+  const std::string paddle = str_format(
+      "PADDLE_TRAINERS_NUM=2 "
+      "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:{},127.0.0.1:6171 ",
+      port.port());
   expect_world(
-      str(paddle,
-          "PADDLE_TRAINER_ID=0 ",
-          kWho,
-          " & ",
+      str_format(
+          "{}PADDLE_TRAINER_ID=0 {} & {}PADDLE_TRAINER_ID=1 {}; wait",
           paddle,
-          "PADDLE_TRAINER_ID=1 ",
           kWho,
-          "; wait"),
+          paddle,
+          kWho),
       2,
       "paddle");
   const ReservedPort other;
-  const std::string fluid =
-      str("PADDLE_TRAINER_IPS=127.0.0.1,127.0.0.1 PADDLE_PSERVER_PORT=",
-          other.port(),
-          " PADDLE_CURRENT_IP=127.0.0.1 ");
+  const std::string fluid = str_format(
+      "PADDLE_TRAINER_IPS=127.0.0.1,127.0.0.1 PADDLE_PSERVER_PORT={} "
+      "PADDLE_CURRENT_IP=127.0.0.1 ",
+      other.port());
   expect_world(
-      str(fluid,
-          "PADDLE_TRAINER_ID=0 ",
-          kWho,
-          " & ",
+      str_format(
+          "{}PADDLE_TRAINER_ID=0 {} & {}PADDLE_TRAINER_ID=1 {}; wait",
           fluid,
-          "PADDLE_TRAINER_ID=1 ",
           kWho,
-          "; wait"),
+          fluid,
+          kWho),
       2,
       "fluid");
 }
@@ -272,9 +260,10 @@ TEST(BadLaunch, NamesTheVariable) {
 
 TEST(BadLaunch, AnUnreachableStoreIsNamedWithinTheDeadline) {
   expect_error(
-      str("RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=",
+      str_format(
+          "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={} "
+          "ARGOSY_TIMEOUT=1 {}",
           ReservedPort().port(),
-          " ARGOSY_TIMEOUT=1 ",
           kWho),
       "127.0.0.1");
 }
@@ -290,9 +279,9 @@ TEST(BadLaunch, AnOccupiedPortIsNamed) {
   ASSERT_EQ(::getsockname(listener, generic, &size), 0);
   const int port = ntohs(address.sin_port);
   expect_error(
-      str("RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=",
+      str_format(
+          "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={} {}",
           port,
-          " ",
           kWho),
       str("127.0.0.1:", port));
   ::close(listener);

@@ -47,24 +47,16 @@ void run(bool stay) {
     std::cout << "scheduler done\n";
     return;
   }
-  const std::string line =
-      str("rank ",
-          world->rank(),
-          "/",
-          world->size(),
-          " local ",
-          world->local_rank(),
-          "/",
-          world->local_size(),
-          " node ",
-          world->info().node_rank,
-          "/",
-          world->info().num_nodes,
-          " sum ",
-          sum_of_all(*world),
-          " by ",
-          world->info().source,
-          "\n");
+  const std::string line = str_format(
+      "rank {}/{} local {}/{} node {}/{} sum {} by {}\n",
+      world->rank(),
+      world->size(),
+      world->local_rank(),
+      world->local_size(),
+      world->info().node_rank,
+      world->info().num_nodes,
+      sum_of_all(*world),
+      world->info().source);
   std::cout << line << std::flush;
   if (stay) {
     world->store()->wait({"never"}, std::chrono::seconds(20));

@@ -22,15 +22,13 @@ void run_shell(const std::string& script) {
 }
 
 std::string config(const std::string& dir, int port) {
-  return str(
-      "Port ",
+  return str_format(
+      "Port {}\nListenAddress 127.0.0.2\nListenAddress 127.0.0.3\nHostKey "
+      "{}/host\nAuthorizedKeysFile {}/user.pub\nStrictModes no\nUsePAM "
+      "no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\n",
       port,
-      "\nListenAddress 127.0.0.2\nListenAddress 127.0.0.3\nHostKey ",
       dir,
-      "/host\nAuthorizedKeysFile ",
-      dir,
-      "/user.pub\nStrictModes no\nUsePAM no\nPidFile none\n"
-      "PermitRootLogin yes\nPasswordAuthentication no\n");
+      dir);
 }
 
 pid_t spawn_shell(const std::string& script) {
@@ -54,12 +52,11 @@ SshdProcess::SshdProcess() : folder_("argosy-sshd") {
     ::mkdir("/run/sshd", 0755); // where sshd, as root, gives up its rights
   }
   write_file(folder_.path() / "config", config(dir, port_.port()));
-  pid_ = spawn_shell(
-      str("exec setpriv --pdeathsig KILL -- /usr/sbin/sshd -D -e -f ",
-          dir,
-          "/config 2> ",
-          dir,
-          "/log"));
+  pid_ = spawn_shell(str_format(
+      "exec setpriv --pdeathsig KILL -- /usr/sbin/sshd -D -e -f {}/config 2> "
+      "{}/log",
+      dir,
+      dir));
   // It says so once per address, the second last.
   const bool listens = eventually([&] {
     const std::string text = log();
@@ -79,13 +76,11 @@ SshdProcess::~SshdProcess() {
 }
 
 std::string SshdProcess::ssh_args() const {
-  return str(
-      "-p ",
+  return str_format(
+      "-p {} -i {}/user -o StrictHostKeyChecking=no -o "
+      "UserKnownHostsFile=/dev/null -o LogLevel=ERROR -F none",
       port_.port(),
-      " -i ",
-      folder_.path().string(),
-      "/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
-      "-o LogLevel=ERROR -F none");
+      folder_.path().string());
 }
 
 std::string SshdProcess::log() const {

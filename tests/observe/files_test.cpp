@@ -158,11 +158,10 @@ TEST(Crc32c, IsCastagnolis) {
 
 // What tests/observe/read_events.py, which knows nothing of ours, makes of it.
 testing::CommandResult read_events(const std::filesystem::path& path) {
-  return testing::run_command(
-      str("/usr/bin/python3 ",
-          ARGOSY_SOURCE_DIR,
-          "/tests/observe/read_events.py ",
-          path.string()));
+  return testing::run_command(str_format(
+      "/usr/bin/python3 {}/tests/observe/read_events.py {}",
+      ARGOSY_SOURCE_DIR,
+      path.string()));
 }
 
 TEST(TensorBoard, IsReadByAnIndependentReader) {

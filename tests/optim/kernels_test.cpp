@@ -14,12 +14,12 @@
 namespace argosy::optim {
 namespace {
 
-using comm::Isa;
+using simd::Isa;
 
 std::vector<Isa> available() {
   std::vector<Isa> isas;
   for (const Isa isa : {Isa::Baseline, Isa::Avx2, Isa::Avx512}) {
-    if (isa <= comm::highest_isa()) {
+    if (isa <= simd::highest_isa()) {
       isas.push_back(isa);
     }
   }
@@ -170,7 +170,7 @@ TEST(Kernels, SeeOneInfinityAmongMany) {
       std::vector<float> values(99, 1);
       values[at] = bad;
       double sums[kNumSums] = {};
-      kernels_of(comm::highest_isa())
+      kernels_of(simd::highest_isa())
           .squares[Format::Float32](
               {.param = values.data(), .count = values.size()}, {}, sums);
       EXPECT_FALSE(std::isfinite(sums[0]));

@@ -349,7 +349,8 @@ TEST(SplitBackward, RefusesWhatItCannotDo) {
   const at::Tensor x = floats({2}, 1).requires_grad_();
   const at::Tensor y = x * 2;
   SplitBackward halves;
-  EXPECT_THAT(refusal([&] { halves.weight(); }), HasSubstr("weight() without"));
+  EXPECT_THAT(
+      refusal([&] { halves.weight(); }), HasSubstr("weight() before input()"));
   EXPECT_THAT(
       refusal([&] { halves.input({y}, {}, {x}); }),
       HasSubstr("0 gradients, expected one for each of 1 outputs"));

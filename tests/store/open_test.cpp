@@ -63,8 +63,8 @@ class Place {
     if (scheme == "tcp") {
       return str("tcp://127.0.0.1:", port_.port());
     }
-    return str(
-        "etcd://", shared_etcd().endpoint().text(), "/place", num_places);
+    return str_format(
+        "etcd://{}/place{}", shared_etcd().endpoint().text(), num_places);
   }
 
   TempDir folder_;

@@ -202,7 +202,7 @@ TEST(MultiCopyRanks, ThrowsWhatAPartThrows) {
   run_ranks(2, [](World&) {
     ColumnParallelLinear layer(ColumnParallelLinearOptions(4, 6));
     MicroBatchInterleaved copies(*layer, [&](const Tensors& in) {
-      ARGOSY_CHECK(in[0].size(0) == 2, "[test] ", in[0].size(0), " rows");
+      ARGOSY_CHECK(in[0].size(0) == 2, "[test] {} rows", in[0].size(0));
       return layer(in[0]).sum();
     });
     const auto message_of = [&](const Tensors& in) -> std::string {

@@ -12,22 +12,22 @@
 
 namespace argosy::comm {
 
-// How the ranks of one group communicate. Ranks, roots and peers are those of
+// How the ranks of one group communicate. Ranks, roots and peers are ranks in
 // the group. Buffers and blocks are contiguous; `in` and `out` may be the same
-// where both have the same size, and overlap in no other way.
+// buffer if both have the same size, and must not overlap otherwise.
 //
-// Collectives: all members call the same ones in the same order, one at a time.
-// They throw InvalidArgument when ranks disagree, on all of them.
+// Collectives: all members must call the same ones in the same order, one at a
+// time. If they disagree, all of them throw InvalidArgument.
 //
-// Point to point: send() and receive() may run beside collectives and beside
-// each other, on other threads; for each peer and direction one at a time.
-// Messages of one pair arrive in the order in which they were sent. A send of
-// some other size or type than the receive expects is InvalidArgument on both
-// sides. A short message may be on its way when send() returns.
+// Point to point: send() and receive() may run on other threads, beside
+// collectives and each other, one at a time for each peer and direction.
+// Messages of a pair arrive in the order in which they were sent. If the sizes
+// or types of a send and its receive differ, both throw InvalidArgument. send()
+// may return before a short message has arrived.
 //
-// All of them block until this rank's part is done, and throw TimeoutError at
-// the deadline, PeerLost when a rank is gone. After any error the group is of
-// no more use: every later operation of every member fails.
+// All of them block until this rank's part is done. They throw TimeoutError at
+// the deadline and PeerLost if a rank is gone. After any error the group is
+// unusable: every later operation of every member fails.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -69,7 +69,7 @@ class Backend {
       std::size_t count,
       Reduction reduction,
       Deadline deadline) = 0;
-  // Blocks of any size; what a rank sends to another is what that one expects.
+  // Blocks may have any size; sender and receiver must agree on it.
   virtual void all_to_all(
       const Blocks& in, const Blocks& out, DType dtype, Deadline deadline) = 0;
   // `out` matters on the root only.
@@ -101,20 +101,22 @@ class Backend {
       DType dtype,
       int peer,
       Deadline deadline) = 0;
-  // A peer of whom the beginning of a message has come and is not yet received.
+  // Blocks until a message is here that nobody has received yet; returns its
+  // sender.
   virtual int await_any_message(Deadline deadline) = 0;
 
-  // Memory of this rank that all members can use directly: operations on it
-  // move no byte more than they must. A collective; all ask for the same size.
-  // It may outlive the backend. Throws InvalidArgument where there is none.
+  // Memory of this rank that all members access directly, so that operations on
+  // it copy as little as possible. A collective; all members must ask for the
+  // same size. The memory may outlive the backend. Throws InvalidArgument if
+  // the backend shares no memory.
   virtual std::shared_ptr<std::byte> symmetric_memory(
       std::size_t /*bytes*/, Deadline /*deadline*/) {
     throw InvalidArgument(
         "[comm.symmetric_empty] backend " + name() + " shares no memory");
   }
 
-  // Ends all operations of all members, now and later, with PeerLost. May be
-  // called by any thread at any time.
+  // Ends all operations of all members, now and later, with PeerLost. Any
+  // thread may call it at any time.
   virtual void abort(const std::string& reason) = 0;
 };
 

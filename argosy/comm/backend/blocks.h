@@ -6,13 +6,13 @@
 
 namespace argosy::comm {
 
-// Elements that lie side by side.
+// Contiguous elements.
 struct Block {
-  void* data = nullptr; // not written where it is an input
+  void* data = nullptr; // not written if it is an input
   std::size_t count = 0;
 };
 
-// One block for each rank of a group. They need not lie side by side.
+// One block for each rank of a group. They need not be adjacent.
 using Blocks = std::vector<Block>;
 
 // `count` elements of `element` bytes for each of `num_ranks` ranks, packed in
@@ -20,13 +20,13 @@ using Blocks = std::vector<Block>;
 Blocks packed_blocks(
     const void* data, int num_ranks, std::size_t count, std::size_t element);
 
-// Whether the blocks lie side by side in rank order.
+// Whether the blocks are adjacent, in rank order.
 bool is_packed(const Blocks& blocks, std::size_t element);
 
 std::size_t total_count(const Blocks& blocks);
 
-// The blocks side by side: their own memory where they already are, else a
-// copy.
+// The blocks as one contiguous buffer: their own memory if they are packed,
+// else a copy.
 class PackedBlocks {
  public:
   enum class Use { Input, Output };

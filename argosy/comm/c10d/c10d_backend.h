@@ -14,17 +14,19 @@ class Store;
 
 namespace argosy::comm {
 
-// A backend over any c10d process group that can send and receive: the way to
-// what LibTorch was built with. The group only moves bytes; the rest is that of
-// message/, so it works for every type and gives the same bits as the others.
-// Members learn of each other's failures through `store`, if they have one.
+// A backend over any c10d process group that can send and receive, for the
+// transports that LibTorch was built with. The process group only moves bytes
+// and message/ does the rest, so all element types work and the bits are those
+// of other backends. Members learn of failures through `store`, if there is
+// one.
 std::unique_ptr<Backend> make_c10d_backend(
     std::string group_name,
     c10::intrusive_ptr<c10d::ProcessGroup> group,
     const c10::intrusive_ptr<c10d::Store>& store = {});
 
-// c10d's Gloo group over TCP, for a store that all members share. Each rank
-// listens on the address by which the others reach it.
+// The same over c10d's Gloo process group on TCP. All members must call it with
+// the same store. Each rank listens on the address by which the others reach
+// it.
 std::unique_ptr<Backend> make_c10d_gloo_backend(
     std::string group_name,
     const c10::intrusive_ptr<c10d::Store>& store,

@@ -17,7 +17,7 @@
 
 namespace argosy::comm::flight {
 
-// Who writes the record.
+// The rank that writes the record.
 struct Identity {
   int rank = 0;
   int world_size = 1;
@@ -35,7 +35,7 @@ class BlackBox {
   BlackBox(Identity identity, std::filesystem::path folder);
   ~BlackBox();
 
-  // The rank gives up.
+  // To be called when the rank gives up.
   void abort(const std::string& reason);
 
   Record record() const;
@@ -57,7 +57,7 @@ class BlackBox {
   const std::filesystem::path folder_;
   Recorder recorder_;
 
-  mutable std::mutex mutex_; // one writes at a time
+  mutable std::mutex mutex_; // only one thread writes at a time
   // Guarded by mutex_.
   std::string reason_;
   std::chrono::steady_clock::time_point written_;

@@ -219,10 +219,9 @@ class Analysis {
     std::vector<Stall::Caller> callers = stall.waiting;
     callers.insert(callers.end(), stall.passed.begin(), stall.passed.end());
     const auto num_alike = [&](const Stall::Caller& caller) {
-      return std::count_if(
-          callers.begin(), callers.end(), [&](const Stall::Caller& other) {
-            return agree(caller.operation.call, other.operation.call);
-          });
+      return std::ranges::count_if(callers, [&](const Stall::Caller& other) {
+        return agree(caller.operation.call, other.operation.call);
+      });
     };
     const auto num_callers = static_cast<std::ptrdiff_t>(callers.size());
     std::vector<int> differ;
@@ -232,7 +231,7 @@ class Analysis {
         differ.push_back(caller.rank);
       }
     }
-    std::sort(differ.begin(), differ.end());
+    std::ranges::sort(differ);
     return differ;
   }
 
@@ -267,7 +266,7 @@ class Analysis {
       blamed.insert(here.begin(), here.end());
       for (const Stall::Caller& caller : stall.waiting) {
         // Who called something else than the others waits for nobody's fault.
-        if (std::count(here.begin(), here.end(), caller.rank) == 0) {
+        if (std::ranges::count(here, caller.rank) == 0) {
           waiting.insert(caller.rank);
         }
       }
@@ -311,7 +310,7 @@ std::vector<int> Stall::blamed() const {
     blamed.push_back(absentee.rank);
   }
   blamed.insert(blamed.end(), unknown.begin(), unknown.end());
-  std::sort(blamed.begin(), blamed.end());
+  std::ranges::sort(blamed);
   return blamed;
 }
 

@@ -10,7 +10,7 @@
 
 namespace argosy::comm::flight {
 
-// An operation that does not end, and how each rank that it needs stands to it.
+// An operation that does not end, and the state of each rank that it needs.
 struct Stall {
   // A rank that issued it.
   struct Caller {
@@ -19,13 +19,13 @@ struct Stall {
 
     bool operator==(const Caller&) const = default;
   };
-  // A rank that did not.
+  // A rank that did not issue it.
   struct Absentee {
     int rank = 0;
-    std::uint64_t num_issued = 0; // operations there
+    std::uint64_t num_issued = 0; // operations in the group
     // The last of them, if it is still remembered.
     std::optional<Operation> last;
-    // What it waits for elsewhere.
+    // The operation of another group in which it waits.
     std::optional<Operation> waits_in;
     std::string reason; // why it wrote its record
 
@@ -33,25 +33,25 @@ struct Stall {
   };
 
   int group = 0;
-  std::vector<int> ranks; // those it needs: the group's, or sender and receiver
+  std::vector<int> ranks; // that it needs: the group's, or sender and receiver
   bool is_message = false;
   std::uint64_t sequence = 0;
   std::vector<Caller> waiting; // under way, or failed
-  std::vector<Caller> passed;  // completed their part of it
+  std::vector<Caller> passed;  // completed their part
   std::vector<int> forgot;     // issued it too long ago to remember
   std::vector<Absentee> absent;
   std::vector<int> unknown; // left no record
-  // Ranks whose calls differ from what most of them call; both, when no call
-  // has a majority.
+  // Ranks whose calls differ from those of the majority; all ranks if there is
+  // no majority.
   std::vector<int> differ;
 
-  // Whom the others wait for, or who called something else.
+  // The ranks that others wait for, or that called something else.
   std::vector<int> blamed() const;
 
   bool operator==(const Stall&) const = default;
 };
 
-// Messages that were sent, and that nobody asked for.
+// Messages that were sent and never received.
 struct Unreceived {
   int group = 0;
   int from = 0;
@@ -67,20 +67,20 @@ struct HangReport {
   std::vector<int> unrecorded; // ranks without a record
   std::vector<Stall> stalls;
   std::vector<Unreceived> unreceived;
-  // Blamed ranks that wait for nobody themselves. When all do, `circle` has
-  // them, and these are the ones that most ranks of their group wait for, if
-  // there are any, else all.
+  // Blamed ranks that wait for no other rank. If all of them wait, `circle`
+  // lists them, and the culprits are those that most ranks of their group wait
+  // for, or all if there are none.
   std::vector<int> culprits;
   std::vector<int> circle;
 
   bool operator==(const HangReport&) const = default;
 };
 
-// Where the ranks part. `records` are those of one job, one for each rank, in
-// rank order; some may be missing.
+// Finds where the ranks diverge. `records` are those of one job, in rank order,
+// one for each rank; some may be missing.
 HangReport find_hang(const std::vector<Record>& records);
 
-// For people; times are of the local time zone.
+// For people; times are in the local time zone.
 std::ostream& operator<<(std::ostream& out, const HangReport& report);
 
 // For machines.

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "argosy/comm/flight/hang.h"
-#include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 
@@ -50,26 +48,24 @@ std::string place_text(const Operation& operation) {
 std::string state_text(const Operation& operation) {
   switch (operation.state) {
     case State::Issued:
-      return str(
-          "issued at ", time_text(operation.issued_us), ", not begun yet");
+      return str_format(
+          "issued at {}, not begun yet", time_text(operation.issued_us));
     case State::Started:
       return str("waits since ", time_text(operation.started_us));
     case State::Completed:
       return str("completed at ", time_text(operation.ended_us));
     case State::Failed:
-      return str(
-          "waited from ",
+      return str_format(
+          "waited from {} to {}, then failed: {}",
           time_text(operation.started_us),
-          " to ",
           time_text(operation.ended_us),
-          ", then failed: ",
           operation.error);
   }
   return "";
 }
 
 bool contains(const std::vector<int>& ranks, int rank) {
-  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  return std::ranges::find(ranks, rank) != ranks.end();
 }
 
 void print_callers(

@@ -14,8 +14,8 @@ enum class State : std::uint8_t { Issued, Started, Completed, Failed };
 
 std::string to_string(State state);
 
-// A call and what became of it. Times are microseconds since 1970; 0 for what
-// has not happened.
+// A call and its outcome. Times are microseconds since 1970; 0 for what has not
+// happened.
 struct Operation {
   std::uint64_t number = 0; // ascending in the order of issue, with gaps
   int group = 0;
@@ -40,16 +40,16 @@ struct GroupCounts {
   struct Messages {
     int peer = 0; // global rank
     std::uint64_t sent = 0;
-    std::uint64_t received = 0; // recv issued, to be exact
+    std::uint64_t received = 0; // recv() calls, whether done or not
 
     bool operator==(const Messages&) const = default;
   };
-  std::vector<Messages> messages; // peers that there are messages with
+  std::vector<Messages> messages; // for each peer with messages
 
   bool operator==(const GroupCounts&) const = default;
 };
 
-// What a rank knows when it is asked.
+// What a rank wrote.
 struct Record {
   int rank = 0;
   int world_size = 1;

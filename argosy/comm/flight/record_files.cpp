@@ -28,7 +28,7 @@ std::vector<fs::path> record_paths(const fs::path& folder) {
     }
   }
   ARGOSY_CHECK(
-      !error, "[flight.read] ", folder.string(), ": ", error.message());
+      !error, "[flight.read] {}: {}", folder.string(), error.message());
   return paths;
 }
 
@@ -67,10 +67,9 @@ std::vector<fs::path> records_or_of_last_attempt(const fs::path& folder) {
 
 // A folder may hold files of earlier jobs: those that are not of the newest.
 void drop_earlier(std::vector<Record>& records) {
-  const auto newest = std::max_element(
-      records.begin(), records.end(), [](const Record& a, const Record& b) {
-        return a.time_us < b.time_us;
-      });
+  const auto newest = std::ranges::max_element(
+      records,
+      [](const Record& a, const Record& b) { return a.time_us < b.time_us; });
   if (newest == records.end()) {
     return;
   }
@@ -86,7 +85,7 @@ void drop_earlier(std::vector<Record>& records) {
 bool are_newer(const std::vector<Record>& records, std::int64_t time_us) {
   return !records.empty() &&
       static_cast<int>(records.size()) == records.front().world_size &&
-      std::all_of(records.begin(), records.end(), [&](const Record& record) {
+      std::ranges::all_of(records, [&](const Record& record) {
         return record.time_us >= time_us;
       });
 }
@@ -107,16 +106,15 @@ std::vector<Record> read_records(const std::vector<fs::path>& folders) {
     }
   }
   drop_earlier(records);
-  std::sort(
-      records.begin(), records.end(), [](const Record& a, const Record& b) {
-        return a.rank < b.rank;
-      });
+  std::ranges::sort(records, [](const Record& a, const Record& b) {
+    return a.rank < b.rank;
+  });
   for (std::size_t i = 1; i < records.size(); ++i) {
     ARGOSY_CHECK(
         records[i].rank != records[i - 1].rank,
-        "[flight.read] two records of rank ",
-        records[i].rank,
-        "; give folders of one attempt of one job");
+        "[flight.read] two records of rank {}; give folders of one attempt of "
+        "one job",
+        records[i].rank);
   }
   return records;
 }

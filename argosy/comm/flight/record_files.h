@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "argosy/comm/flight/record.h"
@@ -16,15 +15,15 @@ inline constexpr const char* kRequestName = "flight_request";
 // SystemError.
 void request_records(const std::filesystem::path& folder);
 
-// All records in the folders, by rank. A folder of a run of `argosy run` stands
-// for that of its last attempt with records; files of other jobs than that of
-// the newest are left out. Throws InvalidArgument for folders that
-// cannot be read, files that are no records, and two records of one rank.
+// Reads all records in the folders, in rank order. For the folder of a run of
+// `argosy run`, reads that of its last attempt with records. Ignores files of
+// other jobs than the newest one's. Throws InvalidArgument for folders that
+// cannot be read, files that are not records, and two records of one rank.
 std::vector<Record> read_records(
     const std::vector<std::filesystem::path>& folders);
 
 // Requests records and waits until those of all ranks are newer than the
-// request, or the deadline has come.
+// request, or until the deadline.
 void renew_records(
     const std::vector<std::filesystem::path>& folders, Deadline deadline);
 

@@ -126,7 +126,7 @@ GroupCounts group_from(const json& object) {
 Record record_from(const json& document) {
   const int version = document.at("version");
   ARGOSY_CHECK(
-      version == kVersion, "version ", version, ", expected ", kVersion);
+      version == kVersion, "version {}, expected {}", version, kVersion);
   Record record{
       .rank = document.at("rank"),
       .world_size = document.at("world_size"),

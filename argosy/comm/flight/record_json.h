@@ -9,7 +9,7 @@ namespace argosy::comm::flight {
 
 std::string to_json(const Record& record);
 
-// Throws InvalidArgument that starts with `what`, such as the file's name.
+// Throws InvalidArgument whose text starts with `what`, such as a file name.
 Record parse_record(std::string_view json, std::string_view what);
 
 } // namespace argosy::comm::flight

@@ -12,7 +12,7 @@ std::uint64_t GroupLog::next(const Call& call) {
   if (!is_pairwise(call.kind)) {
     return collectives_.fetch_add(1, std::memory_order_relaxed);
   }
-  const auto peer = std::lower_bound(ranks_.begin(), ranks_.end(), call.root);
+  const auto peer = std::ranges::lower_bound(ranks_, call.root);
   Messages& messages =
       messages_[static_cast<std::size_t>(peer - ranks_.begin())];
   return (call.kind == OpKind::Send ? messages.sent : messages.received)
@@ -144,10 +144,8 @@ Record Recorder::snapshot() const {
     }
     slot.held.store(false, std::memory_order_release);
   }
-  std::sort(
-      record.operations.begin(),
-      record.operations.end(),
-      [](const Operation& a, const Operation& b) {
+  std::ranges::sort(
+      record.operations, [](const Operation& a, const Operation& b) {
         return a.number < b.number;
       });
   return record;

@@ -20,10 +20,10 @@ class GroupLog {
 
   int id() const { return id_; }
 
-  // The number of this call among its kind.
+  // The sequence number of this call: see Operation.
   std::uint64_t next(const Call& call);
 
-  // True once.
+  // True on the first call only.
   bool is_first_failure() { return !failed_.exchange(true); }
 
   GroupCounts counts() const;
@@ -38,21 +38,22 @@ class GroupLog {
   const std::vector<int> ranks_;
   std::atomic<bool> failed_{false};
   std::atomic<std::uint64_t> collectives_{0};
-  std::vector<Messages> messages_; // by place in ranks_
+  std::vector<Messages> messages_; // in the order of ranks_
 };
 
-// Remembers the last operations of a rank, and all that are under way. Noting
-// one takes some 10 ns, allocates nothing unless it fails, and waits for
-// nobody. Thread-safe.
+// Remembers the last operations of a rank, and all pending ones. Recording one
+// takes some 10 ns, allocates nothing unless the operation fails, and never
+// blocks. Thread-safe.
 class Recorder {
  public:
   static constexpr std::size_t kCapacity = 1024;
 
   std::shared_ptr<GroupLog> add_group(int id, std::vector<int> ranks);
 
-  // Where an operation is noted. Its place is its own until it has ended.
+  // Where an operation is recorded. No other takes the slot until it has ended.
   struct Ticket {
-    std::size_t slot = kCapacity; // kCapacity: not noted, too many under way
+    std::size_t slot =
+        kCapacity; // kCapacity: not recorded, too many are pending
   };
 
   Ticket issue(GroupLog& group, const Call& call);
@@ -60,7 +61,7 @@ class Recorder {
   void complete(Ticket ticket);
   void fail(Ticket ticket, const std::string& error);
 
-  // The groups, the operations and the time; the rest is the caller's.
+  // Fills in the groups, the operations and the time; the caller adds the rest.
   Record snapshot() const;
 
  private:
@@ -68,8 +69,8 @@ class Recorder {
   static constexpr std::size_t kMostTries = 64;
 
   struct Slot {
-    // Held by who fills the slot or reads it. The states after Issued are
-    // noted without it: nobody fills a slot whose operation is under way.
+    // Held by the thread that fills or reads the slot. The states after Issued
+    // are set without it: no thread fills the slot of a pending operation.
     std::atomic<bool> held{false};
     std::atomic<bool> under_way{false};
     std::atomic<State> state{State::Completed};

@@ -8,12 +8,12 @@
 
 namespace argosy::comm::flight {
 
-// Calls `on_request`, on a thread of its own that otherwise sleeps, when
-// somebody on this host calls request_records() for the folder, or touches its
-// kRequestName.
+// Calls `on_request`, on a thread of its own that otherwise sleeps, whenever a
+// process of this host calls request_records() for the folder or touches its
+// file kRequestName.
 class RequestWatcher {
  public:
-  // Throws SystemError when the system cannot watch the folder.
+  // Throws SystemError if the system cannot watch the folder.
   // `on_request` must not throw.
   RequestWatcher(
       const std::filesystem::path& folder, std::function<void()> on_request);
@@ -27,7 +27,7 @@ class RequestWatcher {
 
   const std::function<void()> on_request_;
   launch::Fd events_;
-  launch::Pipe stop_; // its end tells the thread to end
+  launch::Pipe stop_; // closing it ends the thread
   std::thread thread_;
 };
 

@@ -4,15 +4,15 @@
 
 namespace argosy::comm::flight {
 
-// Wall time that costs little to note: the processor's counter where it is
-// steady, turned into time only when somebody reads it.
+// Wall time that is cheap to record: the processor's counter if it is steady,
+// converted to time only when somebody reads it.
 class TickClock {
  public:
   TickClock();
 
   std::uint64_t now() const;
 
-  // A moment as microseconds since 1970, as seen from `reading`.
+  // Converts ticks to microseconds since 1970, given a reading of both clocks.
   struct Reading {
     std::uint64_t ticks = 0;
     std::int64_t wall_ns = 0;

@@ -8,11 +8,11 @@
 
 namespace argosy::comm::gloo {
 
-// The Gloo library over TCP: the way to other hosts. Each rank listens on the
-// address by which the others reach it.
+// Collectives over Gloo's TCP transport. Each rank listens on the address by
+// which the others reach it. All members must call it.
 std::unique_ptr<Backend> make_gloo_backend(const Members& members);
 
-// Its messenger alone.
+// The messenger alone.
 std::unique_ptr<message::Messenger> connect_gloo(const Members& members);
 
 } // namespace argosy::comm::gloo

@@ -8,7 +8,6 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
-#include <mutex>
 #include <utility>
 
 #include "argosy/common/error.h"

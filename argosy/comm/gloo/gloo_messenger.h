@@ -14,9 +14,9 @@ class Store;
 
 namespace argosy::comm::gloo {
 
-// Messages over the Gloo library's TCP transport, every rank connected to
-// every other. All members call it with a store of their own, and listen on
-// `address`. Throws TimeoutError or PeerLost when one does not come.
+// Messages over Gloo's TCP transport, with a connection between every two
+// ranks. All members must call it with a store that only they use; each listens
+// on `address`. Throws TimeoutError or PeerLost if one does not connect.
 std::unique_ptr<message::Messenger> make_gloo_messenger(
     const c10::intrusive_ptr<c10d::Store>& store,
     int rank,

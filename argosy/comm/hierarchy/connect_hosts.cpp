@@ -12,7 +12,6 @@
 #include "argosy/comm/message/c10d_failure_store.h"
 #include "argosy/comm/message/message_backend.h"
 #include "argosy/common/error.h"
-#include "argosy/common/text.h"
 
 namespace argosy::comm::hierarchy {
 

@@ -7,9 +7,10 @@
 
 namespace argosy::comm::hierarchy {
 
-// For members that do not all see each other's memory: the memory of each host
-// and the network between them; the network alone when each is alone on its
-// host. All members call it and come to the same answer.
+// Connects members that cannot all map each other's memory: through the memory
+// of each host and the network between hosts, or through the network alone if
+// every member is alone on its host. All members must call it; they come to the
+// same answer.
 std::unique_ptr<Backend> connect_hosts(
     const Members& members, const MakeNetwork& network);
 

@@ -13,14 +13,14 @@ namespace argosy::comm::hierarchy {
 struct HierarchySetup {
   std::string group; // its name in messages
   Hosts hosts;
-  std::unique_ptr<Backend> host; // among those of this rank's host
-  std::shared_ptr<message::Messenger> network; // among all members
+  std::unique_ptr<Backend> host; // of the ranks of this rank's host
+  std::shared_ptr<message::Messenger> network; // of all members
   std::shared_ptr<message::FailureStore> failure_store;
 };
 
-// Collectives of several hosts: what a host has in common goes through its
-// memory, and over the network once, between the hosts' leaders. A reduction
-// adds up each host in rank order, then the hosts in theirs.
+// Collectives of several hosts: the ranks of a host combine their data in
+// memory, and only the leaders of the hosts use the network. A reduction
+// reduces each host in rank order, then the hosts in order.
 std::unique_ptr<Backend> make_hierarchical_backend(HierarchySetup setup);
 
 } // namespace argosy::comm::hierarchy

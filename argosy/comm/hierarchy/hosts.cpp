@@ -33,7 +33,7 @@ int Hosts::num_ranks() const {
 int Hosts::host_of(int rank) const {
   for (int host = 0; host < size(); ++host) {
     const auto& members = ranks[static_cast<std::size_t>(host)];
-    if (std::find(members.begin(), members.end(), rank) != members.end()) {
+    if (std::ranges::find(members, rank) != members.end()) {
       return host;
     }
   }
@@ -43,8 +43,7 @@ int Hosts::host_of(int rank) const {
 
 int Hosts::local_rank_of(int rank) const {
   const auto& members = ranks[static_cast<std::size_t>(host_of(rank))];
-  return static_cast<int>(
-      std::find(members.begin(), members.end(), rank) - members.begin());
+  return static_cast<int>(std::ranges::find(members, rank) - members.begin());
 }
 
 std::vector<int> Hosts::leaders() const {
@@ -64,12 +63,10 @@ Hosts partition(const std::vector<std::vector<int>>& sees) {
   };
   for (int rank = 0; rank < static_cast<int>(sees.size()); ++rank) {
     const auto fits = [&](const std::vector<int>& members) {
-      return std::all_of(members.begin(), members.end(), [&](int member) {
-        return mutual(rank, member);
-      });
+      return std::ranges::all_of(
+          members, [&](int member) { return mutual(rank, member); });
     };
-    const auto host =
-        std::find_if(hosts.ranks.begin(), hosts.ranks.end(), fits);
+    const auto host = std::ranges::find_if(hosts.ranks, fits);
     if (host == hosts.ranks.end()) {
       hosts.ranks.push_back({rank});
     } else {

@@ -1,14 +1,14 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "argosy/comm/backend/gather_strings.h"
 
 namespace argosy::comm::hierarchy {
 
-// The members of a group, by host: those that can map each other's memory. The
-// first of each host leads it. Hosts and their ranks are in ascending order.
+// The members of a group, by host. A host is a set of ranks that can map each
+// other's memory; its first rank leads it. Hosts and ranks are in ascending
+// order.
 struct Hosts {
   std::vector<std::vector<int>> ranks;
 
@@ -17,15 +17,17 @@ struct Hosts {
   int size() const { return static_cast<int>(ranks.size()); }
   int num_ranks() const;
   int host_of(int rank) const;
-  int local_rank_of(int rank) const; // among those of its host
+  int local_rank_of(int rank) const; // index among the ranks of its host
   std::vector<int> leaders() const;
 };
 
-// Hosts from who sees whom: `sees[a][b]` is 1 when rank a can map memory of
-// rank b. A rank joins the first host whose ranks all see it and are seen.
+// Partitions ranks into hosts: `sees[a][b]` is 1 if rank a can map memory of
+// rank b. A rank joins the first host of which all ranks see it and are seen by
+// it.
 Hosts partition(const std::vector<std::vector<int>>& sees);
 
-// Finds the hosts by trying. All members call it and come to the same answer.
+// Finds the hosts by trying to map memory. All members must call it; they come
+// to the same answer.
 Hosts find_hosts(int rank, const GatherStrings& gather_strings);
 
 } // namespace argosy::comm::hierarchy

@@ -91,7 +91,7 @@ void Levels::gather_on_leaders(
     return;
   }
   const auto takes = [&](int host) {
-    return std::find(takers.begin(), takers.end(), host) != takers.end();
+    return std::ranges::find(takers, host) != takers.end();
   };
   std::vector<Bytes> theirs;
   Blocks from;

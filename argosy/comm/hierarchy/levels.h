@@ -10,10 +10,10 @@ namespace argosy::comm::hierarchy {
 
 using Bytes = std::vector<std::byte>;
 
-// The two levels of a group, seen from one rank: those of its host, and the
-// leaders of all hosts. What operations of the group are made of: all ranks
-// call the same steps in the same order. The parts that concern other ranks do
-// nothing on this one.
+// The two levels of a group, seen from one rank: the ranks of its host, and the
+// leaders of all hosts. Has the steps that collectives are made of. All ranks
+// must call the same steps in the same order; on a rank that a step does not
+// concern, it does nothing.
 class Levels {
  public:
   // `leaders` is null unless this rank leads its host.
@@ -25,10 +25,11 @@ class Levels {
   bool is_leader() const { return leaders_ != nullptr; }
   std::vector<int> all_hosts() const;
 
-  // Bytes of `count` elements for each rank of our host, on its leader.
+  // On the leader, the bytes of `count` elements for each rank of its host; 0
+  // elsewhere.
   std::size_t own_bytes(std::size_t count, DType dtype) const;
 
-  // From the leader of the root's host to the root, where they are not one.
+  // Sends from the leader of the root's host to the root, unless they are one.
   void hand_to(
       int root,
       const void* data,
@@ -37,7 +38,7 @@ class Levels {
       DType dtype,
       Deadline deadline);
 
-  // The other way.
+  // Sends from the root to the leader of its host, unless they are one.
   void hand_to_leader(
       int root,
       const void* data,
@@ -46,7 +47,7 @@ class Levels {
       DType dtype,
       Deadline deadline);
 
-  // What all ranks give, in rank order, on the leaders of some hosts.
+  // Gathers the data of all ranks, in rank order, on the leaders of some hosts.
   void gather_on_leaders(
       const void* in,
       void* all,
@@ -55,9 +56,9 @@ class Levels {
       const std::vector<int>& takers,
       Deadline deadline);
 
-  // Leaders send each host the parts of its ranks, of data with a part of
-  // `count` elements for each rank. `sender` is one host, or every one. Returns
-  // what came here, host by host.
+  // Leaders send to each host the parts for its ranks, of data that has a part
+  // of `count` elements for each rank. `sender` is one host, or kEveryHost.
+  // Returns what this rank received, host by host.
   Bytes to_hosts(
       const void* data,
       std::size_t count,
@@ -82,7 +83,7 @@ class Levels {
 
   Blocks of_other_hosts(const Blocks& blocks) const;
 
-  // Every rank's `bytes` at `own`, in rank order, on all ranks.
+  // Gathers `bytes` at `own` of every rank, in rank order, on all ranks.
   Bytes known_to_all(const void* own, std::size_t bytes, Deadline deadline);
 
  private:

@@ -29,7 +29,7 @@ constexpr Traits kTraits[kNumDTypes] = {
 const Traits& traits(DType dtype) {
   const auto index = static_cast<int>(dtype);
   ARGOSY_CHECK(
-      index < kNumDTypes, "[comm.dtype] ", index, " is not a value of DType");
+      index < kNumDTypes, "[comm.dtype] {} is not a value of DType", index);
   return kTraits[index];
 }
 

@@ -6,8 +6,8 @@
 
 namespace argosy::comm {
 
-// What the elements of a buffer are, without torch. A Bool is a byte that holds
-// 0 or 1; complex numbers are a real and an imaginary part next to each other.
+// The element type of a buffer, without torch. A Bool is a byte that holds 0 or
+// 1; a complex number is its real part followed by its imaginary part.
 enum class DType : std::uint8_t {
   Float32,
   Float64,
@@ -31,7 +31,7 @@ std::size_t size_of(DType dtype);
 // "float32", "bfloat16", "complex64".
 std::string_view to_string(DType dtype);
 
-bool is_integer(DType dtype); // Bool is none
+bool is_integer(DType dtype); // false for Bool
 bool is_complex(DType dtype);
 
 } // namespace argosy::comm

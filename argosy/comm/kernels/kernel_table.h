@@ -7,7 +7,7 @@
 
 namespace argosy::comm {
 
-// `count` lanes; `divisor` counts only for AVG.
+// `count` lanes; only AVG uses `divisor`.
 using ReduceKernel = void (*)(
     void* out,
     const void* const* inputs,
@@ -15,13 +15,13 @@ using ReduceKernel = void (*)(
     std::size_t count,
     int divisor);
 
-// Writes past the caches; whoever calls it fences after the last one.
+// Bypasses the caches; the caller fences after the last call.
 using StreamKernel = void (*)(void* dst, const void* src, std::size_t bytes);
 
-// The code of one instruction set. Constant data: to look at a table runs none
-// of its instructions.
+// The kernels of one instruction set. Constant data, so that reading a table
+// runs none of its instructions.
 struct KernelTable {
-  // Null where Lowering goes to another entry.
+  // Null where lower() leads to another entry.
   ReduceKernel reduce[kNumDTypes][kNumReduceOps];
   StreamKernel stream;
 };

@@ -5,9 +5,9 @@
 
 namespace argosy::comm {
 
-// The kernel that does the work of a pair. Many pairs are the same work: bit
-// operations know only bytes, sums of complex numbers are sums of their parts,
-// signed sums wrap as unsigned ones do, and Bools are bytes.
+// The kernel that implements a pair. Many pairs share one: bit operations work
+// on bytes, sums of complex numbers are sums of their parts, signed sums wrap
+// as unsigned ones do, and Bools are bytes.
 struct Lowering {
   DType dtype;
   ReduceOp op;

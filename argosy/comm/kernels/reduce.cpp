@@ -23,13 +23,13 @@ constexpr std::size_t kStreamBlock = 8192;
 // Shorter copies are faster through the caches: they fit the second level.
 constexpr std::size_t kLeastStream = std::size_t{1} << 20;
 
-const KernelTable& kernels_of(Isa isa) {
+const KernelTable& kernels_of(simd::Isa isa) {
   switch (isa) {
-    case Isa::Baseline:
+    case simd::Isa::Baseline:
       return kBaselineKernels;
-    case Isa::Avx2:
+    case simd::Isa::Avx2:
       return kAvx2Kernels;
-    case Isa::Avx512:
+    case simd::Isa::Avx512:
       return kAvx512Kernels;
   }
   return kBaselineKernels;
@@ -66,18 +66,17 @@ void reduce_streaming(
 void check(int num_inputs, DType dtype, ReduceOp op, int divisor) {
   check_supported(op, dtype);
   ARGOSY_CHECK(
-      num_inputs > 0, "[comm.reduce] ", num_inputs, " inputs, expected >= 1");
+      num_inputs > 0, "[comm.reduce] {} inputs, expected >= 1", num_inputs);
   ARGOSY_CHECK(
-      divisor >= 0, "[comm.reduce] divisor ", divisor, ", expected >= 0");
+      divisor >= 0, "[comm.reduce] divisor {}, expected >= 0", divisor);
 }
 
-void check_available(Isa isa) {
+void check_available(simd::Isa isa) {
   ARGOSY_CHECK(
-      isa <= highest_isa(),
-      "[comm.reduce] this machine has no ",
+      isa <= simd::highest_isa(),
+      "[comm.reduce] this machine has no {}, at most {}",
       to_string(isa),
-      ", at most ",
-      to_string(highest_isa()));
+      to_string(simd::highest_isa()));
 }
 
 void stream_copy(
@@ -127,12 +126,12 @@ void reduce(
     DType dtype,
     ReduceOp op,
     ReduceOptions options) {
-  const KernelTable& kernels = kernels_of(current_isa());
+  const KernelTable& kernels = kernels_of(simd::current_isa());
   reduce_with(kernels, out, inputs, num_inputs, count, dtype, op, options);
 }
 
 void reduce_on(
-    Isa isa,
+    simd::Isa isa,
     void* out,
     const void* const* inputs,
     int num_inputs,
@@ -150,12 +149,13 @@ void copy(void* dst, const void* src, std::size_t bytes, bool stream) {
     return;
   }
   if (stream && bytes >= kLeastStream) {
-    return stream_copy(kernels_of(current_isa()), dst, src, bytes);
+    return stream_copy(kernels_of(simd::current_isa()), dst, src, bytes);
   }
   std::memcpy(dst, src, bytes);
 }
 
-void stream_copy_on(Isa isa, void* dst, const void* src, std::size_t bytes) {
+void stream_copy_on(
+    simd::Isa isa, void* dst, const void* src, std::size_t bytes) {
   check_available(isa);
   stream_copy(kernels_of(isa), dst, src, bytes);
 }

@@ -3,8 +3,8 @@
 #include <cstddef>
 
 #include "argosy/comm/kernels/dtype.h"
-#include "argosy/comm/kernels/isa.h"
 #include "argosy/comm/kernels/reduce_op.h"
+#include "argosy/simd/isa.h"
 
 namespace argosy::comm {
 
@@ -23,7 +23,7 @@ struct ReduceOptions {
 //
 // Buffers need no alignment. `out` may be one of the inputs, exactly, and
 // overlaps none otherwise. Runs on the calling thread. Throws InvalidArgument
-// when the pair is not supported, there is no input or the divisor is negative.
+// if the pair is not supported, there is no input or the divisor is negative.
 void reduce(
     void* out,
     const void* const* inputs,
@@ -34,9 +34,9 @@ void reduce(
     ReduceOptions options = {});
 
 // The same with the kernels of one instruction set, for tests and benches.
-// Throws InvalidArgument when the machine does not have it.
+// Throws InvalidArgument if the machine does not have it.
 void reduce_on(
-    Isa isa,
+    simd::Isa isa,
     void* out,
     const void* const* inputs,
     int num_inputs,
@@ -45,12 +45,13 @@ void reduce_on(
     ReduceOp op,
     ReduceOptions options = {});
 
-// Copies `bytes` bytes; the two do not overlap, or are the same. With `stream`,
-// large copies are written past the caches, and are visible to other threads
-// once this thread releases a lock or an atomic, as any write.
+// Copies `bytes` bytes; the buffers are the same or do not overlap. With
+// `stream`, large copies bypass the caches; other threads see them once this
+// thread releases a lock or an atomic, as with any write.
 void copy(void* dst, const void* src, std::size_t bytes, bool stream = false);
 
 // The same with the kernels of one instruction set, and no lower limit.
-void stream_copy_on(Isa isa, void* dst, const void* src, std::size_t bytes);
+void stream_copy_on(
+    simd::Isa isa, void* dst, const void* src, std::size_t bytes);
 
 } // namespace argosy::comm

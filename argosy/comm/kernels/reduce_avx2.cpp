@@ -1,4 +1,6 @@
-#include "argosy/comm/kernels/simd_avx2.h"
+// First the instruction set, then the loops that are compiled for it.
+#include "argosy/simd/avx2.h"
+
 #include "argosy/comm/kernels/simd_loops.h"
 
 namespace argosy::comm {

@@ -1,4 +1,6 @@
-#include "argosy/comm/kernels/simd_baseline.h"
+// First the instruction set, then the loops that are compiled for it.
+#include "argosy/simd/baseline.h"
+
 #include "argosy/comm/kernels/simd_loops.h"
 
 namespace argosy::comm {

@@ -15,9 +15,8 @@ std::string_view to_string(ReduceOp op) {
   const auto index = static_cast<int>(op);
   ARGOSY_CHECK(
       index < kNumReduceOps,
-      "[comm.reduce_op] ",
-      index,
-      " is not a value of ReduceOp");
+      "[comm.reduce_op] {} is not a value of ReduceOp",
+      index);
   return kReduceOpNames[index];
 }
 
@@ -42,11 +41,9 @@ bool is_supported(ReduceOp op, DType dtype) {
 void check_supported(ReduceOp op, DType dtype) {
   ARGOSY_CHECK(
       is_supported(op, dtype),
-      "[comm.reduce] ",
+      "[comm.reduce] {} of {} is not defined",
       to_string(op),
-      " of ",
-      to_string(dtype),
-      " is not defined");
+      to_string(dtype));
 }
 
 } // namespace argosy::comm

@@ -7,7 +7,7 @@
 
 namespace argosy::comm {
 
-// How the inputs of a reduction become one.
+// How a reduction combines its inputs.
 //
 // Integers wrap around in SUM and PROD. AVG is the SUM divided, for integers
 // truncated toward zero. MAX and MIN give NaN when an input is NaN, as
@@ -29,8 +29,8 @@ inline constexpr int kNumReduceOps = 8;
 // "sum", "bit_and".
 std::string_view to_string(ReduceOp op);
 
-// Bit operations take integers and Bool, MAX and MIN no complex numbers, AVG no
-// Bool; everything else goes.
+// Bit operations support integers and Bool, MAX and MIN all but complex
+// numbers, AVG all but Bool, the others everything.
 bool is_supported(ReduceOp op, DType dtype);
 
 // Throws InvalidArgument, naming both, unless is_supported().

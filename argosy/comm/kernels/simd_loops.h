@@ -3,10 +3,10 @@
 #include <type_traits>
 
 #include "argosy/comm/kernels/kernel_table.h"
-#include "argosy/comm/kernels/simd_formats.h"
 #include "argosy/comm/kernels/simd_ops.h"
+#include "argosy/simd/formats.h"
 
-// The loops over a buffer, and the table of one instruction set.
+// The loops that reduce buffers, and the table of one instruction set.
 //
 // A step takes kUnroll vectors from every input, in the order of the inputs,
 // and keeps the partial results in registers. What is left of a buffer goes
@@ -17,6 +17,41 @@ namespace argosy::comm {
 namespace {
 
 constexpr int kUnroll = 4;
+
+// Integers, summed without sign since those wrap; T decides how they divide.
+template <typename T, typename Unsigned>
+struct Integers : Plain<Unsigned> {};
+
+// Counted in pairs of a real and an imaginary part.
+template <typename T>
+struct Complex : Plain<T> {
+  static constexpr size_t kElementBytes = 2 * sizeof(T);
+};
+
+template <typename T>
+Lanes<T> divide(Plain<T>, Lanes<T> sum, int divisor) {
+  return sum / static_cast<T>(divisor);
+}
+
+// No instruction set divides integers by vectors.
+template <typename T, typename Unsigned>
+Lanes<Unsigned> divide(
+    Integers<T, Unsigned>, Lanes<Unsigned> sum, int divisor) {
+  for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) {
+    const auto lane = static_cast<T>(sum[i]);
+    sum[i] = static_cast<Unsigned>(lane / divisor);
+  }
+  return sum;
+}
+
+inline Floats divide(Half, Floats sum, int divisor) {
+  return sum / static_cast<float>(divisor);
+}
+
+inline FloatsPair divide(BrainPairs, FloatsPair sum, int divisor) {
+  const auto by = static_cast<float>(divisor);
+  return {sum.even / by, sum.odd / by};
+}
 
 // Pointers of a fixed number of inputs stay in registers; kNumInputs == 0 is a
 // number that is known only at run time.
@@ -50,7 +85,7 @@ template <typename FormatType, typename OpType, bool kDivides = false>
 struct Reduction {
   using Format = FormatType;
   using Op = OpType;
-  using Accumulator = typename Format::Accumulator;
+  using Accumulator = typename Format::Vector;
   int divisor;
 
   static Accumulator combine(Accumulator so_far, Accumulator next) {
@@ -64,7 +99,7 @@ struct Reduction {
 
   Accumulator finish(Accumulator value) const {
     if constexpr (kDivides) {
-      return Format::divide(value, divisor);
+      return divide(Format{}, value, divisor);
     } else {
       return value;
     }
@@ -231,7 +266,7 @@ constexpr KernelTable make_table() {
   fill_floats<Plain<float>>(row(table, DType::Float32));
   fill_floats<Plain<double>>(row(table, DType::Float64));
   fill_floats<Half>(row(table, DType::Float16));
-  fill_floats<Brain>(row(table, DType::BFloat16));
+  fill_floats<BrainPairs>(row(table, DType::BFloat16));
   row(table, DType::Complex64)
       .set<Complex<float>, ComplexMultiply>(ReduceOp::PROD);
   row(table, DType::Complex128)

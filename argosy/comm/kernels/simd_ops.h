@@ -2,12 +2,14 @@
 
 #include <utility>
 
-#include "argosy/comm/kernels/simd_vector.h"
+#include "argosy/simd/vector.h"
 
 // What makes one accumulator of two: `so_far` and the next input.
 
 namespace argosy::comm {
 namespace {
+
+using namespace simd;
 
 struct Add {
   template <typename V>

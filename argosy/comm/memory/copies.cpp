@@ -152,15 +152,12 @@ class BlockExchange {
         const std::size_t sent = offers_of(from)[to].given;
         const std::size_t expected = offers_of(to)[from].expected;
         if (sent != expected) {
-          team_.disagree(
-              str("rank ",
-                  team_.peers().number(from),
-                  " sends ",
-                  sent,
-                  " elements to rank ",
-                  team_.peers().number(to),
-                  ", which expects ",
-                  expected));
+          team_.disagree(str_format(
+              "rank {} sends {} elements to rank {}, which expects {}",
+              team_.peers().number(from),
+              sent,
+              team_.peers().number(to),
+              expected));
         }
       }
     }

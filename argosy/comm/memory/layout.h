@@ -6,20 +6,20 @@
 
 #include "argosy/comm/operation/op_record.h"
 
-// What the ranks of a group on one host share: a region per rank, which its
-// owner writes and the others read. The same for threads and processes, so one
-// set of algorithms serves both.
+// The memory that the ranks of a group on one host share: a region for each
+// rank, which its owner writes and the others read. Threads and processes have
+// the same layout, so one set of algorithms serves both.
 namespace argosy::comm::memory {
 
 constexpr std::size_t kLine = 64; // bytes of a cache line
 
-// A number that only grows (and wraps), with the count of those asleep on it.
+// A number that only grows (and wraps), and how many threads sleep on it.
 struct Signal {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> sleepers{0};
 };
 
-// Whether `value` has come to `target`, for numbers that wrap.
+// Whether `value` has reached `target`, for numbers that wrap.
 constexpr bool reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
@@ -58,7 +58,7 @@ struct alignas(kLine) Counter : Signal {};
 
 enum class FailureKind : std::uint32_t { Disagreement, Timeout, Loss };
 
-// Why the group is of no more use, for all to throw alike.
+// Why the group has failed, so that all ranks throw the same.
 struct alignas(kLine) Failure {
   enum State : std::uint32_t { kNone, kWriting, kSet };
 
@@ -67,27 +67,28 @@ struct alignas(kLine) Failure {
   char text[1016] = {};
 };
 
-// Two of whatever an operation writes, used in turn: when a rank enters
-// operation k + 2, all others have entered k + 1, so they are done with k.
+// Operations alternate between two entries, and small ones between two windows:
+// when a rank enters operation k + 2, all others have entered k + 1, so they
+// are done with k.
 struct Control {
   Entry entries[2];
   Counter staged;   // rounds whose data is in the window
   Counter reduced;  // rounds whose result is in the window
   Counter consumed; // rounds that this rank has taken from all windows
   Counter arrivals; // messages that were sent to this rank
-  Failure failure;  // that of the first rank counts; written once, by anyone
-  std::atomic<std::int32_t> waits_for{-1}; // the rank that holds this one up
+  Failure failure;  // only rank 0's is used; written once, by any rank
+  std::atomic<std::int32_t> waits_for{-1}; // the rank that this one waits for
   std::atomic<std::uint32_t> guards{0};    // live Peers::BufferGuard objects
   std::uint64_t self = 0; // its own address in the owner; see can_fetch()
 };
 
-constexpr std::size_t kWindowBytes = std::size_t{1} << 20; // of one of the two
+constexpr std::size_t kWindowBytes = std::size_t{1} << 20; // of one window
 
-// What a message begins with.
+// Precedes the data of a message.
 struct MessageHeader {
   std::uint64_t count = 0;
   DType dtype = DType::UInt8;
-  bool by_ref = false; // the receiver takes it from `ref`
+  bool by_ref = false; // the receiver copies the data from `ref`
   BufferRef ref = 0;
 };
 
@@ -106,7 +107,7 @@ struct Pipe {
   Slot slots[kSlots];
 };
 
-// Pages that nobody touches cost nothing, so there is a pipe for every rank.
+// Untouched pages cost nothing, so there is a pipe for every rank.
 struct Region {
   Control control;
   // In staged rounds: two windows for data and two for results. Small

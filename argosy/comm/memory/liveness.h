@@ -6,11 +6,11 @@
 
 namespace argosy::comm::memory {
 
-// Knows which of some processes have ended, within microseconds and also while
-// nobody has reaped them.
+// Tells which processes have ended, within microseconds, also before their
+// parents have reaped them.
 class Liveness {
  public:
-  // One process per rank; -1 for ranks that need no watching.
+  // One process for each rank; -1 for ranks that are not watched.
   explicit Liveness(const std::vector<pid_t>& processes);
   ~Liveness();
   Liveness(const Liveness&) = delete;

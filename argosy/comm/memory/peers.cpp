@@ -92,11 +92,10 @@ bool Peers::is_lost(int peer) const {
 
 void Peers::check_usable() {
   if (told_.load(std::memory_order_relaxed)) {
-    throw PeerLost(
-        str("[comm] group ",
-            name(),
-            " is of no more use: ",
-            has_failed() ? failure().text : "it has failed"));
+    throw PeerLost(str_format(
+        "[comm] group {} is of no more use: {}",
+        name(),
+        has_failed() ? failure().text : "it has failed"));
   }
   if (has_failed()) {
     throw_failure();
@@ -163,12 +162,11 @@ void Peers::throw_lost(int peer, const OpRecord& doing) {
   }
   fail(
       FailureKind::Loss,
-      str(tag(doing),
-          "rank ",
+      str_format(
+          "{}rank {} of group {} died during {}",
+          tag(doing),
           ranges_text(dead),
-          " of group ",
           name(),
-          " died during ",
           describe_in_group(doing)));
 }
 
@@ -247,11 +245,10 @@ void Peers::throw_failure() {
 void Peers::abort(const std::string& reason) {
   tell(
       FailureKind::Loss,
-      str("[comm] group ",
+      str_format(
+          "[comm] group {} was aborted by rank {}: {}",
           name(),
-          " was aborted by rank ",
           number(rank()),
-          ": ",
           reason));
 }
 

@@ -18,24 +18,24 @@ namespace argosy::comm::memory {
 struct PeersSetup {
   std::string name; // of the group, for messages
   int rank = 0;
-  std::vector<int> numbers;     // of the ranks in messages; empty: from 0
-  std::vector<Region*> regions; // of all ranks, as this rank sees them
-  // Whether the addresses of one rank mean the same to the others: threads.
+  std::vector<int> numbers;     // of the ranks in errors; empty: 0, 1, ...
+  std::vector<Region*> regions; // of all ranks, at addresses of this process
+  // Whether all ranks are threads of one process.
   bool one_address_space = false;
-  // The process of each rank, when all can fetch from all; else empty.
+  // The process of each rank, if all can fetch from all; else empty.
   std::vector<pid_t> processes;
-  // The heap of each rank's process, when all see those of all; else empty.
+  // The heap of each rank's process, if all map those of all; else empty.
   std::vector<std::shared_ptr<const heap::HeapView>> heaps;
   // Whether a rank is known to be dead; asked while waiting.
   std::function<bool(int rank)> is_dead;
 };
 
-// The ranks of a group that share memory, seen from one of them: waiting for
-// one another, and failing together. Thread-safe.
+// The ranks of a group that share memory, seen from one of them: they wait for
+// each other and fail together. Thread-safe.
 //
-// The first failure of any rank becomes the group's: whoever waits throws the
-// same, class and text, and so does what each rank tries next. All further
-// operations throw PeerLost.
+// The first failure of any rank becomes the group's: each rank throws an error
+// of the same class and text, where it waits or in its next operation. All
+// further operations throw PeerLost.
 class Peers {
  public:
   explicit Peers(PeersSetup setup);
@@ -43,7 +43,7 @@ class Peers {
   int rank() const { return setup_.rank; }
   int size() const { return static_cast<int>(setup_.regions.size()); }
   const std::string& name() const { return setup_.name; }
-  // What messages call a rank.
+  // The number of a rank in errors.
   int number(int rank) const {
     return setup_.numbers.empty()
         ? rank
@@ -67,11 +67,11 @@ class Peers {
     return setup_.heaps[static_cast<std::size_t>(peer)]->at(address);
   }
 
-  // At the begin of any operation. Throws when the group has failed.
+  // To be called at the begin of any operation. Throws if the group has failed.
   void check_usable();
 
-  // Waits for `peer` to bring a signal of its region to `target`; peer -1 is
-  // any. `doing` is for messages.
+  // Waits until `peer` has raised a signal to `target`; peer -1 is any. `doing`
+  // describes the operation in errors.
   void await(
       Signal& signal,
       std::uint32_t target,
@@ -108,7 +108,7 @@ class Peers {
       std::size_t bytes,
       const OpRecord& doing);
 
-  // Ends the operations of all ranks.
+  // Both end the operations of all ranks.
   [[noreturn]] void fail(FailureKind kind, const std::string& text);
   void abort(const std::string& reason);
 

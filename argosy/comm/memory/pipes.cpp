@@ -95,15 +95,13 @@ void Pipes::check_header(
   sent.root = peers_.rank();
   peers_.fail(
       FailureKind::Disagreement,
-      str("[comm.recv] ranks of group ",
+      str_format(
+          "[comm.recv] ranks of group {} disagree about a message: rank {} "
+          "calls {}, rank {} calls {}",
           peers_.name(),
-          " disagree about a message: rank ",
           peers_.number(peer),
-          " calls ",
           describe(sent),
-          ", rank ",
           peers_.number(peers_.rank()),
-          " calls ",
           describe(expected)));
 }
 

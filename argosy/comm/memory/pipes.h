@@ -10,12 +10,12 @@ namespace argosy::comm::memory {
 
 class Peers;
 
-// Messages between two ranks that share memory, beside collectives and each
-// other. For each peer and direction one at a time.
+// Messages between two ranks that share memory. They may run beside collectives
+// and each other, one at a time for each peer and direction.
 //
-// A message fills one slot of the pair's ring, which send() does not wait for,
-// or several in turn; or it is taken straight from the sender's buffer, where
-// the receiver can do that.
+// A message that fits into one slot of the pair's ring is sent without waiting
+// for the receiver. A longer one goes through several slots in turn, or the
+// receiver copies it straight from the sender's buffer if it can.
 class Pipes {
  public:
   explicit Pipes(Peers& peers) : peers_(peers) {}
@@ -29,7 +29,7 @@ class Pipes {
   void receive(
       void* data, std::size_t count, DType dtype, int peer, Deadline deadline);
 
-  // A peer with a message that is not received yet.
+  // Blocks until a message is here; returns its sender.
   int await_any(Deadline deadline);
 
  private:

@@ -100,13 +100,11 @@ void check_bytes(Team& team, const std::vector<Notice>& notices) {
   for (int rank = 1; rank < team.size(); ++rank) {
     const auto bytes = notices[static_cast<std::size_t>(rank)].bytes;
     if (bytes != notices.front().bytes) {
-      team.disagree(
-          str("symmetric memory of ",
-              notices.front().bytes,
-              " bytes on rank 0, of ",
-              bytes,
-              " on rank ",
-              rank));
+      team.disagree(str_format(
+          "symmetric memory of {} bytes on rank 0, of {} on rank {}",
+          notices.front().bytes,
+          bytes,
+          rank));
     }
   }
 }
@@ -158,8 +156,8 @@ std::shared_ptr<std::byte> Segments::allocate(
 
 void Segments::forget_released() {
   for (Segment& segment : segments_) {
-    const bool released = std::all_of(
-        segment.parts.begin(), segment.parts.end(), [&](SharedMemory& part) {
+    const bool released =
+        std::ranges::all_of(segment.parts, [&](SharedMemory& part) {
           const Trailer& end = trailer(part.get(), segment.bytes);
           return end.released.load(std::memory_order_acquire) != 0;
         });

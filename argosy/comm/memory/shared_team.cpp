@@ -58,12 +58,10 @@ std::string map_all(
       regions.push_back(
           SharedMemory::open(descriptions[peer], Region::bytes(num_ranks)));
     } catch (const SystemError& error) {
-      return str(
-          "rank ",
+      return str_format(
+          "rank {} cannot see the memory of rank {}: {}",
           rank,
-          " cannot see the memory of rank ",
           peer,
-          ": ",
           error.what());
     }
   }
@@ -124,10 +122,9 @@ Abilities common_abilities(const std::vector<std::string>& answers) {
 }
 
 bool can_fetch_from_all(const std::vector<SharedMemory>& regions) {
-  return std::all_of(
-      regions.begin(), regions.end(), [](const SharedMemory& region) {
-        return can_fetch(region.owner(), region_in(region).control);
-      });
+  return std::ranges::all_of(regions, [](const SharedMemory& region) {
+    return can_fetch(region.owner(), region_in(region).control);
+  });
 }
 
 std::vector<pid_t> watched_processes(const std::vector<SharedMemory>& regions) {
@@ -173,9 +170,8 @@ SharedTeam::SharedTeam(
   setup.name = std::move(name);
   setup.rank = rank;
   setup.numbers = options.numbers;
-  setup.one_address_space = std::all_of(
-      impl_->regions.begin(),
-      impl_->regions.end(),
+  setup.one_address_space = std::ranges::all_of(
+      impl_->regions,
       [](const SharedMemory& region) { return region.same_process(); });
   for (const SharedMemory& region : impl_->regions) {
     setup.regions.push_back(&region_in(region));

@@ -13,9 +13,9 @@ class Pipes;
 class Team;
 
 struct MemoryOptions {
-  // Processes fetch from each other's buffers if all of them may and can.
+  // If true and all processes can, they fetch from each other's buffers.
   bool may_fetch = true;
-  // What messages call the ranks; empty: from 0.
+  // The numbers of the ranks in errors; empty: 0, 1, ...
   std::vector<int> numbers;
 };
 
@@ -23,8 +23,8 @@ struct MemoryOptions {
 class SharedTeam {
  public:
   // All ranks must call it; they may be threads of one process, processes of
-  // one host, or a mixture. Throws SystemError, on all ranks, when one of them
-  // cannot map the memory of another.
+  // one host, or both. Throws SystemError, on all ranks, if one of them cannot
+  // map the memory of another.
   SharedTeam(
       std::string name,
       int rank,

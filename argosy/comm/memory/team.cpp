@@ -27,15 +27,12 @@ void Team::enter(OpOffer offer, Deadline deadline) {
     const int peer = (rank() + step) % size();
     peers_.await(entry(peer).begun, sequence_, peer, record, deadline);
     if (record != offer_of(peer)) {
-      disagree(
-          str("rank ",
-              peers_.number(rank()),
-              " calls ",
-              describe(record),
-              ", rank ",
-              peers_.number(peer),
-              " calls ",
-              describe(offer_of(peer))));
+      disagree(str_format(
+          "rank {} calls {}, rank {} calls {}",
+          peers_.number(rank()),
+          describe(record),
+          peers_.number(peer),
+          describe(offer_of(peer))));
     }
   }
 }
@@ -143,13 +140,11 @@ void Team::disagree(const std::string& how) {
   const OpRecord& mine = offer_of(rank());
   peers_.fail(
       FailureKind::Disagreement,
-      str("[comm.",
+      str_format(
+          "[comm.{}] ranks disagree about operation {} of group {}: {}",
           to_string(mine.kind),
-          "] ranks disagree about operation ",
           sequence_,
-          " of group ",
           peers_.name(),
-          ": ",
           how));
 }
 

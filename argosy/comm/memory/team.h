@@ -9,8 +9,9 @@
 
 namespace argosy::comm::memory {
 
-// The collectives of ranks that share memory: entering operations together, and
-// rounds of one operation. Used by one thread at a time; throws as Peers does.
+// Synchronises the collectives of ranks that share memory: entering operations
+// together, and rounds within one. Used by one thread at a time; throws as
+// Peers does.
 class Team {
  public:
   explicit Team(Peers& peers) : peers_(peers) {}
@@ -20,8 +21,8 @@ class Team {
   Peers& peers() const { return peers_; }
   Segments& segments() { return segments_; }
 
-  // Begins the next operation: returns when all ranks have begun it, and
-  // throws InvalidArgument, on all ranks, when they do not all do the same.
+  // Begins the next operation: blocks until all ranks have begun it. Throws
+  // InvalidArgument, on all ranks, if they do not all begin the same.
   void enter(OpOffer offer, Deadline deadline);
 
   // What the ranks published on entering the current operation.
@@ -35,12 +36,12 @@ class Team {
   // The address in this process of a mapped buffer of a rank.
   std::byte* local_address(int rank, BufferRef ref) const;
 
-  // Needed for whatever reads or writes the buffers of others.
+  // To be held while reading or writing the buffers of others.
   Peers::BufferGuard guard_buffers() const {
     return Peers::BufferGuard(peers_);
   }
 
-  // Copy from and to where `peer` said its buffer is; not Access::Windowed.
+  // Copy from and to a buffer that `peer` refers to; not Access::Windowed.
   void fetch(int peer, void* to, BufferRef from, std::size_t bytes);
   void store(int peer, BufferRef to, const void* from, std::size_t bytes);
 
@@ -49,8 +50,8 @@ class Team {
   std::byte* next_small_window();
   const std::byte* small_window(int rank) const;
 
-  // Rounds of large operations. Each operation numbers its rounds from 0, and
-  // ends with end_rounds(how many it had).
+  // Rounds of large operations. Each operation numbers its rounds from 0 and
+  // finally calls end_rounds() with how many it had.
   std::byte* window(int rank, int index) const;
   void publish_staged(std::uint32_t round);
   void publish_reduced(std::uint32_t round);
@@ -60,7 +61,7 @@ class Team {
   void await_consumed(std::uint32_t round, Deadline deadline);
   void end_rounds(std::uint32_t num_rounds);
 
-  // For disagreements that only the operation itself can see.
+  // Fails the group, for disagreements that only the operation itself finds.
   [[noreturn]] void disagree(const std::string& how);
 
  private:

@@ -10,9 +10,9 @@ namespace argosy::comm::memory {
 
 struct Signal;
 
-// How a rank waits for a number in shared memory: it spins for as long as an
-// answer from another core takes, gives way for as long as ranks that share our
-// core may need it, then sleeps on a futex.
+// How a rank waits for a number in shared memory: it spins for as long as
+// another core usually takes to answer, yields for as long as ranks that share
+// its core may need it, then sleeps on a futex.
 struct WaitPolicy {
   int spins = 4000;
   int yields = 0;
@@ -24,9 +24,8 @@ struct WaitPolicy {
 
 enum class WaitResult { Done, Expired, Hopeless };
 
-// Returns when the signal has come to `target`, at the deadline, or when
-// `hopeless`, which is asked before and while it sleeps, says that it will not
-// come any more.
+// Waits until the signal has reached `target`, until the deadline, or until
+// `hopeless`, which it asks before and during sleep, says that it never will.
 WaitResult wait_for(
     Signal& signal,
     std::uint32_t target,

@@ -101,7 +101,7 @@ std::optional<std::string> FailureAgreement::read(const std::string& key) {
   try {
     return setup_.failure_store->get(key);
   } catch (const std::exception& error) {
-    log::debug("[comm] group ", setup_.group, ": ", error.what());
+    log::debug("[comm] group {}: {}", setup_.group, error.what());
     return std::nullopt;
   }
 }
@@ -127,7 +127,7 @@ Verdict FailureAgreement::post(Verdict verdict) {
       verdict = parse_verdict(
           setup_.failure_store->claim(kVerdict, to_text(verdict)));
     } catch (const std::exception& error) {
-      log::debug("[comm] group ", setup_.group, ": ", error.what());
+      log::debug("[comm] group {}: {}", setup_.group, error.what());
     }
   }
   return verdict;
@@ -137,19 +137,17 @@ void FailureAgreement::answer_roll() {
   try {
     setup_.failure_store->set(present_key(setup_.rank), "here");
   } catch (const std::exception& error) {
-    log::debug("[comm] group ", setup_.group, ": ", error.what());
+    log::debug("[comm] group {}: {}", setup_.group, error.what());
   }
 }
 
 Verdict FailureAgreement::call_roll(const OpRecord& op, Deadline deadline) {
   const std::string begin = str("[comm.", to_string(op.kind), "] ");
-  const std::string end =
-      str(" of group ",
-          setup_.group,
-          " did not come to ",
-          describe_in_group(op),
-          " within ",
-          deadline.limit_text());
+  const std::string end = str_format(
+      " of group {} did not come to {} within {}",
+      setup_.group,
+      describe_in_group(op),
+      deadline.limit_text());
   if (!setup_.failure_store) {
     return {Verdict::Kind::TimeoutError, str(begin, "one of the ranks", end)};
   }
@@ -157,7 +155,7 @@ Verdict FailureAgreement::call_roll(const OpRecord& op, Deadline deadline) {
   try {
     setup_.failure_store->claim(kRoll, "called");
   } catch (const std::exception& error) {
-    log::debug("[comm] group ", setup_.group, ": ", error.what());
+    log::debug("[comm] group {}: {}", setup_.group, error.what());
   }
   setup_.cut("its time is up");
   std::vector<int> missing;
@@ -177,12 +175,11 @@ Verdict FailureAgreement::call_roll(const OpRecord& op, Deadline deadline) {
   if (missing.empty()) {
     return {
         Verdict::Kind::TimeoutError,
-        str(begin,
-            "all ranks of group ",
+        str_format(
+            "{}all ranks of group {} came to {}, but did not end it within {}",
+            begin,
             setup_.group,
-            " came to ",
             describe_in_group(op),
-            ", but did not end it within ",
             deadline.limit_text())};
   }
   return {
@@ -218,28 +215,23 @@ Verdict FailureAgreement::lost(
   } catch (const PeerLost& named) {
     return {
         Verdict::Kind::PeerLost,
-        str("[comm.",
+        str_format(
+            "[comm.{}] group {} broke in {}: {}",
             to_string(op.kind),
-            "] group ",
             setup_.group,
-            " broke in ",
             describe_in_group(op),
-            ": ",
             plain_text(named))};
   } catch (const std::exception& own) {
     why = plain_text(own);
   }
   return {
       Verdict::Kind::PeerLost,
-      str("[comm.",
+      str_format(
+          "[comm.{}] rank {} of group {} is gone in {}: {}",
           to_string(op.kind),
-          "] rank ",
           who,
-          " of group ",
           setup_.group,
-          " is gone in ",
           describe_in_group(op),
-          ": ",
           why)};
 }
 
@@ -270,11 +262,10 @@ void FailureAgreement::settle(
 void FailureAgreement::abort(const std::string& reason) {
   const Verdict verdict = post(
       {Verdict::Kind::PeerLost,
-       str("[comm] group ",
+       str_format(
+           "[comm] group {} was aborted by rank {}: {}",
            setup_.group,
-           " was aborted by rank ",
            label(setup_.rank),
-           ": ",
            reason)});
   keep(verdict);
   setup_.cut(reason);

@@ -119,12 +119,9 @@ class MessageBackend final : public Backend {
       Reduction reduction,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(reduction.dtype);
-    OpEntry entry{
-        .record = make_record(OpKind::AllReduce, count, reduction),
-        .counts = {},
-        .data = inline_data(in, bytes)};
     collective(
-        std::move(entry),
+        make_record(OpKind::AllReduce, count, reduction),
+        inline_data(in, bytes),
         deadline,
         [&](TransferSet& transfers, const OpEntries& entries) {
           if (fits_inline(bytes)) {
@@ -145,12 +142,9 @@ class MessageBackend final : public Backend {
       int root,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(reduction.dtype);
-    OpEntry entry{
-        .record = make_record(OpKind::Reduce, count, reduction, root),
-        .counts = {},
-        .data = inline_data(in, bytes)};
     collective(
-        std::move(entry),
+        make_record(OpKind::Reduce, count, reduction, root),
+        inline_data(in, bytes),
         deadline,
         [&](TransferSet& transfers, const OpEntries& entries) {
           if (!fits_inline(bytes)) {
@@ -170,12 +164,9 @@ class MessageBackend final : public Backend {
       int root,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
-    OpEntry entry{
-        .record = make_record(OpKind::Broadcast, count, dtype, root),
-        .counts = {},
-        .data = rank_ == root ? inline_data(data, bytes) : Bytes()};
     collective(
-        std::move(entry),
+        make_record(OpKind::Broadcast, count, dtype, root),
+        rank_ == root ? inline_data(data, bytes) : Bytes(),
         deadline,
         [&](TransferSet& transfers, const OpEntries& entries) {
           if (!fits_inline(bytes)) {
@@ -194,12 +185,9 @@ class MessageBackend final : public Backend {
       DType dtype,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
-    OpEntry entry{
-        .record = make_record(OpKind::AllGather, count, dtype),
-        .counts = {},
-        .data = inline_data(in, bytes)};
     collective(
-        std::move(entry),
+        make_record(OpKind::AllGather, count, dtype),
+        inline_data(in, bytes),
         deadline,
         [&](TransferSet& transfers, const OpEntries& entries) {
           const ByteRanges to = byte_ranges_of(out, size_of(dtype), size_);
@@ -220,12 +208,9 @@ class MessageBackend final : public Backend {
       int root,
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(dtype);
-    OpEntry entry{
-        .record = make_record(OpKind::Gather, count, dtype, root),
-        .counts = {},
-        .data = inline_data(in, bytes)};
     collective(
-        std::move(entry),
+        make_record(OpKind::Gather, count, dtype, root),
+        inline_data(in, bytes),
         deadline,
         [&](TransferSet& transfers, const OpEntries& entries) {
           const ByteRanges to = byte_ranges_of(
@@ -250,12 +235,9 @@ class MessageBackend final : public Backend {
     const std::size_t bytes = count * size_of(dtype);
     const bool is_inline = fits_inline(bytes * static_cast<std::size_t>(size_));
     const Blocks& given = rank_ == root ? in : Blocks{};
-    OpEntry entry{
-        .record = make_record(OpKind::Scatter, count, dtype, root),
-        .counts = {},
-        .data = is_inline ? bytes_of(given, size_of(dtype)) : Bytes()};
     collective(
-        std::move(entry),
+        make_record(OpKind::Scatter, count, dtype, root),
+        is_inline ? bytes_of(given, size_of(dtype)) : Bytes(),
         deadline,
         [&](TransferSet& transfers, const OpEntries& entries) {
           if (is_inline) {
@@ -279,12 +261,9 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t bytes = count * size_of(reduction.dtype);
     const bool is_inline = fits_inline(bytes * static_cast<std::size_t>(size_));
-    OpEntry entry{
-        .record = make_record(OpKind::ReduceScatter, count, reduction),
-        .counts = {},
-        .data = is_inline ? bytes_of(in, size_of(reduction.dtype)) : Bytes()};
     collective(
-        std::move(entry),
+        make_record(OpKind::ReduceScatter, count, reduction),
+        is_inline ? bytes_of(in, size_of(reduction.dtype)) : Bytes(),
         deadline,
         [&](TransferSet& transfers, const OpEntries& entries) {
           if (is_inline) {
@@ -309,12 +288,10 @@ class MessageBackend final : public Backend {
       Deadline deadline) override {
     const std::size_t element = size_of(dtype);
     const bool is_inline = fits_inline(total_count(in) * element);
-    OpEntry entry{
-        .record = make_record(OpKind::AllToAll, 0, dtype),
-        .counts = counts_of(in, out),
-        .data = is_inline ? bytes_of(in, element) : Bytes()};
     collective(
-        std::move(entry),
+        {.record = make_record(OpKind::AllToAll, 0, dtype),
+         .counts = counts_of(in, out),
+         .data = is_inline ? bytes_of(in, element) : Bytes()},
         deadline,
         [&](TransferSet& transfers, const OpEntries& entries) {
           AllToAllRanges ranges{
@@ -417,6 +394,15 @@ class MessageBackend final : public Backend {
     }
   }
 
+  template <typename Body>
+  void collective(
+      const OpRecord& record, Bytes data, Deadline deadline, const Body& body) {
+    collective(
+        {.record = record, .counts = {}, .data = std::move(data)},
+        deadline,
+        body);
+  }
+
   // Enters an operation together with the others, then does our part of it.
   template <typename Body>
   void collective(OpEntry entry, Deadline deadline, const Body& body) {
@@ -436,11 +422,9 @@ class MessageBackend final : public Backend {
   void message(const OpRecord& what, Deadline deadline, const Body& body) {
     ARGOSY_CHECK(
         what.root >= 0 && what.root < size_ && what.root != rank_,
-        "[comm.",
+        "[comm.{}] rank {} cannot exchange messages with rank {}",
         to_string(what.kind),
-        "] rank ",
         rank_,
-        " cannot exchange messages with rank ",
         what.root);
     guarded(what, deadline, body);
   }

@@ -10,10 +10,10 @@
 
 namespace argosy::comm::message {
 
-// All collectives and messages over a messenger. `failure_store` is how members
-// learn of failures that messages do not tell any more; null: each sees its
-// own. `labels` are what errors call the ranks; empty: as they are. All members
-// must make one.
+// All collectives and messages over a messenger. All members must make one.
+// Through `failure_store`, members learn of failures when messages no longer
+// get through; null: each member knows only its own. `labels` are the numbers
+// of the ranks in errors; empty: 0, 1, ...
 std::unique_ptr<Backend> make_message_backend(
     std::string group_name,
     std::unique_ptr<Messenger> messenger,

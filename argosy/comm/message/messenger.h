@@ -9,19 +9,19 @@
 
 namespace argosy::comm::message {
 
-// A message on its way. To be waited for before it is destroyed, unless its
-// messenger was aborted.
+// A send or receive that was posted. Wait for it before destroying it, unless
+// its messenger was aborted.
 class Transfer {
  public:
   virtual ~Transfer() = default;
 
-  // Until the buffer may be used again. Throws TimeoutError at the deadline,
-  // PeerLost when the peer is gone or the messenger was aborted.
+  // Blocks until the buffer may be used again. Throws TimeoutError at the
+  // deadline, PeerLost if the peer is gone or the messenger was aborted.
   virtual void wait(Deadline deadline) = 0;
 };
 
-// Moves bytes between the ranks of a group, which need not share memory: what
-// a transport must offer for all collectives to work on it. Thread-safe.
+// Moves bytes between the ranks of a group: all that a transport must implement
+// to run every collective. Thread-safe.
 class Messenger {
  public:
   virtual ~Messenger() = default;

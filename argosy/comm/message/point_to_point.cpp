@@ -88,20 +88,14 @@ void PointToPoint::read_envelope(int peer, Deadline deadline) {
 
 std::string PointToPoint::mismatch(
     const Header& sent, const Header& expected, int peer) const {
-  return str(
-      "[comm.recv] group ",
+  return str_format(
+      "[comm.recv] group {}: rank {} sends {} {}, rank {} expects {} {}",
       group_,
-      ": rank ",
       peer,
-      " sends ",
       sent.count,
-      " ",
       to_string(static_cast<DType>(sent.dtype)),
-      ", rank ",
       messenger_.rank(),
-      " expects ",
       expected.count,
-      " ",
       to_string(static_cast<DType>(expected.dtype)));
 }
 

@@ -18,7 +18,7 @@ class SubMessenger final : public Messenger {
       : whole_(std::move(whole)),
         ranks_(std::move(ranks)),
         first_tag_(first_tag) {
-    const auto own = std::find(ranks_.begin(), ranks_.end(), whole_->rank());
+    const auto own = std::ranges::find(ranks_, whole_->rank());
     ARGOSY_ASSERT(own != ranks_.end(), whole_->rank());
     rank_ = static_cast<int>(own - ranks_.begin());
   }

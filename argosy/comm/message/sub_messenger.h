@@ -7,8 +7,8 @@
 
 namespace argosy::comm::message {
 
-// Some ranks of a messenger as a messenger of their own, on tags that begin at
-// `first_tag`. An abort ends all of the whole.
+// A messenger among some ranks of another, with tags that begin at `first_tag`.
+// Aborting it aborts the whole.
 std::unique_ptr<Messenger> make_sub_messenger(
     std::shared_ptr<Messenger> whole,
     std::vector<int> ranks,

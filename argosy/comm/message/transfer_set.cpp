@@ -1,7 +1,5 @@
 #include "argosy/comm/message/transfer_set.h"
 
-#include <utility>
-
 namespace argosy::comm::message {
 
 namespace {

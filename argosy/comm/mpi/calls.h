@@ -1,7 +1,7 @@
 #pragma once
 
-// What all calls of MPI share. Like the rest of this folder in headers only, so
-// that libargosy.so links no MPI and works with all.
+// What all calls of MPI share. Like most of this folder in headers only, so
+// that libargosy.so links no MPI and works with every implementation.
 
 #include <mpi.h>
 
@@ -17,8 +17,8 @@
 
 namespace argosy::comm::mpi {
 
-// Held around every call, never while waiting: MPI may have been told that its
-// calls do not overlap. One for the process, as MPI is.
+// Held around every call, never while waiting: the program may have promised
+// MPI that calls do not overlap. One for the process, as MPI is.
 inline std::recursive_mutex& calls_mutex() {
   static std::recursive_mutex mutex;
   return mutex;
@@ -31,7 +31,7 @@ inline std::string error_text(int code) {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
-// Throws PeerLost when a call that concerns `peer` failed; -1 is any.
+// Throws PeerLost if a call failed; `peer` is the rank it concerns, -1 any.
 inline void check(int code, const char* call, int peer) {
   if (code != MPI_SUCCESS) {
     const std::string whom = peer < 0 ? "" : str(", rank ", peer);
@@ -53,13 +53,13 @@ inline void check_running() {
   MPI_Finalized(&ended);
   ARGOSY_CHECK(
       started != 0 && ended == 0,
-      "[comm.mpi] MPI is ",
-      started != 0 ? "finalized" : "not initialised",
-      ", expected a program between MPI_Init_thread and MPI_Finalize");
+      "[comm.mpi] MPI is {}, expected a program between MPI_Init_thread and "
+      "MPI_Finalize",
+      started != 0 ? "finalized" : "not initialised");
 }
 
-// Asynchronous operations call MPI from threads of ours. Collective: all ranks
-// of `comm` come to the same answer.
+// Checks that MPI supports threads: asynchronous operations call it from
+// threads of ours. Collective over `comm`; all ranks come to the same answer.
 inline void check_threads(MPI_Comm comm) {
   int own = MPI_THREAD_SINGLE;
   MPI_Query_thread(&own);
@@ -67,13 +67,13 @@ inline void check_threads(MPI_Comm comm) {
   MPI_Allreduce(&own, &lowest, 1, MPI_INT, MPI_MIN, comm);
   ARGOSY_CHECK(
       lowest == MPI_THREAD_MULTIPLE || lowest == MPI_THREAD_SERIALIZED,
-      "[comm.mpi] MPI runs with ",
-      level_text(lowest),
-      ", expected at least MPI_THREAD_SERIALIZED: start it with "
-      "MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided)");
+      "[comm.mpi] MPI runs with {}, expected at least MPI_THREAD_SERIALIZED: "
+      "start it with MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, "
+      "&provided)",
+      level_text(lowest));
 }
 
-// Calls `issue(offset, count)` for parts that MPI can count.
+// Calls `issue(offset, count)` for parts whose bytes an int can count.
 template <typename Issue>
 void for_parts(std::size_t bytes, const Issue& issue) {
   constexpr std::size_t kPart = 1u << 30;
@@ -83,7 +83,7 @@ void for_parts(std::size_t bytes, const Issue& issue) {
   }
 }
 
-// Requests that end together. To be used under calls_mutex().
+// The requests of one transfer. Use it under calls_mutex().
 class Requests {
  public:
   void add(MPI_Request request) { pending_.push_back(request); }
@@ -101,7 +101,7 @@ class Requests {
     return true;
   }
 
-  // The same; what failed has ended.
+  // The same; a request that failed counts as ended.
   bool try_end() {
     try {
       return test("MPI_Test", -1);
@@ -110,14 +110,14 @@ class Requests {
     }
   }
 
-  // Gives receives up where that is still possible.
+  // Cancels receives that have not begun.
   void cancel() {
     for (MPI_Request& request : pending_) {
       MPI_Cancel(&request);
     }
   }
 
-  // MPI ends them whenever it can; their buffers must outlive that.
+  // Leaves the requests to MPI; their buffers must outlive them.
   void forget() {
     for (MPI_Request& request : pending_) {
       MPI_Request_free(&request);

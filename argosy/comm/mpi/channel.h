@@ -10,30 +10,27 @@
 
 namespace argosy::comm::mpi {
 
-// A buffer that waits for its message. To be used under calls_mutex().
+// A buffer that waits for its message. Use it under calls_mutex().
 struct PendingReceive {
   int peer = 0; // rank in the communicator
   std::uint64_t tag = 0;
   void* data = nullptr;
   std::size_t capacity = 0;
-  bool begun = false; // its packet has come
+  bool begun = false; // its packet has arrived
   Requests payload;
   std::string error;
 
-  // Its packet has come; `data` and `capacity` are large enough or it fails.
+  // Takes the packet that has arrived; sets `error` if `capacity` is too small.
   void accept(MPI_Comm comm, const std::byte* packet) {
     begun = true;
     const Header header = header_of(packet);
     if (header.bytes > capacity) {
-      error =
-          str("rank ",
-              peer,
-              " sent ",
-              header.bytes,
-              " bytes with tag ",
-              tag,
-              ", expected at most ",
-              capacity);
+      error = str_format(
+          "rank {} sent {} bytes with tag {}, expected at most {}",
+          peer,
+          header.bytes,
+          tag,
+          capacity);
     } else if (header.payload_tag != 0) {
       receive_payload(comm, header);
     } else if (header.bytes > 0) {
@@ -61,18 +58,18 @@ struct PendingReceive {
   }
 };
 
-// One group's messages to this rank. To be used under calls_mutex().
+// One group's messages to this rank. Use it under calls_mutex().
 class Channel {
  public:
-  // Why there are no more messages at all; empty while there are.
+  // Why the channel has ended; empty while it works.
   std::string ended;
 
-  // That a peer has ended comes after all that it sent.
+  // MPI keeps the order: all that the peer sent has arrived before.
   void end_peer(int peer, const std::string& reason) {
     ended_peers_.try_emplace(peer, End{reason, Deadline::after(kGrace)});
   }
 
-  // Throws PeerLost when nothing comes of a transfer with `peer` any more. What
+  // Throws PeerLost if a transfer with `peer` can no longer succeed. One that
   // has `begun` may still be on its way.
   void check(const std::string& group, int peer, bool begun) const {
     if (!ended.empty()) {
@@ -83,13 +80,11 @@ class Channel {
         (begun && !found->second.grace.expired())) {
       return;
     }
-    throw PeerLost(
-        str("[comm.mpi] rank ",
-            peer,
-            " has left group ",
-            group,
-            ": ",
-            found->second.reason));
+    throw PeerLost(str_format(
+        "[comm.mpi] rank {} has left group {}: {}",
+        peer,
+        group,
+        found->second.reason));
   }
 
   void expect(MPI_Comm comm, PendingReceive& pending) {
@@ -133,7 +128,7 @@ class Channel {
     std::deque<Packet> arrived;
   };
 
-  // Tags may be used once each.
+  // Programs may use each tag only once, so empty inboxes must not pile up.
   void forget_if_empty(int peer, std::uint64_t tag) {
     const auto found = inboxes_.find({peer, tag});
     if (found->second.waiting.empty() && found->second.arrived.empty()) {

@@ -7,13 +7,13 @@
 
 namespace argosy::comm::mpi {
 
-// A communicator of our own, over which all groups of a world send packets.
-// There is one for all of them, as making one for each group would wait without
-// a deadline, and MPIs have few. It is there until MPI_Finalize, so that what
-// others still send has a receiver. To be used under calls_mutex().
+// A communicator of our own, over which all groups of a world send packets. All
+// groups share it, because making a communicator blocks without a deadline and
+// MPI has few of them. It lives until MPI_Finalize, so that late packets have a
+// receiver. Use it under calls_mutex().
 class Endpoint {
  public:
-  // Collective over `comm`, which stays the caller's.
+  // Collective over `comm`, which the caller keeps.
   static std::shared_ptr<Endpoint> make(MPI_Comm comm) {
     std::shared_ptr<Endpoint> endpoint(new Endpoint(comm));
     close_before_finalize(endpoint);
@@ -28,7 +28,7 @@ class Endpoint {
   int size() const { return size_; }
   bool closed() const { return closed_; } // by MPI_Finalize
 
-  // A channel exists from the first that is heard of it until it is closed.
+  // The first call, or the first packet for it, makes the channel.
   std::shared_ptr<Channel> channel(std::uint64_t id) {
     auto& channel = channels_[id];
     if (!channel) {
@@ -43,7 +43,7 @@ class Endpoint {
     closed_channels_.insert(id);
   }
 
-  // Takes in the packets that have come.
+  // Delivers the packets that have arrived.
   void progress() {
     for (int i = 0; i < kMostAtOnce && !closed_; ++i) {
       Slot& slot = slots_[next_slot_];
@@ -80,8 +80,8 @@ class Endpoint {
     });
   }
 
-  // For the next long message. Comes round again after more of them than can be
-  // on their way.
+  // For the next long message. Tags repeat only after more messages than can be
+  // pending.
   int next_payload_tag() {
     payload_tag_ = payload_tag_ == last_tag_ ? 1 : payload_tag_ + 1;
     return payload_tag_;
@@ -185,7 +185,7 @@ class Endpoint {
     MPI_Comm_free(&comm_);
   }
 
-  // Takes packets in until all ranks finalize MPI, as they must.
+  // Delivers packets until all ranks finalize MPI, as they must.
   void hear_the_last() {
     const Deadline deadline = Deadline::after(kFarewell);
     MPI_Request all_here = MPI_REQUEST_NULL;

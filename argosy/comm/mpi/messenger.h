@@ -42,17 +42,17 @@ struct Route {
   std::shared_ptr<Channel> channel;
   std::uint64_t channel_id = 0;
   std::string group;      // its name in messages
-  std::vector<int> ranks; // of the members, in the communicator
+  std::vector<int> ranks; // of the members in the communicator
 
   int rank_of(int peer) const { return ranks[static_cast<std::size_t>(peer)]; }
 
-  // Throws PeerLost when there is no hope for a transfer.
+  // Throws PeerLost if a transfer can no longer succeed.
   void check(int peer, bool begun) const {
     channel->check(group, rank_of(peer), begun);
   }
 };
 
-// Looks until a message is through.
+// Polls until a message is through.
 class MpiTransfer : public message::Transfer {
  public:
   MpiTransfer(std::shared_ptr<Route> route, int peer, std::size_t bytes)
@@ -63,15 +63,12 @@ class MpiTransfer : public message::Transfer {
     bool moves = false;
     while (!look()) {
       if (deadline.expired()) {
-        throw TimeoutError(
-            str("[comm.mpi] group ",
-                route_->group,
-                ": ",
-                verb(),
-                " rank ",
-                peer_,
-                " not done within ",
-                deadline.limit_text()));
+        throw TimeoutError(str_format(
+            "[comm.mpi] group {}: {} rank {} not done within {}",
+            route_->group,
+            verb(),
+            peer_,
+            deadline.limit_text()));
       }
       if (has_begun_ && !std::exchange(moves, true)) {
         test_pause = TestPause(bytes_);
@@ -107,8 +104,8 @@ class MpiTransfer : public message::Transfer {
   bool has_begun_ = false;
 };
 
-// Lets MPI finish what it has begun with a buffer that is about to go: soon if
-// at all, as both sides have posted it.
+// Waits briefly for MPI to finish with a buffer that is about to be freed: both
+// sides have posted the transfer, so it ends soon if at all.
 inline void end_soon(const Endpoint& endpoint, Requests& requests) {
   for (int i = 0; i < 100; ++i) {
     {
@@ -196,9 +193,8 @@ class MpiReceiving : public MpiTransfer {
   bool done() override {
     ARGOSY_CHECK(
         pending_.error.empty(),
-        "[comm.mpi] group ",
+        "[comm.mpi] group {}: {}",
         route().group,
-        ": ",
         pending_.error);
     return pending_.begun && pending_.payload.test("MPI_Irecv", peer());
   }
@@ -209,12 +205,12 @@ class MpiReceiving : public MpiTransfer {
   PendingReceive pending_;
 };
 
-// Messages over MPI. All members are told of an abort, which to them is the end
-// of this rank.
+// Messages over MPI. An abort is sent to all members, which then treat this
+// rank as gone.
 class MpiMessenger : public message::Messenger {
  public:
-  // `ranks` are those of the members in the endpoint's communicator, ours is
-  // among them. Members have the same channel, and other groups another.
+  // `ranks` are those of the members, ours included, in the endpoint's
+  // communicator. All members have the same channel, other groups another one.
   MpiMessenger(
       std::shared_ptr<Endpoint> endpoint,
       std::uint64_t channel_id,
@@ -222,7 +218,7 @@ class MpiMessenger : public message::Messenger {
       std::vector<int> ranks)
       : route_(std::make_shared<Route>()) {
     const std::lock_guard lock(calls_mutex());
-    const auto own = std::find(ranks.begin(), ranks.end(), endpoint->rank());
+    const auto own = std::ranges::find(ranks, endpoint->rank());
     ARGOSY_ASSERT(own != ranks.end(), "rank ", endpoint->rank());
     rank_ = static_cast<int>(own - ranks.begin());
     route_->channel = endpoint->channel(channel_id);

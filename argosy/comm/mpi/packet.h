@@ -3,17 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <vector>
 
 namespace argosy::comm::mpi {
 
 enum class Kind : std::uint32_t { Message, End };
 
-// The beginning of every message. MPI's tags have 15 to 31 bits, ours have 64
-// and a channel: so packets all have one tag of MPI's, and say here whose they
-// are. A short message follows in its packet; a long one by itself, under the
-// tag of MPI's that the packet names.
+// The header of every packet. MPI's tags have 15 to 31 bits, ours have 64 and a
+// channel, so all packets have one MPI tag, and the header says where they
+// belong. A packet carries a short message itself; a long one follows under the
+// MPI tag that the header names.
 struct Header {
   std::uint64_t channel = 0;
   std::uint64_t tag = 0;
@@ -22,7 +21,7 @@ struct Header {
   Kind kind = Kind::Message;
 };
 
-// What MPIs send at once, without asking the receiver.
+// MPI sends this much without asking the receiver (eagerly).
 constexpr std::size_t kPacketBytes = 4000;
 constexpr std::size_t kShortBytes = kPacketBytes - sizeof(Header);
 

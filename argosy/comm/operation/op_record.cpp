@@ -47,12 +47,10 @@ std::string describe_in_group(const OpRecord& record) {
 std::string disagreement(const std::vector<OpRecord>& records) {
   for (std::size_t rank = 1; rank < records.size(); ++rank) {
     if (records[rank] != records[0]) {
-      return str(
-          "rank 0 calls ",
+      return str_format(
+          "rank 0 calls {}, rank {} calls {}",
           describe(records[0]),
-          ", rank ",
           rank,
-          " calls ",
           describe(records[rank]));
     }
   }
@@ -65,14 +63,11 @@ std::string disagreement(const std::vector<RankCounts>& counts) {
       const std::uint64_t sent = counts[from].send[to];
       const std::uint64_t expected = counts[to].receive[from];
       if (sent != expected) {
-        return str(
-            "rank ",
+        return str_format(
+            "rank {} sends {} elements to rank {}, which expects {}",
             from,
-            " sends ",
             sent,
-            " elements to rank ",
             to,
-            ", which expects ",
             expected);
       }
     }
@@ -84,13 +79,10 @@ void check_agreed(
     const std::string& how, const OpRecord& what, const std::string& group) {
   ARGOSY_CHECK(
       how.empty(),
-      "[comm.",
+      "[comm.{}] ranks disagree about operation {} of group {}: {}",
       to_string(what.kind),
-      "] ranks disagree about operation ",
       what.sequence,
-      " of group ",
       group,
-      ": ",
       how);
 }
 

@@ -23,7 +23,7 @@ struct CurrentTape {
 bool is_deferred_value(const c10::IValue& value) {
   if (value.isTensorList()) {
     const auto list = value.toListRef();
-    return std::any_of(list.begin(), list.end(), is_deferred_value);
+    return std::ranges::any_of(list, is_deferred_value);
   }
   return value.isTensor() && deferred_of(value.toTensor()) != nullptr;
 }
@@ -128,10 +128,9 @@ void Tape::add_results(
     ARGOSY_CHECK(
         each.kind == torch_hooks::OpInfo::ArgKind::Tensor &&
             i < outputs.size() && outputs[i].size() == 1,
-        "[dtensor.deferred] ",
-        info.name,
-        " needs values of a tensor that was made under DeferredInit and has "
-        "none yet; do it after the model is sharded");
+        "[dtensor.deferred] {} needs values of a tensor that was made under "
+        "DeferredInit and has none yet; do it after the model is sharded",
+        info.name);
     const int base = each.is_view ? call.arguments[0].values[0] : -1;
     const int made = add_value(
         Kind::kResult,

@@ -69,10 +69,9 @@ void change_shape(const OpInfo& info, torch::jit::Stack& stack) {
   const auto view = views.find(info.name);
   ARGOSY_CHECK(
       view != views.end(),
-      "[dtensor.",
-      info.name,
-      "] changes the shape of a DTensor in place, which is not possible; use "
-      "the op that returns a new tensor");
+      "[dtensor.{}] changes the shape of a DTensor in place, which is not "
+      "possible; use the op that returns a new tensor",
+      info.name);
   const at::Tensor self = stack[stack.size() - info.args.size()].toTensor();
   c10::Dispatcher::singleton().findOp(view->second)->callBoxed(stack);
   torch_hooks::become(self, stack.back().toTensor());

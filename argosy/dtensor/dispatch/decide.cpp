@@ -26,19 +26,18 @@ void say_once(const std::string& op) {
   const std::lock_guard lock(mutex);
   if (said.insert(op).second) {
     log::warn(
-        "[dtensor] ",
-        op,
-        " has no sharding rule: its inputs are gathered on every rank");
+        "[dtensor] {} has no sharding rule: its inputs are gathered on every "
+        "rank",
+        op);
   }
 }
 
 void check_can_run(const RuledOp& info) {
   ARGOSY_CHECK(
       !info.is_random || info.rule != nullptr,
-      "[dtensor.",
-      info.name,
-      "] is random and has no sharding rule: ranks would draw different "
-      "values");
+      "[dtensor.{}] is random and has no sharding rule: ranks would draw "
+      "different values",
+      info.name);
 }
 
 std::vector<Operand> operands_of(const Frame& frame) {

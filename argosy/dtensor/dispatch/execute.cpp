@@ -124,11 +124,9 @@ void check_local(
     const RuledOp& info, const Expected& expected, const at::Tensor& local) {
   ARGOSY_ASSERT(
       local.sizes() == at::IntArrayRef(expected.local),
-      "the rule of ",
+      "the rule of {} expects a part of shape {}, the op gave {}",
       info.name,
-      " expects a part of shape ",
       at::IntArrayRef(expected.local),
-      ", the op gave ",
       local.sizes());
 }
 
@@ -220,11 +218,10 @@ void write_back(
       result, original.sizes(), placements, parts.placements);
   ARGOSY_CHECK(
       part.sizes() == parts.local.sizes(),
-      "[dtensor.",
+      "[dtensor.{}] the result does not have the shape {} of the tensor that "
+      "it is written to",
       frame.info().name,
-      "] the result does not have the shape ",
-      original.sizes(),
-      " of the tensor that it is written to");
+      original.sizes());
   parts.local.copy_(part);
 }
 
@@ -273,11 +270,9 @@ void finish_outside(
     const auto& tensors = decision.outputs[i].tensors;
     ARGOSY_CHECK(
         info.returns[i].kind == ArgKind::Tensor && tensors.size() == 1,
-        "[dtensor.",
+        "[dtensor.{}] this rank is not in {} and cannot know the result",
         info.name,
-        "] this rank is not in ",
-        frame.mesh().mesh(),
-        " and cannot know the result");
+        frame.mesh().mesh());
     results.emplace_back(make_dtensor(
         {.local = at::empty({0}, at::TensorOptions(tensors[0].dtype)),
          .mesh = frame.shared_mesh(),

@@ -33,8 +33,7 @@ Frame::Frame(const RuledOp& info, const torch::jit::Stack& stack)
   for (std::size_t i = 0; i < info.args.size(); ++i) {
     add_argument(i);
   }
-  ARGOSY_CHECK(
-      mesh_ != nullptr, "[dtensor.", info.name, "] there is no DTensor");
+  ARGOSY_CHECK(mesh_ != nullptr, "[dtensor.{}] there is no DTensor", info.name);
 }
 
 void Frame::add_argument(std::size_t index) {
@@ -77,13 +76,10 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
   const Input input{&tensor, parts_of(tensor), index};
   ARGOSY_CHECK(
       input.parts != nullptr || deferred_of(tensor) == nullptr,
-      "[dtensor.",
+      "[dtensor.{}] argument {} was made under DeferredInit and has no memory "
+      "yet; shard it first, with shard_layer() or shard_tensor_()",
       info_.name,
-      "] argument ",
-      info_.args[index].name,
-      " was made under DeferredInit and has no memory yet; shard it first, "
-      "with "
-      "shard_layer() or shard_tensor_()");
+      info_.args[index].name);
   if (info_.args[index].is_written) {
     check_written(input);
   }
@@ -94,12 +90,11 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
   } else {
     ARGOSY_CHECK(
         !tensor.requires_grad() || !at::GradMode::is_enabled(),
-        "[dtensor.",
+        "[dtensor.{}] argument {} is a plain tensor that requires grad beside "
+        "a DTensor; its gradient would be a DTensor. Make it one with "
+        "shard_tensor()",
         info_.name,
-        "] argument ",
-        info_.args[index].name,
-        " is a plain tensor that requires grad beside a DTensor; its gradient "
-        "would be a DTensor. Make it one with shard_tensor()");
+        info_.args[index].name);
     key_.add(kPlain);
   }
   key_.add(
@@ -123,21 +118,18 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
 void Frame::check_written(const Input& input) const {
   ARGOSY_CHECK(
       input.parts != nullptr,
-      "[dtensor.",
+      "[dtensor.{}] argument {} is a plain tensor, which cannot hold what "
+      "comes of a DTensor; make it one with shard_tensor(), or use the op that "
+      "returns a new tensor",
       info_.name,
-      "] argument ",
-      info_.args[input.arg].name,
-      " is a plain tensor, which cannot hold what comes of a DTensor; make it "
-      "one with shard_tensor(), or use the op that returns a new tensor");
+      info_.args[input.arg].name);
   ARGOSY_CHECK(
       !input.parts->is_copied_view,
-      "[dtensor.",
+      "[dtensor.{}] argument {} is a view whose base is sharded in another "
+      "way, so writing to it would not change the base; use the op that "
+      "returns a new tensor, or clone() the view",
       info_.name,
-      "] argument ",
-      info_.args[input.arg].name,
-      " is a view whose base is sharded in another way, so writing to it would "
-      "not change the base; use the op that returns a new tensor, or clone() "
-      "the view");
+      info_.args[input.arg].name);
 }
 
 void Frame::meet(Parts* parts) {
@@ -147,13 +139,11 @@ void Frame::meet(Parts* parts) {
   }
   ARGOSY_CHECK(
       parts->mesh == *mesh_,
-      "[dtensor.",
+      "[dtensor.{}] tensors on two meshes, {} and {}; bring them to one with "
+      "reshard()",
       info_.name,
-      "] tensors on two meshes, ",
       (*mesh_)->mesh(),
-      " and ",
-      parts->mesh->mesh(),
-      "; bring them to one with reshard()");
+      parts->mesh->mesh());
 }
 
 void Frame::add_key(const c10::IValue& value) {

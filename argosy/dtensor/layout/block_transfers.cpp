@@ -83,10 +83,8 @@ void add_sends(
 }
 
 void sort_by_peer(std::vector<BlockTransfer>& transfers) {
-  std::sort(
-      transfers.begin(), transfers.end(), [](const auto& a, const auto& b) {
-        return a.peer < b.peer;
-      });
+  std::ranges::sort(
+      transfers, [](const auto& a, const auto& b) { return a.peer < b.peer; });
 }
 
 } // namespace

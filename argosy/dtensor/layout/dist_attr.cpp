@@ -19,9 +19,8 @@ Placements placements_of(
     const auto axis = static_cast<std::size_t>(mesh.axis_index(*specs[dim]));
     ARGOSY_CHECK(
         placements[axis].is_replicated(),
-        "[dtensor.dist_attr] axis ",
-        *specs[dim],
-        " shards two dims");
+        "[dtensor.dist_attr] axis {} shards two dims",
+        *specs[dim]);
     placements[axis] = Shard(static_cast<int>(dim));
   }
   return placements;
@@ -33,11 +32,9 @@ DistAttr::DistAttr(ProcessMesh mesh_in, Placements placements_in)
     : mesh(std::move(mesh_in)), placements(placements_in) {
   ARGOSY_CHECK(
       static_cast<int>(placements.size()) == mesh.ndim(),
-      "[dtensor.dist_attr] ",
+      "[dtensor.dist_attr] {} for a mesh of {} axes; one for each is expected",
       placements,
-      " for a mesh of ",
-      mesh.ndim(),
-      " axes; one for each is expected");
+      mesh.ndim());
 }
 
 DistAttr::DistAttr(ProcessMesh mesh_in, const ShardingSpecs& sharding_specs)

@@ -118,9 +118,8 @@ bool is_even(
 Shape dense_strides(const Shape& sizes, const Shape& like) {
   std::vector<std::size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return like[a] > like[b];
-  });
+  std::ranges::stable_sort(
+      order, [&](auto a, auto b) { return like[a] > like[b]; });
   Shape strides(sizes.size(), 0);
   std::int64_t next = 1;
   for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {

@@ -11,9 +11,8 @@ namespace argosy {
 Shard::Shard(int dim) : Placement(kShard | (dim & 0x3f)) {
   ARGOSY_CHECK(
       dim >= -32 && dim < 32,
-      "[dtensor.shard] dim ",
-      dim,
-      ", expected one of -32 to 31");
+      "[dtensor.shard] dim {}, expected one of -32 to 31",
+      dim);
 }
 
 Placements::Placements(std::initializer_list<Placement> items)
@@ -28,9 +27,8 @@ Placements::Placements(std::size_t count, Placement each)
     : size_(static_cast<std::uint8_t>(count)) {
   ARGOSY_CHECK(
       count <= kMost,
-      "[dtensor.placements] ",
+      "[dtensor.placements] {} placements, expected at most {}",
       count,
-      " placements, expected at most ",
       kMost);
   std::fill_n(items_.begin(), count, each);
 }
@@ -47,19 +45,16 @@ bool is_replicated(const Placements& placements) {
 }
 
 bool has_partial(const Placements& placements) {
-  return std::any_of(placements.begin(), placements.end(), [](Placement each) {
-    return each.is_partial();
-  });
+  return std::ranges::any_of(
+      placements, [](Placement each) { return each.is_partial(); });
 }
 
 Placements normalized(const Placements& placements, int ndim, int num_axes) {
   ARGOSY_CHECK(
       static_cast<int>(placements.size()) == num_axes,
-      "[dtensor.placements] ",
+      "[dtensor.placements] {} for a mesh of {} axes; one for each is expected",
       placements,
-      " for a mesh of ",
-      num_axes,
-      " axes; one for each is expected");
+      num_axes);
   Placements result = placements;
   for (std::size_t axis = 0; axis < placements.size(); ++axis) {
     if (!placements[axis].is_shard()) {
@@ -69,11 +64,9 @@ Placements normalized(const Placements& placements, int ndim, int num_axes) {
     const int dim = given < 0 ? given + ndim : given;
     ARGOSY_CHECK(
         dim >= 0 && dim < ndim,
-        "[dtensor.placements] ",
+        "[dtensor.placements] {} for a tensor of {} dims",
         placements,
-        " for a tensor of ",
-        ndim,
-        " dims");
+        ndim);
     result[axis] = Shard(dim);
   }
   return result;

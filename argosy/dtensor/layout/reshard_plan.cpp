@@ -281,7 +281,7 @@ ReshardPlan plan_within(
   const Steps steps(global, item_bytes, from.mesh, to);
   const Search search(steps, from.placements);
   const auto found = search.visits().find(to.placements.code());
-  ARGOSY_ASSERT(found != search.visits().end(), from, " to ", to);
+  ARGOSY_ASSERT(found != search.visits().end(), "{} to {}", from, to);
   return found->second.plan;
 }
 
@@ -304,7 +304,7 @@ ReshardPlan plan_across(
       best = std::move(plan);
     }
   }
-  ARGOSY_ASSERT(!best.steps.empty(), from, " to ", to);
+  ARGOSY_ASSERT(!best.steps.empty(), "{} to {}", from, to);
   const ReshardPlan rest =
       plan_within(global, item_bytes, best.steps.back().to, to);
   best.steps.insert(best.steps.end(), rest.steps.begin(), rest.steps.end());
@@ -322,10 +322,8 @@ std::int64_t ReshardPlan::bytes() const {
 }
 
 int ReshardPlan::num_collectives() const {
-  return static_cast<int>(
-      std::count_if(steps.begin(), steps.end(), [](const ReshardStep& step) {
-        return !is_local(step.kind);
-      }));
+  return static_cast<int>(std::ranges::count_if(
+      steps, [](const ReshardStep& step) { return !is_local(step.kind); }));
 }
 
 std::int64_t ReshardPlan::cost() const {

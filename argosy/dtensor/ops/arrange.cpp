@@ -5,8 +5,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
-#include <algorithm>
-
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/letters.h"
@@ -287,22 +285,21 @@ std::vector<Strategy> unfold_backward(const OpCall& call) {
 } // namespace
 
 void add_arrange_rules(RuleTable& table) {
-  table.add({"cat"}, {.strategies = cat, .run = run_cat});
-  table.add({"stack"}, {.strategies = stack});
+  table.add("cat", {.strategies = cat, .run = run_cat});
+  table.add("stack", {.strategies = stack});
   table.add(
-      {"flip"},
-      {.strategies = flip, .shapes = shape_of_first, .run = run_flip});
-  table.add({"roll"}, {.strategies = roll, .shapes = shape_of_first});
-  table.add({"repeat"}, {.strategies = repeat});
-  table.add({"tril", "triu"}, {.strategies = triangle, .run = run_triangle});
-  table.add({"constant_pad_nd"}, {.strategies = pad, .run = run_pad});
-  table.add({"diagonal"}, {.strategies = diagonal});
+      "flip", {.strategies = flip, .shapes = shape_of_first, .run = run_flip});
+  table.add("roll", {.strategies = roll, .shapes = shape_of_first});
+  table.add("repeat", {.strategies = repeat});
+  table.add("tril triu", {.strategies = triangle, .run = run_triangle});
+  table.add("constant_pad_nd", {.strategies = pad, .run = run_pad});
+  table.add("diagonal", {.strategies = diagonal});
   table.add(
-      {"diagonal_backward"},
+      "diagonal_backward",
       {.strategies = diagonal_backward, .localize = local_input_sizes});
-  table.add({"unfold"}, {.strategies = unfold});
+  table.add("unfold", {.strategies = unfold});
   table.add(
-      {"unfold_backward"},
+      "unfold_backward",
       {.strategies = unfold_backward,
        .shapes = shape_of_input_sizes,
        .localize = local_input_sizes});

@@ -287,12 +287,12 @@ void run_batch_norm_backward(LocalCall& call) {
 
 void add_batch_norm_rules(RuleTable& table) {
   table.add(
-      {"native_batch_norm"},
+      "native_batch_norm",
       {.strategies = batch_norm_forward,
        .shapes = batch_norm_forward_shapes,
        .run = run_batch_norm_forward});
   table.add(
-      {"native_batch_norm_backward"},
+      "native_batch_norm_backward",
       {.strategies = batch_norm_backward,
        .shapes = batch_norm_backward_shapes,
        .run = run_batch_norm_backward});

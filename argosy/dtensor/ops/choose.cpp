@@ -178,8 +178,8 @@ Choice choose(
       offers.push_back(std::move(each));
     }
     const Pricing pricing(mesh_shape, operands, view);
-    const auto best = std::min_element(
-        offers.begin(), offers.end(), [&](const auto& a, const auto& b) {
+    const auto best =
+        std::ranges::min_element(offers, [&](const auto& a, const auto& b) {
           return pricing.of(a) < pricing.of(b);
         });
     for (std::size_t i = 0; i < operands.size(); ++i) {

@@ -88,10 +88,10 @@ std::vector<Shape> one_hot_shape(const OpCall& call) {
 
 void add_composite_rules(RuleTable& table) {
   table.add(
-      {"cumprod_backward"},
+      "cumprod_backward",
       {.strategies = cumprod_backward_strategies, .shapes = shape_of_first});
   table.add(
-      {"one_hot"}, {.strategies = one_hot_strategies, .shapes = one_hot_shape});
+      "one_hot", {.strategies = one_hot_strategies, .shapes = one_hot_shape});
 }
 
 void add_composite_kernels(torch_hooks::WrapperKernels& kernels) {

@@ -60,7 +60,7 @@ bool may_cut_groups(const OpCall& call, std::size_t input, std::size_t weight) {
 // Letters that may not be cut here become '-'.
 void keep_whole(std::vector<std::string>& all, char letter) {
   for (std::string& each : all) {
-    std::replace(each.begin(), each.end(), letter, '-');
+    std::ranges::replace(each, letter, '-');
   }
 }
 
@@ -386,13 +386,13 @@ void run_convolution_backward(LocalCall& call) {
 
 void add_convolution_rules(RuleTable& table) {
   table.add(
-      {"convolution"},
+      "convolution",
       {.strategies = convolution,
        .shapes = convolution_shape,
        .localize = localize,
        .run = run_convolution});
   table.add(
-      {"convolution_backward"},
+      "convolution_backward",
       {.strategies = convolution_backward,
        .shapes = convolution_backward_shapes,
        .localize = localize_backward,

@@ -18,12 +18,11 @@ namespace {
 // A number for each channel of each sample, 1 where it is kept.
 at::Tensor channel_noise(const at::Tensor& input, double p) {
   ARGOSY_CHECK(
-      p >= 0 && p <= 1, "[dtensor.dropout] p ", p, ", expected in [0, 1]");
+      p >= 0 && p <= 1, "[dtensor.dropout] p {}, expected in [0, 1]", p);
   ARGOSY_CHECK(
       input.dim() >= 2,
-      "[dtensor.dropout] a tensor of ",
-      input.dim(),
-      " dims, expected samples and channels");
+      "[dtensor.dropout] a tensor of {} dims, expected samples and channels",
+      input.dim());
   Shape shape(static_cast<std::size_t>(input.dim()), 1);
   shape[0] = input.size(0);
   shape[1] = input.size(1);

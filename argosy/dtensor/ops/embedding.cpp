@@ -245,7 +245,7 @@ at::Tensor recorded_embedding_grad(
 
 void add_embedding_rules(RuleTable& table) {
   table.add(
-      {"embedding"},
+      "embedding",
       {.strategies = embedding,
        .shapes = embedding_shape,
        .run = run_embedding});
@@ -253,7 +253,7 @@ void add_embedding_rules(RuleTable& table) {
       .strategies = embedding_grad,
       .shapes = embedding_grad_shape,
       .run = run_weight_grad};
-  table.add({"embedding_dense_backward"}, grad);
+  table.add("embedding_dense_backward", grad);
   table.add_qualified("argosy::embedding_weight_grad", grad);
 }
 

@@ -43,7 +43,7 @@ void run_equal(LocalCall& call) {
 } // namespace
 
 void add_equal_rules(RuleTable& table) {
-  table.add({"equal"}, {.strategies = equal, .run = run_equal});
+  table.add("equal", {.strategies = equal, .run = run_equal});
 }
 
 } // namespace argosy::dtensor

@@ -1,18 +1,18 @@
 #include "argosy/dtensor/ops/families.h"
 
 #include "argosy/common/error.h"
+#include "argosy/common/text.h"
 
 namespace argosy::dtensor {
 
-void RuleTable::add(
-    std::initializer_list<std::string_view> names, const Rule& rule) {
-  for (const std::string_view name : names) {
-    add_qualified(str("aten::", name), rule);
+void RuleTable::add(std::string_view names, const Rule& rule) {
+  for (const std::string& name : split(names, ' ')) {
+    add_qualified("aten::" + name, rule);
   }
 }
 
 void RuleTable::add_qualified(const std::string& name, const Rule& rule) {
-  ARGOSY_ASSERT(rules_.emplace(name, rule).second, name, " has two rules");
+  ARGOSY_ASSERT(rules_.emplace(name, rule).second, "{} has two rules", name);
 }
 
 const Rule* RuleTable::find(const std::string& name) const {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,8 +17,9 @@ namespace argosy::dtensor {
 // Rules by name: "aten::sum" for all overloads, "aten::max.dim" for one.
 class RuleTable {
  public:
-  // Names are without "aten::". Throws InternalError for a second rule.
-  void add(std::initializer_list<std::string_view> names, const Rule& rule);
+  // Names are without "aten::" and separated by spaces. Throws InternalError
+  // for a second rule.
+  void add(std::string_view names, const Rule& rule);
   // Of another library: "argosy::linear_weight_grad".
   void add_qualified(const std::string& name, const Rule& rule);
   const Rule* find(const std::string& name) const;

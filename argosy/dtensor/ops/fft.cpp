@@ -48,9 +48,9 @@ std::vector<Shape> whole(const OpCall& call) {
 } // namespace
 
 void add_fft_rules(RuleTable& table) {
-  table.add({"_fft_c2c"}, {.strategies = transform, .shapes = same_shapes});
-  table.add({"_fft_r2c"}, {.strategies = transform, .shapes = half});
-  table.add({"_fft_c2r"}, {.strategies = transform, .shapes = whole});
+  table.add("_fft_c2c", {.strategies = transform, .shapes = same_shapes});
+  table.add("_fft_r2c", {.strategies = transform, .shapes = half});
+  table.add("_fft_c2r", {.strategies = transform, .shapes = whole});
 }
 
 } // namespace argosy::dtensor

@@ -6,8 +6,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/index_select.h>
 
-#include <algorithm>
-
 #include "argosy/dtensor/ops/dims.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/ops/index_dims.h"
@@ -176,30 +174,22 @@ std::vector<Shape> shape_of_second(const OpCall& call) {
 
 void add_index_rules(RuleTable& table) {
   table.add(
-      {"index_select"},
+      "index_select",
       {.strategies = index_select,
        .shapes = index_select_shape,
        .run = run_by_index});
-  table.add({"gather"}, {.strategies = gather, .run = run_by_index});
-  table.add({"index"}, {.strategies = index, .run = run_index});
-  table.add({"take"}, {.strategies = take, .shapes = shape_of_second});
+  table.add("gather", {.strategies = gather, .run = run_by_index});
+  table.add("index", {.strategies = index, .run = run_index});
+  table.add("take", {.strategies = take, .shapes = shape_of_second});
   table.add(
-      {"searchsorted.Tensor"},
+      "searchsorted.Tensor",
       {.strategies = searchsorted, .shapes = shape_of_second});
   table.add(
-      {"bucketize.Tensor"},
-      {.strategies = bucketize, .shapes = shape_of_first});
+      "bucketize.Tensor", {.strategies = bucketize, .shapes = shape_of_first});
   // How many elements there are depends on their values.
   table.add(
-      {"_unique",
-       "_unique2",
-       "bincount",
-       "histc",
-       "masked_scatter",
-       "masked_select",
-       "nonzero",
-       "unique_consecutive",
-       "unique_dim"},
+      "_unique _unique2 bincount histc masked_scatter masked_select nonzero "
+      "unique_consecutive unique_dim",
       {});
 }
 

@@ -40,7 +40,7 @@ Shape broadcast(const OpCall& call, const std::vector<int>& places) {
 // them to the front.
 bool are_adjacent(const std::vector<int>& places) {
   const auto given = [](int place) { return place >= 0; };
-  const auto first = std::find_if(places.begin(), places.end(), given);
+  const auto first = std::ranges::find_if(places, given);
   const auto last = std::find_if(places.rbegin(), places.rend(), given).base();
   return std::all_of(first, last, given);
 }

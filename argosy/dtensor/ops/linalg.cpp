@@ -59,25 +59,11 @@ std::vector<Strategy> batches(const OpCall& call) {
 
 void add_linalg_rules(RuleTable& table) {
   table.add(
-      {"_linalg_det",
-       "_linalg_slogdet",
-       "_linalg_solve_ex",
-       "cholesky_inverse",
-       "cholesky_solve",
-       "geqrf",
-       "linalg_cholesky_ex",
-       "linalg_householder_product",
-       "linalg_inv_ex",
-       "linalg_ldl_factor_ex",
-       "linalg_ldl_solve",
-       "linalg_lu",
-       "linalg_lu_factor_ex",
-       "linalg_lu_solve",
-       "linalg_matrix_exp",
-       "linalg_qr",
-       "linalg_solve_triangular",
-       "lu_unpack",
-       "triangular_solve"},
+      "_linalg_det _linalg_slogdet _linalg_solve_ex cholesky_inverse "
+      "cholesky_solve geqrf linalg_cholesky_ex linalg_householder_product "
+      "linalg_inv_ex linalg_ldl_factor_ex linalg_ldl_solve linalg_lu "
+      "linalg_lu_factor_ex linalg_lu_solve linalg_matrix_exp linalg_qr "
+      "linalg_solve_triangular lu_unpack triangular_solve",
       {.strategies = batches});
 }
 

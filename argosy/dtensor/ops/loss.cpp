@@ -65,19 +65,12 @@ void run_loss(LocalCall& call) {
 
 void add_loss_rules(RuleTable& table) {
   table.add(
-      {"binary_cross_entropy",
-       "binary_cross_entropy_with_logits",
-       "huber_loss",
-       "mse_loss",
-       "smooth_l1_loss",
-       "soft_margin_loss"},
+      "binary_cross_entropy binary_cross_entropy_with_logits huber_loss "
+      "mse_loss smooth_l1_loss soft_margin_loss",
       {.strategies = loss_forward, .shapes = forward_shape, .run = run_loss});
   table.add(
-      {"binary_cross_entropy_backward",
-       "huber_loss_backward",
-       "mse_loss_backward",
-       "smooth_l1_loss_backward",
-       "soft_margin_loss_backward"},
+      "binary_cross_entropy_backward huber_loss_backward mse_loss_backward "
+      "smooth_l1_loss_backward soft_margin_loss_backward",
       {.strategies = loss_backward, .shapes = backward_shape, .run = run_loss});
 }
 

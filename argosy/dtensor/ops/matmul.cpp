@@ -129,16 +129,16 @@ std::vector<Shape> weight_grad_shape(const OpCall& call) {
 } // namespace
 
 void add_matmul_rules(RuleTable& table) {
-  table.add({"mm"}, {.strategies = mm});
-  table.add({"bmm"}, {.strategies = bmm});
-  table.add({"mv"}, {.strategies = mv});
-  table.add({"dot", "vdot"}, {.strategies = dot});
-  table.add({"addmm"}, {.strategies = addmm});
-  table.add({"baddbmm"}, {.strategies = baddbmm});
-  table.add({"addmv"}, {.strategies = addmv});
-  table.add({"matmul"}, {.strategies = matmul});
+  table.add("mm", {.strategies = mm});
+  table.add("bmm", {.strategies = bmm});
+  table.add("mv", {.strategies = mv});
+  table.add("dot vdot", {.strategies = dot});
+  table.add("addmm", {.strategies = addmm});
+  table.add("baddbmm", {.strategies = baddbmm});
+  table.add("addmv", {.strategies = addmv});
+  table.add("matmul", {.strategies = matmul});
   table.add(
-      {"linear"}, {.strategies = linear_strategies, .shapes = linear_shape});
+      "linear", {.strategies = linear_strategies, .shapes = linear_shape});
   table.add_qualified(
       "argosy::linear_weight_grad",
       {.strategies = weight_grad, .shapes = weight_grad_shape});

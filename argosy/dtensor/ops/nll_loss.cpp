@@ -200,12 +200,12 @@ void run_nll_loss_backward(LocalCall& call) {
 
 void add_nll_loss_rules(RuleTable& table) {
   table.add(
-      {"nll_loss_forward", "nll_loss2d_forward"},
+      "nll_loss_forward nll_loss2d_forward",
       {.strategies = nll_loss_forward,
        .shapes = nll_loss_forward_shapes,
        .run = run_nll_loss_forward});
   table.add(
-      {"nll_loss_backward", "nll_loss2d_backward"},
+      "nll_loss_backward nll_loss2d_backward",
       {.strategies = nll_loss_backward,
        .shapes = nll_loss_backward_shapes,
        .run = run_nll_loss_backward});

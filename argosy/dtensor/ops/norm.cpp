@@ -127,19 +127,19 @@ void run_group_norm_backward(LocalCall& call) {
 
 void add_norm_rules(RuleTable& table) {
   table.add(
-      {"native_layer_norm"},
+      "native_layer_norm",
       {.strategies = layer_norm, .shapes = layer_norm_shapes});
   table.add(
-      {"native_layer_norm_backward"},
+      "native_layer_norm_backward",
       {.strategies = layer_norm_backward,
        .shapes = layer_norm_backward_shapes});
   table.add(
-      {"native_group_norm"},
+      "native_group_norm",
       {.strategies = group_norm,
        .shapes = group_norm_shapes,
        .run = run_group_norm});
   table.add(
-      {"native_group_norm_backward"},
+      "native_group_norm_backward",
       {.strategies = group_norm_backward,
        .shapes = group_norm_backward_shapes,
        .run = run_group_norm_backward});

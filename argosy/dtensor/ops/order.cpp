@@ -81,10 +81,9 @@ void run_cumulative(LocalCall& call) {
       : own.narrow(cut.dim, cut.own().size() - 1, 1);
   const at::Tensor totals =
       cut.ranks.concatenated(total, Shape(cut.ranks.size(), 1));
-  const auto before =
-      std::count_if(cut.held.begin(), cut.held.end(), [&](const Range& each) {
-        return each.begin < cut.own().begin;
-      });
+  const auto before = std::ranges::count_if(cut.held, [&](const Range& each) {
+    return each.begin < cut.own().begin;
+  });
   const at::Tensor first = totals.narrow(cut.dim, 0, before);
   if (is_product) {
     own.mul_(first.prod(cut.dim, true));
@@ -199,21 +198,20 @@ void run_extremum(LocalCall& call) {
 } // namespace
 
 void add_order_rules(RuleTable& table) {
-  table.add({"cumsum"}, {.strategies = cumsum, .run = run_cumulative<false>});
+  table.add("cumsum", {.strategies = cumsum, .run = run_cumulative<false>});
+  table.add("cumprod", {.strategies = cumulative, .run = run_cumulative<true>});
   table.add(
-      {"cumprod"}, {.strategies = cumulative, .run = run_cumulative<true>});
-  table.add(
-      {"cummax", "cummin", "logcumsumexp", "sort"},
+      "cummax cummin logcumsumexp sort",
       {.strategies = along_whole_dim, .shapes = shape_of_first});
-  table.add({"topk"}, {.strategies = topk, .run = run_topk});
+  table.add("topk", {.strategies = topk, .run = run_topk});
   table.add(
-      {"max.dim"}, {.strategies = extremum, .run = run_extremum<true, true>});
+      "max.dim", {.strategies = extremum, .run = run_extremum<true, true>});
   table.add(
-      {"min.dim"}, {.strategies = extremum, .run = run_extremum<false, true>});
+      "min.dim", {.strategies = extremum, .run = run_extremum<false, true>});
   table.add(
-      {"argmax"}, {.strategies = extremum, .run = run_extremum<true, false>});
+      "argmax", {.strategies = extremum, .run = run_extremum<true, false>});
   table.add(
-      {"argmin"}, {.strategies = extremum, .run = run_extremum<false, false>});
+      "argmin", {.strategies = extremum, .run = run_extremum<false, false>});
 }
 
 } // namespace argosy::dtensor

@@ -138,146 +138,40 @@ void run_empty_strided(LocalCall& call) {
 
 void add_pointwise_rules(RuleTable& table) {
   table.add(
-      {"abs",
-       "acos",
-       "acosh",
-       "addcdiv",
-       "addcmul",
-       "angle",
-       "asin",
-       "asinh",
-       "atan",
-       "atan2",
-       "atanh",
-       "bitwise_and",
-       "bitwise_not",
-       "bitwise_or",
-       "bitwise_xor",
-       "ceil",
-       "celu",
-       "clamp",
-       "clamp_max",
-       "clamp_min",
-       "copysign",
-       "cos",
-       "cosh",
-       "digamma",
-       "elu",
-       "elu_backward",
-       "eq",
-       "erf",
-       "erfc",
-       "erfinv",
-       "exp",
-       "exp2",
-       "expm1",
-       "fill",
-       "floor",
-       "floor_divide",
-       "fmax",
-       "fmin",
-       "fmod",
-       "frac",
-       "ge",
-       "gelu",
-       "gelu_backward",
-       "gt",
-       "hardsigmoid",
-       "hardsigmoid_backward",
-       "hardswish",
-       "hardswish_backward",
-       "hardtanh",
-       "hardtanh_backward",
-       "heaviside",
-       "hypot",
-       "isinf",
-       "isnan",
-       "isneginf",
-       "isposinf",
-       "le",
-       "leaky_relu",
-       "leaky_relu_backward",
-       "lerp",
-       "lgamma",
-       "log",
-       "log10",
-       "log1p",
-       "log2",
-       "log_sigmoid_backward",
-       "logaddexp",
-       "logaddexp2",
-       "logical_and",
-       "logical_not",
-       "logical_or",
-       "logical_xor",
-       "logit",
-       "logit_backward",
-       "lt",
-       "masked_fill",
-       "maximum",
-       "max.other",
-       "min.other",
-       "minimum",
-       "mish",
-       "mish_backward",
-       "nan_to_num",
-       "native_dropout_backward",
-       "ne",
-       "nextafter",
-       "polygamma",
-       "pow",
-       "reciprocal",
-       "relu",
-       "remainder",
-       "round",
-       "rsqrt",
-       "rsub.Scalar",
-       "add.Scalar",
-       "sub.Scalar",
-       "sgn",
-       "sigmoid",
-       "sigmoid_backward",
-       "sign",
-       "signbit",
-       "silu",
-       "silu_backward",
-       "sin",
-       "sinc",
-       "sinh",
-       "softplus",
-       "softplus_backward",
-       "softshrink",
-       "softshrink_backward",
-       "sqrt",
-       "square",
-       "tan",
-       "tanh",
-       "tanh_backward",
-       "threshold",
-       "threshold_backward",
-       "trunc",
-       "where.self",
-       "xlogy"},
+      "abs acos acosh addcdiv addcmul angle asin asinh atan atan2 atanh "
+      "bitwise_and bitwise_not bitwise_or bitwise_xor ceil celu clamp "
+      "clamp_max clamp_min copysign cos cosh digamma elu elu_backward eq erf "
+      "erfc erfinv exp exp2 expm1 fill floor floor_divide fmax fmin fmod frac "
+      "ge gelu gelu_backward gt hardsigmoid hardsigmoid_backward hardswish "
+      "hardswish_backward hardtanh hardtanh_backward heaviside hypot isinf "
+      "isnan isneginf isposinf le leaky_relu leaky_relu_backward lerp lgamma "
+      "log log10 log1p log2 log_sigmoid_backward logaddexp logaddexp2 "
+      "logical_and logical_not logical_or logical_xor logit logit_backward lt "
+      "masked_fill maximum max.other min.other minimum mish mish_backward "
+      "nan_to_num native_dropout_backward ne nextafter polygamma pow "
+      "reciprocal relu remainder round rsqrt rsub.Scalar add.Scalar sub.Scalar "
+      "sgn sigmoid sigmoid_backward sign signbit silu silu_backward sin sinc "
+      "sinh softplus softplus_backward softshrink softshrink_backward sqrt "
+      "square tan tanh tanh_backward threshold threshold_backward trunc "
+      "where.self xlogy",
       {.strategies = shards, .shapes = shapes});
   table.add(
-      {"clone", "conj_physical", "neg", "negative", "positive", "zero"},
+      "clone conj_physical neg negative positive zero",
       {.strategies = linear, .shapes = shapes});
-  table.add({"_to_copy"}, {.strategies = cast, .shapes = shapes});
+  table.add("_to_copy", {.strategies = cast, .shapes = shapes});
+  table.add("add sub rsub.Tensor", {.strategies = additive, .shapes = shapes});
+  table.add("mul div", {.strategies = product, .shapes = shapes});
+  table.add("copy", {.strategies = copy, .shapes = shapes});
+  table.add("full_like ones_like zeros_like", {.strategies = like});
+  table.add("empty_like", {.strategies = empty_like});
   table.add(
-      {"add", "sub", "rsub.Tensor"},
-      {.strategies = additive, .shapes = shapes});
-  table.add({"mul", "div"}, {.strategies = product, .shapes = shapes});
-  table.add({"copy"}, {.strategies = copy, .shapes = shapes});
-  table.add({"full_like", "ones_like", "zeros_like"}, {.strategies = like});
-  table.add({"empty_like"}, {.strategies = empty_like});
-  table.add(
-      {"new_empty_strided"},
+      "new_empty_strided",
       {.strategies = empty_strided, .run = run_empty_strided});
   table.add(
-      {"new_empty", "new_full", "new_ones", "new_zeros"},
+      "new_empty new_full new_ones new_zeros",
       {.strategies = unlike, .localize = local_size});
   // What a program reads of a tensor must be the same on all ranks.
-  table.add({"_local_scalar_dense"}, {});
+  table.add("_local_scalar_dense", {});
 }
 
 } // namespace argosy::dtensor

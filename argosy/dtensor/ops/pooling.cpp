@@ -78,72 +78,56 @@ std::vector<Shape> shape_of_input(const OpCall& call) {
 
 void add_pooling_rules(RuleTable& table) {
   table.add(
-      {"_adaptive_avg_pool2d"},
+      "_adaptive_avg_pool2d",
       {.strategies = spatial<2>, .shapes = adaptive_shape});
   table.add(
-      {"_adaptive_avg_pool3d"},
+      "_adaptive_avg_pool3d",
       {.strategies = spatial<3>, .shapes = adaptive_shape});
   table.add(
-      {"reflection_pad1d", "replication_pad1d"},
+      "reflection_pad1d replication_pad1d",
       {.strategies = spatial<1>, .shapes = padded_shape});
   table.add(
-      {"reflection_pad2d", "replication_pad2d"},
+      "reflection_pad2d replication_pad2d",
       {.strategies = spatial<2>, .shapes = padded_shape});
   table.add(
-      {"reflection_pad3d", "replication_pad3d"},
+      "reflection_pad3d replication_pad3d",
       {.strategies = spatial<3>, .shapes = padded_shape});
   table.add(
-      {"max_pool2d_with_indices",
-       "avg_pool2d",
-       "adaptive_max_pool2d",
-       "upsample_bicubic2d",
-       "upsample_bilinear2d",
-       "upsample_nearest2d",
-       "_upsample_nearest_exact2d"},
+      "max_pool2d_with_indices avg_pool2d adaptive_max_pool2d "
+      "upsample_bicubic2d upsample_bilinear2d upsample_nearest2d "
+      "_upsample_nearest_exact2d",
       {.strategies = spatial<2>});
   table.add(
-      {"max_pool2d_with_indices_backward",
-       "avg_pool2d_backward",
-       "_adaptive_avg_pool2d_backward",
-       "adaptive_max_pool2d_backward",
-       "reflection_pad2d_backward",
-       "replication_pad2d_backward"},
+      "max_pool2d_with_indices_backward avg_pool2d_backward "
+      "_adaptive_avg_pool2d_backward adaptive_max_pool2d_backward "
+      "reflection_pad2d_backward replication_pad2d_backward",
       {.strategies = spatial<2>, .shapes = shape_of_input});
   table.add(
-      {"upsample_bicubic2d_backward",
-       "upsample_bilinear2d_backward",
-       "upsample_nearest2d_backward",
-       "_upsample_nearest_exact2d_backward"},
+      "upsample_bicubic2d_backward upsample_bilinear2d_backward "
+      "upsample_nearest2d_backward _upsample_nearest_exact2d_backward",
       {.strategies = spatial<2>,
        .shapes = given_shape,
        .localize = given_size});
   table.add(
-      {"max_pool3d_with_indices",
-       "avg_pool3d",
-       "adaptive_max_pool3d",
-       "upsample_nearest3d",
-       "upsample_trilinear3d"},
+      "max_pool3d_with_indices avg_pool3d adaptive_max_pool3d "
+      "upsample_nearest3d upsample_trilinear3d",
       {.strategies = spatial<3>});
   table.add(
-      {"max_pool3d_with_indices_backward",
-       "avg_pool3d_backward",
-       "_adaptive_avg_pool3d_backward",
-       "adaptive_max_pool3d_backward",
-       "reflection_pad3d_backward",
-       "replication_pad3d_backward"},
+      "max_pool3d_with_indices_backward avg_pool3d_backward "
+      "_adaptive_avg_pool3d_backward adaptive_max_pool3d_backward "
+      "reflection_pad3d_backward replication_pad3d_backward",
       {.strategies = spatial<3>, .shapes = shape_of_input});
   table.add(
-      {"upsample_nearest3d_backward", "upsample_trilinear3d_backward"},
+      "upsample_nearest3d_backward upsample_trilinear3d_backward",
       {.strategies = spatial<3>,
        .shapes = given_shape,
        .localize = given_size});
+  table.add("upsample_linear1d upsample_nearest1d", {.strategies = spatial<1>});
   table.add(
-      {"upsample_linear1d", "upsample_nearest1d"}, {.strategies = spatial<1>});
-  table.add(
-      {"reflection_pad1d_backward", "replication_pad1d_backward"},
+      "reflection_pad1d_backward replication_pad1d_backward",
       {.strategies = spatial<1>, .shapes = shape_of_input});
   table.add(
-      {"upsample_linear1d_backward", "upsample_nearest1d_backward"},
+      "upsample_linear1d_backward upsample_nearest1d_backward",
       {.strategies = spatial<1>,
        .shapes = given_shape,
        .localize = given_size});

@@ -77,7 +77,7 @@ void run_cauchy(LocalCall& call) {
 void run_geometric(LocalCall& call) {
   const double p = number(call, "p");
   ARGOSY_CHECK(
-      p > 0 && p < 1, "[dtensor.geometric] p ", p, ", expected in (0, 1)");
+      p > 0 && p < 1, "[dtensor.geometric] p {}, expected in (0, 1)", p);
   fill(call, geometric(p));
 }
 
@@ -131,22 +131,21 @@ void run_bernoulli_like(LocalCall& call) {
 } // namespace
 
 void add_random_rules(RuleTable& table) {
-  table.add({"uniform_"}, {.strategies = in_place, .run = run_uniform});
-  table.add({"normal_"}, {.strategies = in_place, .run = run_random_normal});
+  table.add("uniform_", {.strategies = in_place, .run = run_uniform});
+  table.add("normal_", {.strategies = in_place, .run = run_random_normal});
   table.add(
-      {"bernoulli_.float"},
+      "bernoulli_.float",
       {.strategies = in_place, .run = run_random_bernoulli});
+  table.add("random_.to", {.strategies = in_place, .run = run_integers_below});
   table.add(
-      {"random_.to"}, {.strategies = in_place, .run = run_integers_below});
-  table.add(
-      {"random_.from"}, {.strategies = in_place, .run = run_integers_between});
-  table.add({"exponential_"}, {.strategies = in_place, .run = run_exponential});
-  table.add({"log_normal_"}, {.strategies = in_place, .run = run_log_normal});
-  table.add({"cauchy_"}, {.strategies = in_place, .run = run_cauchy});
-  table.add({"geometric_"}, {.strategies = in_place, .run = run_geometric});
+      "random_.from", {.strategies = in_place, .run = run_integers_between});
+  table.add("exponential_", {.strategies = in_place, .run = run_exponential});
+  table.add("log_normal_", {.strategies = in_place, .run = run_log_normal});
+  table.add("cauchy_", {.strategies = in_place, .run = run_cauchy});
+  table.add("geometric_", {.strategies = in_place, .run = run_geometric});
   const auto add_like = [&](std::string_view name, void (*run)(LocalCall&)) {
     table.add(
-        {name}, {.strategies = random_like, .shapes = same_shape, .run = run});
+        name, {.strategies = random_like, .shapes = same_shape, .run = run});
   };
   add_like("rand_like", run_rand_like);
   add_like("randn_like", run_randn_like);

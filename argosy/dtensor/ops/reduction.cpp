@@ -65,26 +65,18 @@ std::vector<Strategy> whole_dims(const OpCall& call) {
 } // namespace
 
 void add_reduction_rules(RuleTable& table) {
-  table.add({"sum"}, {.strategies = sum});
+  table.add("sum", {.strategies = sum});
   table.add(
-      {"nansum", "count_nonzero"},
-      {.strategies = nansum, .shapes = reduced_shape});
-  table.add({"prod"}, {.strategies = product_reduction});
-  table.add({"amax", "max"}, {.strategies = maximum, .shapes = reduced_shape});
-  table.add({"amin", "min"}, {.strategies = minimum, .shapes = reduced_shape});
-  table.add({"any"}, {.strategies = any});
-  table.add({"all"}, {.strategies = all});
+      "nansum count_nonzero", {.strategies = nansum, .shapes = reduced_shape});
+  table.add("prod", {.strategies = product_reduction});
+  table.add("amax max", {.strategies = maximum, .shapes = reduced_shape});
+  table.add("amin min", {.strategies = minimum, .shapes = reduced_shape});
+  table.add("any", {.strategies = any});
+  table.add("all", {.strategies = all});
   table.add(
-      {"kthvalue",
-       "median.dim",
-       "mode",
-       "nanmedian.dim",
-       "std",
-       "std_mean",
-       "var",
-       "var_mean"},
+      "kthvalue median.dim mode nanmedian.dim std std_mean var var_mean",
       {.strategies = whole_dims, .shapes = reduced_shape});
-  table.add({"median", "nanmedian"}, {});
+  table.add("median nanmedian", {});
 }
 
 } // namespace argosy::dtensor

@@ -24,7 +24,7 @@ int argument_index(const OpInfo& info, std::string_view name) {
 
 std::size_t require_index(const OpInfo& info, std::string_view name) {
   const int index = argument_index(info, name);
-  ARGOSY_ASSERT(index >= 0, info.name, " has no argument ", name);
+  ARGOSY_ASSERT(index >= 0, "{} has no argument {}", info.name, name);
   return static_cast<std::size_t>(index);
 }
 
@@ -187,7 +187,7 @@ const c10::IValue& LocalCall::original(std::string_view name) const {
 
 const Placements& LocalCall::placements(std::string_view name) const {
   const int index = input_index(info_, originals_, name);
-  ARGOSY_ASSERT(index >= 0, info_.name, " has no tensor ", name);
+  ARGOSY_ASSERT(index >= 0, "{} has no tensor {}", info_.name, name);
   return decision_.inputs[static_cast<std::size_t>(index)].placements;
 }
 

@@ -142,9 +142,9 @@ void run_multinomial(LocalCall& call) {
   check_weights(weights);
   ARGOSY_CHECK(
       replaces || (weights > 0).sum(-1).ge(count).all().item<bool>(),
-      "[dtensor.multinomial] ",
-      count,
-      " samples without replacement of fewer weights above 0");
+      "[dtensor.multinomial] {} samples without replacement of fewer weights "
+      "above 0",
+      count);
   call.finish(
       replaces ? pick_with_replacement(call, weights)
                : pick_without(call, weights, count));
@@ -165,7 +165,7 @@ void add_sampling_rules(RuleTable& table) {
   add_elements("normal.Tensor_Tensor", run_normal);
   add_elements("native_dropout", run_dropout);
   table.add(
-      {"multinomial"},
+      "multinomial",
       {.strategies = rows, .shapes = picked_shape, .run = run_multinomial});
 }
 

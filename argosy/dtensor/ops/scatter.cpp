@@ -138,7 +138,7 @@ std::vector<Strategy> masked_put(
 
 std::vector<Strategy> index_put(const OpCall& call) {
   const auto indices = call.tensors("indices");
-  if (std::any_of(indices.begin(), indices.end(), is_mask)) {
+  if (std::ranges::any_of(indices, is_mask)) {
     return masked_put(call, indices);
   }
   const IndexDims dims = index_dims(call, call.inputs("indices"));
@@ -218,13 +218,13 @@ void run_index_put(LocalCall& call) {
 
 void add_scatter_rules(RuleTable& table) {
   table.add(
-      {"scatter", "scatter_add", "scatter_reduce"},
+      "scatter scatter_add scatter_reduce",
       {.strategies = scatter, .run = run_by_dim});
   table.add(
-      {"index_add", "index_copy", "index_fill", "index_reduce"},
+      "index_add index_copy index_fill index_reduce",
       {.strategies = by_one_dim, .run = run_by_dim});
   table.add(
-      {"index_put", "_index_put_impl_"},
+      "index_put _index_put_impl_",
       {.strategies = index_put, .run = run_index_put});
 }
 

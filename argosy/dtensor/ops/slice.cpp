@@ -244,8 +244,8 @@ std::vector<Strategy> split(const OpCall& call) {
   const std::size_t dim = wrapped(call.integer("dim", 0), call.shape(0).size());
   auto strategies = all_but(call, dim, false);
   const Shape sizes = split_sizes(call, call.shape(0)[dim]);
-  const bool all_have = std::all_of(
-      sizes.begin(), sizes.end(), [&](auto n) { return is_enough(call, n); });
+  const bool all_have =
+      std::ranges::all_of(sizes, [&](auto n) { return is_enough(call, n); });
   const Placement cut = Shard(static_cast<int>(dim));
   strategies.push_back(
       call.strategy(cut, all_have ? cut : Placement(Replicate())));
@@ -273,27 +273,22 @@ void run_split(
 
 void add_slice_rules(RuleTable& table) {
   table.add(
-      {"slice", "slice_copy"},
-      {.strategies = slice, .run = where_cut<run_slice>});
+      "slice slice_copy", {.strategies = slice, .run = where_cut<run_slice>});
   table.add(
-      {"slice_backward"},
+      "slice_backward",
       {.strategies = slice_backward,
        .localize = local_input_sizes,
        .run = where_cut<run_slice_backward, kGradOutput>});
   table.add(
-      {"select", "select_copy"},
+      "select select_copy",
       {.strategies = select, .run = where_cut<run_select>});
   table.add(
-      {"select_backward"},
+      "select_backward",
       {.strategies = select_backward, .localize = local_input_sizes});
-  table.add({"unbind", "unbind_copy"}, {.strategies = unbind});
+  table.add("unbind unbind_copy", {.strategies = unbind});
   table.add(
-      {"split",
-       "split_with_sizes",
-       "split_copy",
-       "split_with_sizes_copy",
-       "unsafe_split",
-       "unsafe_split_with_sizes"},
+      "split split_with_sizes split_copy split_with_sizes_copy unsafe_split "
+      "unsafe_split_with_sizes",
       {.strategies = split, .run = where_cut<run_split>});
 }
 

@@ -77,6 +77,7 @@ at::ScalarType result_type(LocalCall& call) {
       : call.argument("self").toTensor().scalar_type();
 }
 
+template <bool is_log>
 void run_softmax(LocalCall& call) {
   CutRows rows(call, "self");
   if (!rows.is_cut()) {
@@ -84,22 +85,14 @@ void run_softmax(LocalCall& call) {
     return;
   }
   const at::Tensor self = widened(call.argument("self").toTensor());
-  const at::Tensor powers = (self - rows.maximum(self)).exp_();
-  call.finish((powers / rows.sum(powers)).to(result_type(call)));
-}
-
-void run_log_softmax(LocalCall& call) {
-  CutRows rows(call, "self");
-  if (!rows.is_cut()) {
-    call.run();
-    return;
-  }
-  const at::Tensor self = widened(call.argument("self").toTensor());
   const at::Tensor shifted = self - rows.maximum(self);
-  const at::Tensor log_sum = rows.sum(shifted.exp()).log_();
-  call.finish((shifted - log_sum).to(result_type(call)));
+  const at::Tensor powers = is_log ? shifted.exp() : shifted.exp_();
+  const at::Tensor sum = rows.sum(powers);
+  call.finish(
+      (is_log ? shifted - sum.log() : powers / sum).to(result_type(call)));
 }
 
+template <bool is_log>
 void run_softmax_backward(LocalCall& call) {
   CutRows rows(call, "output");
   if (!rows.is_cut()) {
@@ -108,34 +101,23 @@ void run_softmax_backward(LocalCall& call) {
   }
   const at::Tensor grad = widened(call.argument("grad_output").toTensor());
   const at::Tensor output = widened(call.argument("output").toTensor());
-  const at::Tensor product = grad * output;
-  call.finish((product - output * rows.sum(product))
-                  .to(call.argument("input_dtype").toScalarType()));
-}
-
-void run_log_softmax_backward(LocalCall& call) {
-  CutRows rows(call, "output");
-  if (!rows.is_cut()) {
-    call.run();
-    return;
-  }
-  const at::Tensor grad = widened(call.argument("grad_output").toTensor());
-  const at::Tensor output = widened(call.argument("output").toTensor());
-  call.finish((grad - output.exp() * rows.sum(grad))
+  const at::Tensor share = is_log ? grad : grad * output;
+  const at::Tensor factor = is_log ? output.exp() : output;
+  call.finish((share - factor * rows.sum(share))
                   .to(call.argument("input_dtype").toScalarType()));
 }
 
 } // namespace
 
 void add_softmax_rules(RuleTable& table) {
-  table.add({"_softmax"}, {.strategies = any_dim, .run = run_softmax});
-  table.add({"_log_softmax"}, {.strategies = any_dim, .run = run_log_softmax});
+  table.add("_softmax", {.strategies = any_dim, .run = run_softmax<false>});
+  table.add("_log_softmax", {.strategies = any_dim, .run = run_softmax<true>});
   table.add(
-      {"_softmax_backward_data"},
-      {.strategies = any_dim, .run = run_softmax_backward});
+      "_softmax_backward_data",
+      {.strategies = any_dim, .run = run_softmax_backward<false>});
   table.add(
-      {"_log_softmax_backward_data"},
-      {.strategies = any_dim, .run = run_log_softmax_backward});
+      "_log_softmax_backward_data",
+      {.strategies = any_dim, .run = run_softmax_backward<true>});
 }
 
 } // namespace argosy::dtensor

@@ -11,7 +11,7 @@ namespace {
 
 const Rule& rule_like(const RuleTable& table, const std::string& name) {
   const Rule* rule = table.find("aten::" + name);
-  ARGOSY_ASSERT(rule != nullptr, name, " has no rule yet");
+  ARGOSY_ASSERT(rule != nullptr, "{} has no rule yet", name);
   return *rule;
 }
 
@@ -41,58 +41,27 @@ std::vector<Strategy> view_as_complex(const OpCall& call) {
 
 void add_special_rules(RuleTable& table) {
   table.add(
-      {"bitwise_left_shift",
-       "bitwise_right_shift",
-       "complex",
-       "deg2rad",
-       "frexp",
-       "gcd",
-       "hardshrink",
-       "hardshrink_backward",
-       "i0",
-       "igamma",
-       "igammac",
-       "lcm",
-       "mvlgamma",
-       "polar",
-       "rad2deg",
-       "special_airy_ai",
-       "special_bessel_j0",
-       "special_bessel_j1",
-       "special_bessel_y0",
-       "special_bessel_y1",
-       "special_chebyshev_polynomial_t",
-       "special_chebyshev_polynomial_u",
-       "special_chebyshev_polynomial_v",
-       "special_chebyshev_polynomial_w",
-       "special_entr",
-       "special_erfcx",
-       "special_hermite_polynomial_h",
-       "special_hermite_polynomial_he",
-       "special_i0e",
-       "special_i1",
-       "special_i1e",
-       "special_laguerre_polynomial_l",
-       "special_legendre_polynomial_p",
-       "special_log_ndtr",
-       "special_modified_bessel_i0",
-       "special_modified_bessel_i1",
-       "special_modified_bessel_k0",
-       "special_modified_bessel_k1",
-       "special_ndtri",
-       "special_scaled_modified_bessel_k0",
-       "special_scaled_modified_bessel_k1",
-       "special_shifted_chebyshev_polynomial_t",
-       "special_shifted_chebyshev_polynomial_u",
-       "special_shifted_chebyshev_polynomial_v",
-       "special_shifted_chebyshev_polynomial_w",
-       "special_spherical_bessel_j0",
-       "special_xlog1py",
-       "special_zeta"},
+      "bitwise_left_shift bitwise_right_shift complex deg2rad frexp gcd "
+      "hardshrink hardshrink_backward i0 igamma igammac lcm mvlgamma polar "
+      "rad2deg special_airy_ai special_bessel_j0 special_bessel_j1 "
+      "special_bessel_y0 special_bessel_y1 special_chebyshev_polynomial_t "
+      "special_chebyshev_polynomial_u special_chebyshev_polynomial_v "
+      "special_chebyshev_polynomial_w special_entr special_erfcx "
+      "special_hermite_polynomial_h special_hermite_polynomial_he special_i0e "
+      "special_i1 special_i1e special_laguerre_polynomial_l "
+      "special_legendre_polynomial_p special_log_ndtr "
+      "special_modified_bessel_i0 special_modified_bessel_i1 "
+      "special_modified_bessel_k0 special_modified_bessel_k1 special_ndtri "
+      "special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 "
+      "special_shifted_chebyshev_polynomial_t "
+      "special_shifted_chebyshev_polynomial_u "
+      "special_shifted_chebyshev_polynomial_v "
+      "special_shifted_chebyshev_polynomial_w special_spherical_bessel_j0 "
+      "special_xlog1py special_zeta",
       rule_like(table, "exp"));
-  table.add({"_conj", "_conj_physical", "_neg_view"}, rule_like(table, "neg"));
-  table.add({"view_as_real"}, {.strategies = view_as_real});
-  table.add({"view_as_complex"}, {.strategies = view_as_complex});
+  table.add("_conj _conj_physical _neg_view", rule_like(table, "neg"));
+  table.add("view_as_real", {.strategies = view_as_real});
+  table.add("view_as_complex", {.strategies = view_as_complex});
 }
 
 } // namespace argosy::dtensor

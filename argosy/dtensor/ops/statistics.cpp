@@ -43,7 +43,7 @@ std::int64_t averaged_ranks(LocalCall& call, const Shape& dims) {
   bool is_uneven = false;
   for (std::size_t axis = 0; axis < in.size(); ++axis) {
     const bool cut = in[axis].is_shard() &&
-        std::find(dims.begin(), dims.end(), in[axis].dim()) != dims.end();
+        std::ranges::find(dims, in[axis].dim()) != dims.end();
     if (cut && out[axis] == Partial(comm::ReduceOp::AVG)) {
       ranks *= call.mesh().mesh().shape()[axis];
     }
@@ -178,33 +178,19 @@ std::vector<Strategy> norm(const OpCall& call) {
 } // namespace
 
 void add_statistics_rules(RuleTable& table) {
-  table.add({"mean"}, {.strategies = mean, .run = run_mean});
+  table.add("mean", {.strategies = mean, .run = run_mean});
+  const auto add = [&](const char* names, void (*run)(LocalCall&)) {
+    table.add(
+        names, {.strategies = together, .shapes = reduced_shape, .run = run});
+  };
+  add("var.correction", run_moments<false, false>);
+  add("std.correction", run_moments<true, false>);
+  add("var_mean.correction", run_moments<false, true>);
+  add("std_mean.correction", run_moments<true, true>);
+  add("logsumexp", run_logsumexp);
   table.add(
-      {"var.correction"},
-      {.strategies = together,
-       .shapes = reduced_shape,
-       .run = run_moments<false, false>});
-  table.add(
-      {"std.correction"},
-      {.strategies = together,
-       .shapes = reduced_shape,
-       .run = run_moments<true, false>});
-  table.add(
-      {"var_mean.correction"},
-      {.strategies = together,
-       .shapes = reduced_shape,
-       .run = run_moments<false, true>});
-  table.add(
-      {"std_mean.correction"},
-      {.strategies = together,
-       .shapes = reduced_shape,
-       .run = run_moments<true, true>});
-  table.add(
-      {"norm", "linalg_vector_norm"},
+      "norm linalg_vector_norm",
       {.strategies = norm, .shapes = reduced_shape, .run = run_norm});
-  table.add(
-      {"logsumexp"},
-      {.strategies = together, .shapes = reduced_shape, .run = run_logsumexp});
 }
 
 } // namespace argosy::dtensor

@@ -1,7 +1,6 @@
 #include "argosy/dtensor/ops/strided_view.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace argosy::dtensor {
 
@@ -15,9 +14,8 @@ std::vector<std::size_t> long_dims(const Geometry& base) {
       dims.push_back(dim);
     }
   }
-  std::stable_sort(dims.begin(), dims.end(), [&](auto a, auto b) {
-    return base.strides[a] > base.strides[b];
-  });
+  std::ranges::stable_sort(
+      dims, [&](auto a, auto b) { return base.strides[a] > base.strides[b]; });
   return dims;
 }
 
@@ -55,9 +53,8 @@ std::optional<StridedView> strided_view(
       continue;
     }
     const int dim = stepped_dim(base, dims, view.strides[j]);
-    const bool is_used = dim >= 0 &&
-        std::find(found.dims.begin(), found.dims.end(), dim) !=
-            found.dims.end();
+    const bool is_used =
+        dim >= 0 && std::ranges::find(found.dims, dim) != found.dims.end();
     if (dim < 0 || is_used) {
       return std::nullopt;
     }

@@ -57,7 +57,7 @@ std::vector<Strategy> transpose(const OpCall& call) {
 
 std::vector<Strategy> t(const OpCall& call) {
   std::vector<int> dims = same_dims(call.shape(0).size());
-  std::reverse(dims.begin(), dims.end());
+  std::ranges::reverse(dims);
   return by_dims(call, dims);
 }
 
@@ -206,17 +206,17 @@ void run_as_strided(LocalCall& call) {
 } // namespace
 
 void add_view_rules(RuleTable& table) {
-  table.add({"alias", "detach"}, {.strategies = same});
-  table.add({"transpose"}, {.strategies = transpose});
-  table.add({"t"}, {.strategies = t});
-  table.add({"permute"}, {.strategies = permute});
-  table.add({"unsqueeze"}, {.strategies = unsqueeze});
-  table.add({"squeeze"}, {.strategies = squeeze, .run = run_view});
-  table.add({"expand"}, {.strategies = expand, .localize = local_size});
+  table.add("alias detach", {.strategies = same});
+  table.add("transpose", {.strategies = transpose});
+  table.add("t", {.strategies = t});
+  table.add("permute", {.strategies = permute});
+  table.add("unsqueeze", {.strategies = unsqueeze});
+  table.add("squeeze", {.strategies = squeeze, .run = run_view});
+  table.add("expand", {.strategies = expand, .localize = local_size});
   table.add(
-      {"view", "_unsafe_view", "_reshape_alias"},
+      "view _unsafe_view _reshape_alias",
       {.strategies = view, .run = run_view});
-  table.add({"as_strided"}, {.strategies = as_strided, .run = run_as_strided});
+  table.add("as_strided", {.strategies = as_strided, .run = run_as_strided});
 }
 
 } // namespace argosy::dtensor

@@ -53,10 +53,9 @@ CommDebug::Token CommDebug::on_issue(
 }
 
 std::size_t CommDebug::count(std::string_view collective) const {
-  return static_cast<std::size_t>(
-      std::count_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-        return entry.collective == collective;
-      }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      entries_,
+      [&](const Entry& entry) { return entry.collective == collective; }));
 }
 
 std::uint64_t CommDebug::bytes(std::string_view collective) const {
@@ -70,10 +69,8 @@ std::uint64_t CommDebug::bytes(std::string_view collective) const {
 std::string CommDebug::table() const {
   std::vector<std::pair<Entry, int>> kinds;
   for (const Entry& entry : entries_) {
-    const auto found =
-        std::find_if(kinds.begin(), kinds.end(), [&](const auto& each) {
-          return each.first == entry;
-        });
+    const auto found = std::ranges::find_if(
+        kinds, [&](const auto& each) { return each.first == entry; });
     if (found == kinds.end()) {
       kinds.emplace_back(entry, 1);
     } else {

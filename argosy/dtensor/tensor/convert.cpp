@@ -4,9 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include <utility>
-
-#include "argosy/common/error.h"
 #include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/torch_hooks/graph_node.h"
 

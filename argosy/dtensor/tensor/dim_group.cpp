@@ -123,9 +123,8 @@ at::Tensor DimGroup::concatenated(
     const at::Tensor& local, const Shape& sizes) const {
   std::vector<std::size_t> order(size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return members_[a] < members_[b];
-  });
+  std::ranges::sort(
+      order, [&](auto a, auto b) { return members_[a] < members_[b]; });
   Ranges have(size());
   std::int64_t end = 0;
   for (const std::size_t member : order) {

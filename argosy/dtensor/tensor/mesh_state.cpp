@@ -1,7 +1,6 @@
 #include "argosy/dtensor/tensor/mesh_state.h"
 
 #include <utility>
-#include <vector>
 
 #include "argosy/dtensor/tensor/reshard_run.h"
 #include "argosy/mesh/rank_mesh.h"

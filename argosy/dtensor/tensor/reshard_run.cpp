@@ -71,7 +71,7 @@ at::Tensor run_all_gather(
   const auto group = mesh.group_over(step.axes);
   const auto order = order_of(*group, mesh.mesh(), axis);
   Shape shape = local.sizes().vec();
-  if (dim == 0 && std::is_sorted(order.begin(), order.end())) {
+  if (dim == 0 && std::ranges::is_sorted(order)) {
     shape[0] *= group->nranks();
     at::Tensor out = at::empty(shape, local.options());
     all_gather(out, local, group);

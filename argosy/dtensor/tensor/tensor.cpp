@@ -25,11 +25,9 @@ at::Tensor make_dtensor(
 void check_is_strided(const at::Tensor& tensor, const std::string& op) {
   ARGOSY_CHECK(
       tensor.layout() == at::kStrided && !tensor.is_quantized(),
-      "[dtensor.",
+      "[dtensor.{}] a tensor of layout {}, which cannot be a DTensor",
       op,
-      "] a tensor of layout ",
-      tensor.layout(),
-      ", which cannot be a DTensor");
+      tensor.layout());
 }
 
 at::Tensor without_lazy_bits(const at::Tensor& tensor) {
@@ -47,10 +45,7 @@ Parts* parts_of(const at::Tensor& tensor) {
 Parts& require_parts(const at::Tensor& tensor, const char* op) {
   Parts* parts = parts_of(tensor);
   ARGOSY_CHECK(
-      parts != nullptr,
-      "[dtensor.",
-      op,
-      "] a plain tensor, expected a DTensor");
+      parts != nullptr, "[dtensor.{}] a plain tensor, expected a DTensor", op);
   return *parts;
 }
 

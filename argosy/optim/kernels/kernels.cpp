@@ -33,17 +33,17 @@ Tile part_of(
   return part;
 }
 
-const KernelTable& kernels_of(comm::Isa isa) {
+const KernelTable& kernels_of(simd::Isa isa) {
   ARGOSY_CHECK(
-      isa <= comm::highest_isa(),
+      isa <= simd::highest_isa(),
       "[optim.kernels] this machine has no ",
-      comm::to_string(isa));
+      to_string(isa));
   switch (isa) {
-    case comm::Isa::Baseline:
+    case simd::Isa::Baseline:
       return kBaselineKernels;
-    case comm::Isa::Avx2:
+    case simd::Isa::Avx2:
       return kAvx2Kernels;
-    case comm::Isa::Avx512:
+    case simd::Isa::Avx512:
       return kAvx512Kernels;
   }
   return kBaselineKernels;

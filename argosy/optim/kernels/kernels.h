@@ -1,8 +1,8 @@
 #pragma once
 
-#include "argosy/comm/kernels/isa.h"
 #include "argosy/optim/kernels/steps.h"
 #include "argosy/optim/kernels/tile.h"
+#include "argosy/simd/isa.h"
 
 namespace argosy::optim {
 
@@ -53,6 +53,6 @@ extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
 
 // Throws InvalidArgument if the machine does not have the instruction set.
-const KernelTable& kernels_of(comm::Isa isa);
+const KernelTable& kernels_of(simd::Isa isa);
 
 } // namespace argosy::optim

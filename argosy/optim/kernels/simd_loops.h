@@ -22,7 +22,8 @@ template <typename Weight, typename Grad, typename Rule>
   }
   V grad{};
   if constexpr (Rule::kTouches.reads_grad) {
-    grad = Grad::read(static_cast<const Byte*>(tile.grad) + at * Grad::kBytes);
+    grad = Grad::read(
+        static_cast<const Byte*>(tile.grad) + at * Grad::kElementBytes);
   }
   const V weight = rule(Weight::read(tile, at), grad, states);
   if constexpr (Rule::kTouches.writes_weight) {
@@ -87,7 +88,10 @@ class Padded {
 template <typename Weight, typename Grad, typename Rule>
 [[gnu::noinline]] void update_rest(Rule& rule, const Tile& rest) {
   Padded padded(
-      rest, Weight::Element::kBytes, Grad::kBytes, sizeof(typename Rule::Lane));
+      rest,
+      Weight::Element::kElementBytes,
+      Grad::kElementBytes,
+      sizeof(typename Rule::Lane));
   update_lanes<Weight, Grad>(rule, padded.tile(), 0);
   if constexpr (Rule::kTouches.writes_weight) {
     padded.put_weight();
@@ -106,11 +110,11 @@ constexpr size_t kAhead = 1024 / kVectorBytes;
 // a tile it does no harm.
 template <typename Weight, typename Grad, typename Rule>
 [[gnu::always_inline]] inline void prefetch(const Tile& tile, size_t at) {
-  constexpr size_t kBytes = Weight::Element::kBytes;
+  constexpr size_t kBytes = Weight::Element::kElementBytes;
   __builtin_prefetch(static_cast<const Byte*>(tile.param) + at * kBytes, 1);
   if constexpr (Rule::kTouches.reads_grad) {
     __builtin_prefetch(
-        static_cast<const Byte*>(tile.grad) + at * Grad::kBytes, 0);
+        static_cast<const Byte*>(tile.grad) + at * Grad::kElementBytes, 0);
   }
   for (int i = 0; i < Rule::kStates; ++i) {
     const auto* state = static_cast<const Byte*>(tile.states[i]);
@@ -152,11 +156,11 @@ template <
     class Rule,
     typename Step = typename Rule<float>::Step>
 constexpr KernelRow<Step> row() {
-  using F = InParam<Same<float>>;
-  using D = InParam<Same<double>>;
-  using H = Half16<HalfWide>;
-  using B = Half16<BrainWide>;
-  using Main = Same<float>;
+  using F = InParam<Plain<float>>;
+  using D = InParam<Plain<double>>;
+  using H = Half16<Half>;
+  using B = Half16<Brain>;
+  using Main = Plain<float>;
   return {
       {kernel<F, Rule<float>, Format::Float32>,
        kernel<D, Rule<double>, Format::Float64>,

@@ -1,58 +1,16 @@
 #pragma once
 
-#include "argosy/comm/kernels/simd_vector.h"
 #include "argosy/optim/kernels/tile.h"
+#include "argosy/simd/formats.h"
 
-// How weights and gradients are read and written, a vector of floats (or
-// doubles) at a time. The file of the instruction set comes before this one;
-// like those, this one is compiled once for each, in an anonymous namespace.
+// How weights are read and written, a vector of floats (or doubles) at a time.
+// Compiled once for each instruction set, in anonymous namespaces: see
+// simd/vector.h.
 
 namespace argosy::optim {
 namespace {
 
-using namespace comm;
-
-template <typename T>
-using Lanes = typename VectorOf<T, kVectorBytes>::Type;
-
-// ---- Elements in memory -----------------------------------------------------
-
-template <typename T>
-struct Same {
-  using Lane = T;
-  static constexpr size_t kBytes = sizeof(T); // of an element
-  static Lanes<T> read(const Byte* from) { return load<Lanes<T>>(from); }
-  static void write(Byte* to, Lanes<T> value) { store(to, value); }
-};
-
-struct HalfWide {
-  using Lane = float;
-  static constexpr size_t kBytes = 2;
-  static Floats read(const Byte* from) {
-    return widen_half(load<HalfBits>(from));
-  }
-  static void write(Byte* to, Floats value) { store(to, narrow_half(value)); }
-};
-
-// A bfloat16 is the upper half of a float.
-struct BrainWide {
-  using Lane = float;
-  using Unsigned = VectorOf<std::uint32_t, kVectorBytes>::Type;
-  static constexpr size_t kBytes = 2;
-
-  static Floats read(const Byte* from) {
-    const auto bits = load<HalfBits>(from);
-    return (Floats)(__builtin_convertvector(bits, Unsigned) << 16);
-  }
-
-  // To nearest, or even; a NaN stays one, and becomes quiet.
-  static void write(Byte* to, Floats value) {
-    const auto bits = (Unsigned)value;
-    const Unsigned rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    const Unsigned kept = value != value ? bits | 0x00400000 : rounded;
-    store(to, __builtin_convertvector(kept >> 16, HalfBits));
-  }
-};
+using namespace simd;
 
 // ---- Where the weight is ----------------------------------------------------
 
@@ -64,11 +22,11 @@ struct InParam {
 
   static Lanes<Lane> read(const Tile& tile, size_t at) {
     return Element::read(
-        static_cast<const Byte*>(tile.param) + at * Element::kBytes);
+        static_cast<const Byte*>(tile.param) + at * Element::kElementBytes);
   }
   static void write(const Tile& tile, size_t at, Lanes<Lane> value) {
     Element::write(
-        static_cast<Byte*>(tile.param) + at * Element::kBytes, value);
+        static_cast<Byte*>(tile.param) + at * Element::kElementBytes, value);
   }
 };
 

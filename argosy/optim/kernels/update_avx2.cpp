@@ -1,20 +1,5 @@
-#include "argosy/comm/kernels/simd_avx2.h"
-
-namespace argosy::optim {
-namespace {
-
-inline comm::Floats square_root(comm::Floats value) {
-  return (comm::Floats)_mm256_sqrt_ps((__m256)value);
-}
-
-using DoubleLanes = comm::VectorOf<double, comm::kVectorBytes>::Type;
-
-inline DoubleLanes square_root(DoubleLanes value) {
-  return (DoubleLanes)_mm256_sqrt_pd((__m256d)value);
-}
-
-} // namespace
-} // namespace argosy::optim
+// First the instruction set, then the loops that are compiled for it.
+#include "argosy/simd/avx2.h"
 
 #include "argosy/optim/kernels/simd_loops.h"
 

@@ -1,6 +1,5 @@
 #include "argosy/pipeline/cut/balanced_cuts.h"
 
-#include <algorithm>
 #include <deque>
 
 #include "argosy/common/error.h"
@@ -89,9 +88,8 @@ std::vector<int> balanced_cuts(
   double enough = cheapest.total();
   ARGOSY_CHECK(
       !cheapest.places(enough).empty(),
-      "[pipeline.cut] too few positions to cut for ",
-      parts,
-      " parts");
+      "[pipeline.cut] too few positions to cut for {} parts",
+      parts);
   for (int i = 0; i < 40; ++i) {
     const double limit = (too_little + enough) / 2;
     (cheapest.places(limit).empty() ? too_little : enough) = limit;

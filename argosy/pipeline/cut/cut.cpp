@@ -114,24 +114,23 @@ std::set<int> Cutter::states_of(const std::string& layer) const {
   const auto near = is_known ? std::nullopt : nearest(layer, layers());
   ARGOSY_CHECK(
       is_known,
-      "[pipeline.cut] no layer ",
+      "[pipeline.cut] no layer {} with parameters or buffers, which locate it "
+      "in the graph{}",
       layer,
-      " with parameters or buffers, which locate it in the graph",
       near ? str("; is it ", *near, "?")
            : str("; there are ", join(layers(), ", ")));
   ARGOSY_CHECK(
       !states.empty(),
-      "[pipeline.cut] forward uses no parameter or buffer of ",
-      layer,
-      ", which locate it in the graph");
+      "[pipeline.cut] forward uses no parameter or buffer of {}, which locate "
+      "it in the graph",
+      layer);
   return states;
 }
 
 bool Cutter::touches_others(int node, const std::set<int>& own) const {
   const auto& states = touched_[at(node)];
-  return std::any_of(states.begin(), states.end(), [&](int state) {
-    return own.count(state) == 0;
-  });
+  return std::ranges::any_of(
+      states, [&](int state) { return own.count(state) == 0; });
 }
 
 Window Cutter::window_after(const std::set<int>& own) const {
@@ -230,10 +229,10 @@ int Cutter::place(const Window& window, bool prefer_last) const {
   }
   ARGOSY_CHECK(
       best >= 0,
-      "[pipeline.cut] several views of a memory cross the cut before ",
-      graph_.node(window.last).op,
-      ", and it is written in place after it: they would become separate "
-      "tensors; cut elsewhere, or write to a new tensor");
+      "[pipeline.cut] several views of a memory cross the cut before {}, and "
+      "it is written in place after it: they would become separate tensors; "
+      "cut elsewhere, or write to a new tensor",
+      graph_.node(window.last).op);
   return best;
 }
 
@@ -249,26 +248,23 @@ std::vector<int> Cutter::repeated(int begin, int end) const {
     }
   };
   for (int node = begin; node < end; ++node) {
-    std::for_each(
-        graph_.node(node).uses.begin(), graph_.node(node).uses.end(), need);
+    std::ranges::for_each(graph_.node(node).uses, need);
   }
   if (end == graph_.num_nodes()) {
-    std::for_each(graph_.outputs.begin(), graph_.outputs.end(), need);
+    std::ranges::for_each(graph_.outputs, need);
   }
   std::vector<int> nodes;
   for (int i = begin - 1; i >= 0; --i) {
     const Node& node = graph_.node(i);
     const bool is_needed =
-        std::any_of(
-            node.makes.begin(),
-            node.makes.end(),
-            [&](int value) { return values.count(value) > 0; }) ||
-        std::any_of(node.writes.begin(), node.writes.end(), [&](int value) {
+        std::ranges::any_of(
+            node.makes, [&](int value) { return values.count(value) > 0; }) ||
+        std::ranges::any_of(node.writes, [&](int value) {
           return memories.count(graph_.value(value).memory) > 0;
         });
     if (is_needed) {
       nodes.insert(nodes.begin(), i);
-      std::for_each(node.uses.begin(), node.uses.end(), need);
+      std::ranges::for_each(node.uses, need);
     }
   }
   return nodes;
@@ -282,11 +278,10 @@ std::vector<int> Cutter::states(const std::vector<int>& nodes) const {
     }
   };
   for (const int node : nodes) {
-    std::for_each(
-        graph_.node(node).uses.begin(), graph_.node(node).uses.end(), add);
+    std::ranges::for_each(graph_.node(node).uses, add);
   }
   if (!nodes.empty() && nodes.back() == graph_.num_nodes() - 1) {
-    std::for_each(graph_.outputs.begin(), graph_.outputs.end(), add);
+    std::ranges::for_each(graph_.outputs, add);
   }
   return {used.begin(), used.end()};
 }
@@ -321,13 +316,11 @@ void Cutter::check_written_states(const Cuts& cuts) const {
         ARGOSY_CHECK(
             written.count(memory) == 0 ||
                 users.emplace(memory, i).first->second == i,
-            "[pipeline.cut] ",
+            "[pipeline.cut] {} is written in forward and used in parts {} and "
+            "{}, which would each have one of their own",
             written[memory],
-            " is written in forward and used in parts ",
             users[memory],
-            " and ",
-            i,
-            ", which would each have one of their own");
+            i);
       }
     }
   }
@@ -422,11 +415,10 @@ Cuts cut(const Graph& graph, const SplitSpec& points) {
         cutter.place(cutter.window(layer, point), point == SplitPoint::END);
     ARGOSY_CHECK(
         places.empty() || places.back() < place,
-        "[pipeline.cut] the cut at ",
+        "[pipeline.cut] the cut at {} does not come after the one at {}; "
+        "expected points in the order of forward, with work in between",
         layer,
-        " does not come after the one at ",
-        before,
-        "; expected points in the order of forward, with work in between");
+        before);
     places.push_back(place);
     before = layer;
   }
@@ -437,18 +429,14 @@ Cuts cut_evenly(
     const Graph& graph, int parts, const std::vector<double>& weights) {
   ARGOSY_CHECK(
       parts >= 1 && parts <= graph.num_nodes(),
-      "[pipeline.cut] ",
+      "[pipeline.cut] {} parts of a forward of {} ops",
       parts,
-      " parts of a forward of ",
-      graph.num_nodes(),
-      " ops");
+      graph.num_nodes());
   ARGOSY_CHECK(
       weights.size() == graph.nodes.size(),
-      "[pipeline.cut] ",
+      "[pipeline.cut] {} weights, expected one for each of {} ops",
       weights.size(),
-      " weights, expected one for each of ",
-      graph.num_nodes(),
-      " ops");
+      graph.num_nodes());
   const Cutter cutter(graph);
   std::vector<double> costs;
   for (const std::int64_t bytes : cutter.bytes()) {

@@ -4,7 +4,6 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <set>
 
 #include "argosy/common/error.h"
 #include "argosy/pipeline/cut/released_states.h"
@@ -107,12 +106,11 @@ void CutModule::check_states(const Graph& graph, const Cuts& cuts) const {
     const auto known = names_of(program_->graph, cuts_.parts[i]);
     for (const std::string& name : names_of(graph, cuts.parts[i])) {
       ARGOSY_CHECK(
-          std::find(known.begin(), known.end(), name) != known.end(),
-          "[pipeline.cut] part ",
+          std::ranges::find(known, name) != known.end(),
+          "[pipeline.cut] part {} uses {} for these inputs, which it did not "
+          "for the examples",
           i,
-          " uses ",
-          name,
-          " for these inputs, which it did not for the examples");
+          name);
     }
   }
 }
@@ -165,9 +163,9 @@ std::vector<std::string> CutModule::state_names(int part) const {
 
 bool CutModule::uses(
     const std::vector<int>& parts, const std::string& state) const {
-  return std::any_of(parts.begin(), parts.end(), [&](int part) {
+  return std::ranges::any_of(parts, [&](int part) {
     const auto names = state_names(part);
-    return std::find(names.begin(), names.end(), state) != names.end();
+    return std::ranges::find(names, state) != names.end();
   });
 }
 

@@ -16,11 +16,9 @@ CutRule rule_of(const CutOptions& options, int stages) {
   ARGOSY_CHECK(
       options.split_spec.empty() ||
           static_cast<int>(options.split_spec.size()) == parts - 1,
-      "[pipeline.cut] ",
+      "[pipeline.cut] {} points for {} parts, expected one fewer",
       options.split_spec.size(),
-      " points for ",
-      parts,
-      " parts, expected one fewer");
+      parts);
   return {
       .points = options.split_spec,
       .parts = parts,

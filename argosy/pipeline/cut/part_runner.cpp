@@ -33,8 +33,7 @@ at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
     is_same = is_same &&
         (tensor.sizes()[i] == 1 || tensor.strides()[i] == strides[i]);
   }
-  if (is_same ||
-      std::find(strides.begin(), strides.end(), 0) != strides.end()) {
+  if (is_same || std::ranges::find(strides, 0) != strides.end()) {
     return tensor;
   }
   return at::empty_strided(tensor.sizes(), strides, tensor.options())
@@ -59,11 +58,10 @@ PartRunner::PartRunner(std::shared_ptr<const Program> program, Part part)
     is_written_.push_back(written.count(graph.value(value).memory) > 0);
   }
   for (const int value : part_.sends) {
-    is_used_.push_back(
-        std::any_of(steps_.begin(), steps_.end(), [&](const Step& step) {
-          const auto& uses = graph.node(step.node).uses;
-          return std::find(uses.begin(), uses.end(), value) != uses.end();
-        }));
+    is_used_.push_back(std::ranges::any_of(steps_, [&](const Step& step) {
+      const auto& uses = graph.node(step.node).uses;
+      return std::ranges::find(uses, value) != uses.end();
+    }));
   }
   plan_releases();
 }
@@ -90,13 +88,11 @@ void PartRunner::run_step(trace::Run& run, const Step& step) const {
         value < 0 ||
             run.get(value).sizes() ==
                 at::IntArrayRef(program_->metas[at(value)].sizes),
-        "[pipeline.run] ",
+        "[pipeline.run] {} made a tensor of the shape {}, in the recording {}: "
+        "it depends on values, which a program cannot follow",
         call.op.operator_name().name,
-        " made a tensor of the shape ",
         run.get(value).sizes(),
-        ", in the recording ",
-        trace::to_string({program_->metas[at(value)]}),
-        ": it depends on values, which a program cannot follow");
+        trace::to_string({program_->metas[at(value)]}));
   }
   for (const int value : step.released) {
     run.release(value);
@@ -113,9 +109,8 @@ void PartRunner::check(const Tensors& given) const {
   }
   ARGOSY_CHECK(
       fits,
-      "[pipeline.run] a part got ",
+      "[pipeline.run] a part got {}, expected {}",
       to_string(metas),
-      ", expected ",
       to_string(expected));
 }
 

@@ -26,10 +26,9 @@ class Heard : public comm::ThreadObserver {
   void check_nothing() const {
     ARGOSY_CHECK(
         !kind_,
-        "[pipeline.record] forward communicates: ",
-        comm::to_string(*kind_),
-        " is no op that can be recorded; cut such a module as a list of layers "
-        "(PipelineLayer)");
+        "[pipeline.record] forward communicates: {} is no op that can be "
+        "recorded; cut such a module as a list of layers (PipelineLayer)",
+        comm::to_string(*kind_));
   }
 
  private:

@@ -1,7 +1,6 @@
 #include "argosy/pipeline/schedules/by_stage.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "argosy/pipeline/schedule.h"
 

@@ -43,9 +43,8 @@ const Known& find(const std::string& name) {
       });
   ARGOSY_CHECK(
       found != std::end(kKnown),
-      "[pipeline.schedule] no schedule \"",
+      "[pipeline.schedule] no schedule \"{}\", expected one of {}",
       name,
-      "\", expected one of ",
       join(schedule_names(), ", "));
   return *found;
 }
@@ -60,13 +59,11 @@ Schedule make_schedule(
   }
   ARGOSY_CHECK(
       chunks == 1 || chunks == known.chunks,
-      "[pipeline.schedule] ",
+      "[pipeline.schedule] {} with {} chunks, but it has {}; gpipe and "
+      "interleaved take any number",
       known.name,
-      " with ",
       chunks,
-      " chunks, but it has ",
-      known.chunks,
-      "; gpipe and interleaved take any number");
+      known.chunks);
   return known.fixed(stages, microbatches);
 }
 

@@ -53,9 +53,8 @@ class Greedy {
     for (int i = 0; i < steps; ++i) {
       // Takes the stage that can start first: no later decision of others can
       // change its choices.
-      const auto first = std::min_element(
-          choices_.begin(),
-          choices_.end(),
+      const auto first = std::ranges::min_element(
+          choices_,
           [](const Choice& a, const Choice& b) { return a.begin < b.begin; });
       if (first->begin == kNever) {
         return std::nullopt;
@@ -146,7 +145,7 @@ class Greedy {
       return false;
     }
     const auto& forwards = state.done[at(static_cast<int>(Pass::kForward))];
-    const int oldest = *std::min_element(forwards.begin(), forwards.end());
+    const int oldest = *std::ranges::min_element(forwards);
     double needed = state.kept;
     for (int other = 0; other < schedule_.chunks; ++other) {
       const bool counts = other == chunk || forwards[at(other)] == oldest;

@@ -1,8 +1,6 @@
 // The variables of Paddle's old trainer API (Fluid): parameter server, and the
 // mode it called NCCL2, in which trainers talk to each other.
 
-#include <algorithm>
-
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 #include "argosy/world/sources/source.h"
@@ -20,9 +18,8 @@ std::vector<Endpoint> with_port(const Environment& env, const char* ips_name) {
     const std::string host(trim(ip));
     ARGOSY_CHECK(
         !host.empty(),
-        "[world.adopt] ",
-        shown(env, {ips_name}),
-        " has an empty address");
+        "[world.adopt] {} has an empty address",
+        shown(env, {ips_name}));
     list.push_back({host, static_cast<std::uint16_t>(port)});
   }
   return list;
@@ -39,9 +36,8 @@ LaunchInfo read_servers_mode(const Environment& env) {
   const std::string role = required(env, "PADDLE_TRAINING_ROLE");
   ARGOSY_CHECK(
       role == "PSERVER" || role == "TRAINER",
-      "[world.adopt] PADDLE_TRAINING_ROLE=",
-      role,
-      " is not one of PSERVER, TRAINER");
+      "[world.adopt] PADDLE_TRAINING_ROLE={} is not one of PSERVER, TRAINER",
+      role);
   const int num_servers = static_cast<int>(info.server_endpoints.size());
   if (role == "PSERVER") {
     info.role = Role::Server;
@@ -73,19 +69,14 @@ LaunchInfo read_trainers_mode(const Environment& env) {
   if (env.has("PADDLE_CURRENT_IP")) {
     ARGOSY_CHECK(
         current_endpoint(env) == listed,
-        "[world.adopt] ",
+        "[world.adopt] {} but entry {} (PADDLE_TRAINER_ID) of "
+        "PADDLE_TRAINER_IPS is {}",
         shown(env, {"PADDLE_CURRENT_IP"}),
-        " but entry ",
         info.rank,
-        " (PADDLE_TRAINER_ID) of PADDLE_TRAINER_IPS is ",
         listed.host);
   }
   info.current_endpoint = listed;
-  std::vector<std::string> hosts;
-  for (const Endpoint& endpoint : info.worker_endpoints) {
-    hosts.push_back(endpoint.host);
-  }
-  set_local_from(info, hosts);
+  set_local_from(info, info.worker_endpoints);
   set_store(info, env, info.worker_endpoints.front());
   return info;
 }

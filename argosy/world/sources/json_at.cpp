@@ -17,7 +17,7 @@ JsonAt JsonAt::at(const std::string& key) const {
   }
   const auto found = value_.find(key);
   ARGOSY_CHECK(
-      found != value_.end(), where_, ": ", path_, "/", key, " is missing");
+      found != value_.end(), "{}: {}/{} is missing", where_, path_, key);
   return {*found, where_, str(path_, "/", key)};
 }
 
@@ -55,21 +55,19 @@ void JsonAt::refuse(const std::string& expected) const {
   if (value.size() > 80) {
     value = value.substr(0, 77) + "...";
   }
-  throw InvalidArgument(
-      str(where_,
-          ": ",
-          path_.empty() ? "/" : path_,
-          " is ",
-          value,
-          ", expected ",
-          expected));
+  throw InvalidArgument(str_format(
+      "{}: {} is {}, expected {}",
+      where_,
+      path_.empty() ? "/" : path_,
+      value,
+      expected));
 }
 
 nlohmann::json read_json_file(
     const std::string& path, const std::string& variable) {
   const std::string where = str("[world.adopt] ", variable, "=", path);
   const auto text = read_file(path);
-  ARGOSY_CHECK(text, where, ": no such file");
+  ARGOSY_CHECK(text, "{}: no such file", where);
   return parse_json(*text, where);
 }
 

@@ -72,11 +72,9 @@ void check_count(const VolcanoTask& task, const Environment& env) {
   const auto count = find_int(env, name, 1);
   ARGOSY_CHECK(
       !count || *count == static_cast<int>(task.hosts.size()),
-      "[world.adopt] ",
+      "[world.adopt] {} but VC_{}_HOSTS lists {}",
       shown(env, {name}),
-      " but VC_",
       task.name,
-      "_HOSTS lists ",
       task.hosts.size());
 }
 
@@ -113,11 +111,10 @@ void set_volcano_rank(
   info.num_workers = info.size;
   ARGOSY_CHECK(
       info.rank >= 0 && info.rank < info.size,
-      "[world.adopt] ",
+      "[world.adopt] {} is not in the lists of VC_<TASK>_HOSTS, which name {} "
+      "hosts",
       shown(env, {index_name, "HOSTNAME"}),
-      " is not in the lists of VC_<TASK>_HOSTS, which name ",
-      info.size,
-      " hosts");
+      info.size);
 }
 
 Claim read_volcano(const Context& context) {
@@ -127,9 +124,9 @@ Claim read_volcano(const Context& context) {
   const std::vector<VolcanoTask> tasks = volcano_tasks(env);
   ARGOSY_CHECK(
       !tasks.empty(),
-      "[world.adopt] ",
-      shown(env, {index_name}),
-      " needs a VC_<TASK>_HOSTS, which Volcano's svc plugin sets");
+      "[world.adopt] {} needs a VC_<TASK>_HOSTS, which Volcano's svc plugin "
+      "sets",
+      shown(env, {index_name}));
   LaunchInfo info;
   set_volcano_rank(info, tasks, index_name, env);
   set_pod(info);

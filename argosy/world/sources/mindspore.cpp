@@ -27,9 +27,8 @@ void set_counts(LaunchInfo& info, const Environment& env) {
   const auto size = find_int(env, "RANK_SIZE", 1);
   ARGOSY_CHECK(
       !size || *size == info.num_workers,
-      "[world.adopt] RANK_SIZE=",
+      "[world.adopt] RANK_SIZE={} but MS_WORKER_NUM={}",
       size.value_or(0),
-      " but MS_WORKER_NUM=",
       info.num_workers);
 }
 
@@ -45,10 +44,10 @@ void set_mindspore_role(LaunchInfo& info, const Environment& env) {
     info.size = required_int(env, "MS_SERVER_NUM", 1);
     set_own_rank(info, env);
   } else {
-    throw InvalidArgument(
-        str("[world.adopt] MS_ROLE=",
-            role,
-            " is not one of MS_SCHED, MS_WORKER, MS_PSERVER, MS_SERVER"));
+    throw InvalidArgument(str_format(
+        "[world.adopt] MS_ROLE={} is not one of MS_SCHED, MS_WORKER, "
+        "MS_PSERVER, MS_SERVER",
+        role));
   }
 }
 

@@ -18,10 +18,8 @@ AddressExchange parse_exchange(const std::string& name) {
       return way;
     }
   }
-  throw InvalidArgument(
-      str("[world.adopt] ARGOSY_EXCHANGE=",
-          name,
-          " is not one of file, pmi, pmix"));
+  throw InvalidArgument(str_format(
+      "[world.adopt] ARGOSY_EXCHANGE={} is not one of file, pmi, pmix", name));
 }
 
 bool on_one_host(const LaunchInfo& info) {

@@ -1,9 +1,6 @@
 // Paddle's collective launcher.
 
-#include <algorithm>
-
 #include "argosy/common/error.h"
-#include "argosy/common/text.h"
 #include "argosy/world/sources/json_at.h"
 #include "argosy/world/sources/source.h"
 #include "argosy/world/sources/values.h"
@@ -24,26 +21,20 @@ void add_backup_env(Environment& env) {
   const nlohmann::json backup = read_json_file(*path, kBackup);
   ARGOSY_CHECK(
       backup.is_object(),
-      "[world.adopt] ",
+      "[world.adopt] {}={}: not an object of variables",
       kBackup,
-      "=",
-      *path,
-      ": not an object of variables");
+      *path);
   const auto found = backup.find(kEndpoints);
   if (found == backup.end()) {
     return;
   }
   ARGOSY_CHECK(
       found->is_string(),
-      "[world.adopt] ",
+      "[world.adopt] {}={}: /{} is {}, not a string",
       kBackup,
-      "=",
       *path,
-      ": /",
       kEndpoints,
-      " is ",
-      found->dump(),
-      ", not a string");
+      found->dump());
   env.set(kEndpoints, found->get<std::string>());
 }
 
@@ -51,10 +42,9 @@ void check_role(const Environment& env) {
   for (const char* name : {"TRAINING_ROLE", "PADDLE_TRAINING_ROLE"}) {
     ARGOSY_CHECK(
         env.get(name, "TRAINER") == "TRAINER",
-        "[world.adopt] ",
-        shown(env, {name}),
-        " without PADDLE_PSERVERS_IP_PORT_LIST: a collective job has only "
-        "TRAINER");
+        "[world.adopt] {} without PADDLE_PSERVERS_IP_PORT_LIST: a collective "
+        "job has only TRAINER",
+        shown(env, {name}));
   }
 }
 
@@ -65,11 +55,9 @@ void set_endpoints(LaunchInfo& info, const Environment& env) {
   info.worker_endpoints = endpoints(env, kEndpoints);
   ARGOSY_CHECK(
       static_cast<int>(info.worker_endpoints.size()) == info.size,
-      "[world.adopt] PADDLE_TRAINERS_NUM=",
+      "[world.adopt] PADDLE_TRAINERS_NUM={} but {} lists {}",
       info.size,
-      " but ",
       kEndpoints,
-      " lists ",
       info.worker_endpoints.size());
   info.current_endpoint = info.worker_endpoints[info.rank];
 }
@@ -89,15 +77,11 @@ void set_current_endpoint(LaunchInfo& info, const Environment& env) {
       *info.current_endpoint, kCurrent, info.worker_endpoints, kEndpoints);
   ARGOSY_CHECK(
       index == info.rank,
-      "[world.adopt] ",
+      "[world.adopt] {}={} is entry {} of {} but PADDLE_TRAINER_ID={}",
       kCurrent,
-      "=",
       *text,
-      " is entry ",
       index,
-      " of ",
       kEndpoints,
-      " but PADDLE_TRAINER_ID=",
       info.rank);
 }
 
@@ -110,11 +94,7 @@ void set_place_on_host(LaunchInfo& info, const Environment& env) {
     set_local(info, env, rank_name, "PADDLE_LOCAL_SIZE");
     return;
   }
-  std::vector<std::string> hosts;
-  for (const Endpoint& endpoint : info.worker_endpoints) {
-    hosts.push_back(endpoint.host);
-  }
-  set_local_from(info, hosts);
+  set_local_from(info, info.worker_endpoints);
   info.local_rank = find_int(env, rank_name, 0, info.local_size - 1)
                         .value_or(info.local_rank);
 }

@@ -53,10 +53,10 @@ void set_paddle_role(LaunchInfo& info, const Environment& env) {
   } else if (role == "COORDINATOR") {
     set_coordinator(info, env);
   } else {
-    throw InvalidArgument(
-        str("[world.adopt] TRAINING_ROLE=",
-            role,
-            " is not one of TRAINER, PSERVER, HETER_TRAINER, COORDINATOR"));
+    throw InvalidArgument(str_format(
+        "[world.adopt] TRAINING_ROLE={} is not one of TRAINER, PSERVER, "
+        "HETER_TRAINER, COORDINATOR",
+        role));
   }
 }
 

@@ -17,16 +17,15 @@ void check_bare_program(const Environment& env) {
   const std::string processes = env.get("PET_NPROC_PER_NODE", "1");
   ARGOSY_CHECK(
       processes == "1",
-      "[world.adopt] PET_NPROC_PER_NODE=",
+      "[world.adopt] PET_NPROC_PER_NODE={} asks for several ranks per pod{}",
       processes,
-      " asks for several ranks per pod",
       kUseRun);
   const std::string nodes = env.get("PET_NNODES", "1");
   ARGOSY_CHECK(
       nodes.find(':') == std::string::npos,
-      "[world.adopt] PET_NNODES=",
+      "[world.adopt] PET_NNODES={} is a range of pods, which only an agent can "
+      "follow{}",
       nodes,
-      " is a range of pods, which only an agent can follow",
       kUseRun);
 }
 

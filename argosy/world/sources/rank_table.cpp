@@ -3,8 +3,6 @@
 
 #include "argosy/world/sources/rank_table.h"
 
-#include <set>
-
 #include "argosy/common/error.h"
 #include "argosy/world/sources/json_at.h"
 #include "argosy/world/sources/source.h"
@@ -37,13 +35,10 @@ int rank_by_device(const RankTable& table, const Environment& env) {
   }
   ARGOSY_CHECK(
       ranks.size() == 1,
-      "[world.adopt] ",
+      "[world.adopt] {} matches {} entries of {}, expected one: set RANK_ID",
       shown(env, {"DEVICE_ID", "SERVER_ID", "POD_IP"}),
-      " matches ",
       ranks.size(),
-      " entries of ",
-      shown(env, {kFile}),
-      ", expected one: set RANK_ID");
+      shown(env, {kFile}));
   return ranks.front();
 }
 
@@ -55,11 +50,9 @@ int own_rank(const RankTable& table, const Environment& env) {
   const int rank = required_int(env, "RANK_ID", 0);
   ARGOSY_CHECK(
       rank < size,
-      "[world.adopt] RANK_ID=",
+      "[world.adopt] RANK_ID={} is not below the {} ranks of {}",
       rank,
-      " is not below the ",
       size,
-      " ranks of ",
       shown(env, {kFile}));
   return rank;
 }
@@ -68,13 +61,10 @@ void check_size(const LaunchInfo& info, const Environment& env) {
   const auto size = find_int(env, "RANK_SIZE", 1);
   ARGOSY_CHECK(
       !size || *size == info.size,
-      "[world.adopt] RANK_SIZE=",
+      "[world.adopt] RANK_SIZE={} but {} has {} ranks",
       size.value_or(0),
-      " but ",
       shown(env, {kFile}),
-      " has ",
-      info.size,
-      " ranks");
+      info.size);
 }
 
 Claim read_rank_table(const Context& context) {

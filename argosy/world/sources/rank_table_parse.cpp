@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "argosy/common/error.h"
@@ -115,22 +114,20 @@ std::vector<Device> read_groups(const JsonAt& root) {
 
 void sort_and_check_ranks(
     std::vector<Device>& devices, const std::string& where) {
-  ARGOSY_CHECK(!devices.empty(), where, ": no devices");
-  std::stable_sort(
-      devices.begin(), devices.end(), [](const Device& a, const Device& b) {
-        return a.rank < b.rank;
-      });
+  ARGOSY_CHECK(!devices.empty(), "{}: no devices", where);
+  std::ranges::stable_sort(devices, [](const Device& a, const Device& b) {
+    return a.rank < b.rank;
+  });
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const int rank = devices[i].rank;
     const int expected = static_cast<int>(i);
     ARGOSY_CHECK(
         rank == expected,
+        "{}: rank_id {}, expected 0 to {} once each",
         where,
-        rank < expected ? str(": rank_id ", rank, " is there twice")
-                        : str(": rank_id ", expected, " is missing"),
-        ", expected 0 to ",
-        devices.size() - 1,
-        " once each");
+        rank < expected ? str(rank, " is there twice")
+                        : str(expected, " is missing"),
+        devices.size() - 1);
   }
 }
 
@@ -140,14 +137,12 @@ void note_order(RankTable& table) {
     const Device& before = table.devices[i - 1];
     const Device& device = table.devices[i];
     if (device.server_id < before.server_id) {
-      table.notes.push_back(
-          str("the rank table gives rank ",
-              device.rank,
-              " to server_id ",
-              device.server_id,
-              " after ",
-              before.server_id,
-              ": ranks should follow the order of server_id as text"));
+      table.notes.push_back(str_format(
+          "the rank table gives rank {} to server_id {} after {}: ranks should "
+          "follow the order of server_id as text",
+          device.rank,
+          device.server_id,
+          before.server_id));
       return;
     }
   }

@@ -46,11 +46,9 @@ void set_node(LaunchInfo& info, const Environment& env) {
   }
   ARGOSY_CHECK(
       *node < *num_nodes,
-      "[world.adopt] SLURM_NODEID=",
+      "[world.adopt] SLURM_NODEID={} is not below {}={}",
       *node,
-      " is not below ",
       nodes,
-      "=",
       *num_nodes);
   info.num_nodes = *num_nodes;
   info.node_rank = *node;
@@ -69,11 +67,9 @@ void set_local_size(LaunchInfo& info, const Environment& env) {
   const auto node = static_cast<std::size_t>(info.node_rank);
   ARGOSY_CHECK(
       node < tasks.size() && info.local_rank < tasks[node],
-      "[world.adopt] ",
+      "[world.adopt] {} has no place in {}={}",
       shown(env, {"SLURM_NODEID", "SLURM_LOCALID"}),
-      " has no place in ",
       name,
-      "=",
       *text);
   info.local_size = tasks[node];
 }
@@ -97,10 +93,9 @@ void check_not_a_shell(const LaunchInfo& info, const Environment& env) {
   ARGOSY_CHECK(
       info.size == 1 || !env.has("SLURM_PTY_PORT") ||
           env.get("ARGOSY_ADOPT", "") == "slurm",
-      "[world.adopt] ",
-      shown(env, {"SLURM_PTY_PORT", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}),
-      ": the shell of `srun --pty`, or a step started from it? Set "
-      "ARGOSY_ADOPT=single or ARGOSY_ADOPT=slurm");
+      "[world.adopt] {}: the shell of `srun --pty`, or a step started from it? "
+      "Set ARGOSY_ADOPT=single or ARGOSY_ADOPT=slurm",
+      shown(env, {"SLURM_PTY_PORT", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}));
 }
 
 Claim read_slurm(const Context& context) {
@@ -117,11 +112,10 @@ Claim read_slurm(const Context& context) {
   const bool placed = env.has("ARGOSY_STORE") || env.has("MASTER_ADDR");
   set_store(
       info, env, placed ? std::nullopt : std::optional(first_host(info, env)));
-  info.run_id =
-      str("slurm-",
-          required(env, "SLURM_JOB_ID"),
-          ".",
-          env.get("SLURM_STEP_ID", ""));
+  info.run_id = str_format(
+      "slurm-{}.{}",
+      required(env, "SLURM_JOB_ID"),
+      env.get("SLURM_STEP_ID", ""));
   info.restart_count = find_int(env, "SLURM_RESTART_COUNT", 0).value_or(0);
   return {info, {}};
 }

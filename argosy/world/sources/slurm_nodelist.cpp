@@ -165,10 +165,9 @@ std::vector<int> expand_tasks_per_node(
     ARGOSY_CHECK(
         count && *count >= 0 && *count <= 1000000 && times && *times > 0 &&
             *times <= most,
+        "{}={} is not a list such as 2(x3),1",
         what,
-        "=",
-        text,
-        " is not a list such as 2(x3),1");
+        text);
     tasks.insert(tasks.end(), *times, static_cast<int>(*count));
   }
   return tasks;

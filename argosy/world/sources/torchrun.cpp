@@ -17,9 +17,8 @@ void set_group(LaunchInfo& info, const Environment& env) {
   }
   ARGOSY_CHECK(
       *node < *nodes,
-      "[world.adopt] GROUP_RANK=",
+      "[world.adopt] GROUP_RANK={} is not below GROUP_WORLD_SIZE={}",
       *node,
-      " is not below GROUP_WORLD_SIZE=",
       *nodes);
   info.num_nodes = *nodes;
   info.node_rank = *node;

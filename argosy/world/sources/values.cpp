@@ -30,11 +30,9 @@ std::optional<int> find_int(
   const auto value = parse_int(trim(*text));
   ARGOSY_CHECK(
       value && *value >= lowest && *value <= highest,
-      "[world.adopt] ",
+      "[world.adopt] {}={} is not an integer {}",
       name,
-      "=",
       *text,
-      " is not an integer ",
       highest == 2147483647 ? str(">= ", lowest)
                             : str("in [", lowest, ", ", highest, "]"));
   return static_cast<int>(*value);
@@ -42,7 +40,7 @@ std::optional<int> find_int(
 
 std::string required(const Environment& env, std::string_view name) {
   const auto value = env.find(name);
-  ARGOSY_CHECK(value, "[world.adopt] ", name, " is not set");
+  ARGOSY_CHECK(value, "[world.adopt] {} is not set", name);
   return *value;
 }
 
@@ -79,7 +77,7 @@ int index_of(
     std::string_view what,
     const std::vector<Endpoint>& list,
     std::string_view list_name) {
-  const auto found = std::find(list.begin(), list.end(), endpoint);
+  const auto found = std::ranges::find(list, endpoint);
   if (found != list.end()) {
     return static_cast<int>(found - list.begin());
   }
@@ -87,15 +85,12 @@ int index_of(
   for (const Endpoint& other : list) {
     texts.push_back(other.text());
   }
-  throw InvalidArgument(
-      str("[world.adopt] ",
-          what,
-          "=",
-          endpoint.text(),
-          " is not in ",
-          list_name,
-          "=",
-          join(texts, ",")));
+  throw InvalidArgument(str_format(
+      "[world.adopt] {}={} is not in {}={}",
+      what,
+      endpoint.text(),
+      list_name,
+      join(texts, ",")));
 }
 
 void set_rank(
@@ -108,13 +103,10 @@ void set_rank(
   info.num_workers = info.size;
   ARGOSY_CHECK(
       info.rank < info.size,
-      "[world.adopt] ",
+      "[world.adopt] {}={} is not below {}={}",
       rank_name,
-      "=",
       info.rank,
-      " is not below ",
       size_name,
-      "=",
       info.size);
 }
 
@@ -156,17 +148,14 @@ void set_local(
   }
   ARGOSY_CHECK(
       *rank < *size,
-      "[world.adopt] ",
+      "[world.adopt] {} is not below {}",
       shown(env, {std::string(rank_name)}),
-      " is not below ",
       shown(env, {std::string(size_name)}));
   ARGOSY_CHECK(
       *size <= info.size,
-      "[world.adopt] ",
+      "[world.adopt] {} is more than the {} ranks there are",
       shown(env, {std::string(size_name)}),
-      " is more than the ",
-      info.size,
-      " ranks there are");
+      info.size);
   set_nodes(info);
 }
 
@@ -175,7 +164,7 @@ void set_local_from(LaunchInfo& info, const std::vector<std::string>& hosts) {
   std::vector<std::string> nodes; // in order of their first rank
   info.local_size = 0;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    if (std::find(nodes.begin(), nodes.end(), hosts[rank]) == nodes.end()) {
+    if (std::ranges::find(nodes, hosts[rank]) == nodes.end()) {
       nodes.push_back(hosts[rank]);
     }
     if (static_cast<int>(rank) == info.rank) {
@@ -184,9 +173,17 @@ void set_local_from(LaunchInfo& info, const std::vector<std::string>& hosts) {
     info.local_size += hosts[rank] == own ? 1 : 0;
   }
   info.num_nodes = static_cast<int>(nodes.size());
-  info.node_rank = static_cast<int>(
-      std::find(nodes.begin(), nodes.end(), own) - nodes.begin());
+  info.node_rank =
+      static_cast<int>(std::ranges::find(nodes, own) - nodes.begin());
   info.knows_local = true;
+}
+
+void set_local_from(LaunchInfo& info, const std::vector<Endpoint>& ranks) {
+  std::vector<std::string> hosts;
+  for (const Endpoint& endpoint : ranks) {
+    hosts.push_back(endpoint.host);
+  }
+  set_local_from(info, hosts);
 }
 
 void set_store(
@@ -218,11 +215,10 @@ void check_store(const LaunchInfo& info, std::string_view wanted) {
   ARGOSY_CHECK(
       info.size == 1 || !info.store_url.empty() ||
           info.address_exchange != AddressExchange::None,
-      "[world.adopt] ",
+      "[world.adopt] {} ranks have no rendezvous address: set {} or "
+      "ARGOSY_STORE",
       info.size,
-      " ranks have no rendezvous address: set ",
-      wanted,
-      " or ARGOSY_STORE");
+      wanted);
 }
 
 } // namespace argosy::world

@@ -74,6 +74,8 @@ void set_local(
 // The same from a list of every rank's host; `hosts[info.rank]` is ours.
 void set_local_from(LaunchInfo& info, const std::vector<std::string>& hosts);
 
+void set_local_from(LaunchInfo& info, const std::vector<Endpoint>& ranks);
+
 // Marks the local numbers as unknown.
 void set_local_unknown(LaunchInfo& info);
 

@@ -4,7 +4,7 @@
 
 #include "argosy/common/environment.h"
 
-namespace argosy::comm {
+namespace argosy::simd {
 
 // Instruction sets that the kernels are compiled for, lowest first.
 enum class Isa {
@@ -23,7 +23,7 @@ Isa highest_isa();
 // InvalidArgument for an unknown name.
 Isa choose_isa(const Environment& environment, Isa highest);
 
-// What reduce() and copy() use. Chosen at the first call.
+// What the kernels use. Chosen by the first call.
 Isa current_isa();
 
-} // namespace argosy::comm
+} // namespace argosy::simd

@@ -2,16 +2,17 @@
 
 #include <immintrin.h>
 
-#include "argosy/comm/kernels/simd_vector.h"
+#include "argosy/simd/vector.h"
 
 // AVX-512: 64 bytes.
 
-namespace argosy::comm {
+namespace argosy::simd {
 namespace {
 
 constexpr size_t kVectorBytes = 64;
 
 using Floats = VectorOf<float, 64>::Type;
+using Doubles = VectorOf<double, 64>::Type;
 using Words = VectorOf<std::int32_t, 64>::Type;
 using HalfBits = VectorOf<std::uint16_t, 32>::Type;
 
@@ -28,10 +29,18 @@ inline HalfBits narrow_half(Floats value) {
       kAllLanes, (__m512)value, _MM_FROUND_TO_NEAREST_INT);
 }
 
+inline Floats square_root(Floats value) {
+  return (Floats)_mm512_maskz_sqrt_ps(kAllLanes, (__m512)value);
+}
+
+inline Doubles square_root(Doubles value) {
+  return (Doubles)_mm512_maskz_sqrt_pd(0xff, (__m512d)value);
+}
+
 // `to` is aligned to the vector.
 inline void store_past_caches(Byte* to, const Byte* from) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), load<__m512i>(from));
 }
 
 } // namespace
-} // namespace argosy::comm
+} // namespace argosy::simd

@@ -1,4 +1,4 @@
-#include "argosy/comm/kernels/isa.h"
+#include "argosy/simd/isa.h"
 
 #include <cpuid.h>
 
@@ -7,7 +7,7 @@
 
 #include "argosy/common/error.h"
 
-namespace argosy::comm {
+namespace argosy::simd {
 
 namespace {
 
@@ -18,9 +18,8 @@ Isa parse_isa(std::string_view name) {
       std::find(std::begin(kIsaNames), std::end(kIsaNames), name);
   ARGOSY_CHECK(
       found != std::end(kIsaNames),
-      "[comm.isa] ARGOSY_ISA is '",
-      name,
-      "', expected baseline, avx2 or avx512");
+      "[simd.isa] ARGOSY_ISA is '{}', expected baseline, avx2 or avx512",
+      name);
   return static_cast<Isa>(found - std::begin(kIsaNames));
 }
 
@@ -73,4 +72,4 @@ Isa current_isa() {
   return isa;
 }
 
-} // namespace argosy::comm
+} // namespace argosy::simd

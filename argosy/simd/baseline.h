@@ -2,16 +2,17 @@
 
 #include <emmintrin.h>
 
-#include "argosy/comm/kernels/simd_vector.h"
+#include "argosy/simd/vector.h"
 
 // SSE2: 16 bytes, and float16 converted by integer arithmetic.
 
-namespace argosy::comm {
+namespace argosy::simd {
 namespace {
 
 constexpr size_t kVectorBytes = 16;
 
 using Floats = VectorOf<float, 16>::Type;
+using Doubles = VectorOf<double, 16>::Type;
 using Words = VectorOf<std::int32_t, 16>::Type;
 using HalfBits = VectorOf<std::uint16_t, 8>::Type;
 
@@ -66,10 +67,18 @@ inline HalfBits narrow_half(Floats value) {
   return narrow_words(result);
 }
 
+inline Floats square_root(Floats value) {
+  return (Floats)_mm_sqrt_ps((__m128)value);
+}
+
+inline Doubles square_root(Doubles value) {
+  return (Doubles)_mm_sqrt_pd((__m128d)value);
+}
+
 // `to` is aligned to the vector.
 inline void store_past_caches(Byte* to, const Byte* from) {
   _mm_stream_si128(reinterpret_cast<__m128i*>(to), load<__m128i>(from));
 }
 
 } // namespace
-} // namespace argosy::comm
+} // namespace argosy::simd
