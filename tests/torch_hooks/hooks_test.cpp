@@ -183,7 +183,7 @@ TEST_P(TorchHooks, In) {
   const auto& [test, off] = GetParam();
   const auto result = run_alone(test, off);
   EXPECT_TRUE(result.status.success()) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("1 test ran"));
+  EXPECT_THAT(result.output, HasSubstr("[  PASSED  ] 1 test."));
 }
 
 INSTANTIATE_TEST_SUITE_P(
