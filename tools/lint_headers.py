@@ -35,7 +35,7 @@ LARGER = {
     "argosy/pipeline/cut/cut_stage.h": MODULE,
     "argosy/pipeline/layer_desc.h": MODULE,
     "argosy/pipeline/pipeline_layer.h": MODULE,
-    "argosy/sequence_parallel/megatron.h": CLONEABLE,
+    "argosy/sequence_parallel/layers.h": CLONEABLE,
     "argosy/tensor_parallel/layers.h": CLONEABLE,
 }
 
