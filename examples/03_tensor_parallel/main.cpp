@@ -8,8 +8,8 @@
 //   step 300: loss 0.4...
 
 #include <argosy/argosy.h>
-#include <argosy/dtensor/tensor/comm_debug.h>
 #include <argosy/dtensor/deferred_init.h>
+#include <argosy/dtensor/tensor/comm_debug.h>
 #include <argosy/semi_auto/shard_dataloader.h>
 #include <torch/torch.h>
 

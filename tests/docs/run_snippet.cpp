@@ -10,8 +10,8 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
-#include "argosy/fleet/strategy_check.h"
 #include "argosy/fleet/strategy.h"
+#include "argosy/fleet/strategy_check.h"
 #include "argosy/testing/ranks.h"
 
 namespace argosy_docs {
