@@ -125,6 +125,7 @@ void Heap::drop_idle_pages() {
     ::madvise(
         base_.get() + range.begin,
         range.bytes,
+        // MADV_DONTNEED would only unmap pages of a memfd, not free them.
         shared_ ? MADV_REMOVE : MADV_DONTNEED);
   }
 }

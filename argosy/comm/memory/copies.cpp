@@ -265,8 +265,7 @@ class BlockExchange {
 
   void run_staged(Deadline deadline) {
     const auto n = static_cast<std::size_t>(team_.size());
-    // A round carries a part of every block.
-    // A window must hold a part of every block, or one part for all takers.
+    // A window holds a part of every block, or one part for all takers.
     const std::size_t per_block =
         same_ ? kRoundBytes : kRoundBytes / n / kLine * kLine;
     ARGOSY_ASSERT(per_block > 0);
