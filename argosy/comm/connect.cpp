@@ -65,7 +65,8 @@ BackendPtr connect_best(const Members& members, const MakeNetwork& network) {
   }
 }
 
-// Connections of several groups are made side by side.
+// Threads of one rank may connect several groups at once over one store; see
+// make_patient_store() for the deadlock that this avoids.
 MakeBackend patiently(const MakeBackend& make) {
   return [make](const Members& members) {
     Members patient = members;

@@ -72,6 +72,9 @@ at::Tensor extreme(
 
 } // namespace
 
+// Each backward is the adjoint collective: broadcast and reduce, all_gather and
+// reduce_scatter, gather and scatter are pairs. all_reduce (of sums and
+// averages) and all_to_all are their own adjoints.
 at::Tensor all_reduce(
     const at::Tensor& tensor, ReduceOp op, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);

@@ -197,6 +197,7 @@ std::function<void()> Group::Impl::runner(
       op.root = op.root > rank ? 1 : 0; // the peer's place in the pair
     }
   }
+  // Read here, on the calling thread; the time begins when the operation runs.
   const auto limit = CallTimeout::current().value_or(setup.timeout);
   return [rank, &lane, observed, limit, ops = std::move(ops)] {
     observed.run([&] {
@@ -215,6 +216,8 @@ void Group::check_member(const comm::Op& op) const {
       id());
 }
 
+// Called by user threads. Operations of a lane run in the order of the calls,
+// which must be the same on all ranks for collectives.
 std::shared_ptr<Work> Group::issue(Op op, bool sync) {
   check_member(op);
   if (auto* collector = comm::Collector::of(*this)) {
@@ -346,6 +349,7 @@ class Groups {
   }
 
   void abort(const std::string& reason) {
+    // Copied out: a group's abort may take long, and must not hold the lock.
     std::vector<std::shared_ptr<Group>> groups;
     {
       const std::lock_guard lock(mutex_);

@@ -189,6 +189,8 @@ void put_back(const Op& op, const Sides& sides) {
   (is_in_place(op.kind) ? sides.in : sides.out).put_back();
 }
 
+// One collective in place of several of the same kind, for the price of one
+// copy in and one out.
 void execute_fused(
     const std::vector<Op>& ops, int rank, Backend& backend, Deadline deadline) {
   const std::vector<Sides> sides(ops.begin(), ops.end());

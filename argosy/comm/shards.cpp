@@ -66,6 +66,9 @@ Sizes stacked(const at::Tensor& part, std::int64_t dim, int count) {
   return sizes;
 }
 
+// Collectives exchange parts that are contiguous in memory. Along dim 0 such
+// parts form the whole as they lie; along other dims they must be interleaved,
+// which costs a copy: unstacked() after a gather, restacked() before a reduce.
 at::Tensor unstacked(
     const at::Tensor& parts, std::int64_t dim, std::int64_t whole) {
   if (dim == 0) { // only the last parts are filled up

@@ -52,6 +52,7 @@ Contiguous::Contiguous(const at::Tensor& tensor) : tensor_(tensor) {
   buffer_ = tensor.contiguous();
 }
 
+// contiguous() returns the tensor itself if it is contiguous already.
 void Contiguous::put_back() const {
   const at::NoGradGuard no_grad;
   if (!buffer_.is_same(tensor_)) {

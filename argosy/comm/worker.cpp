@@ -18,6 +18,7 @@ Worker::~Worker() {
 void Worker::run_now(const std::function<void()>& operation) {
   {
     std::unique_lock lock(mutex_);
+    // Behind all that was issued before, as other ranks run it in that order.
     changed_.wait(lock, [&] { return !busy_ && waiting_.empty(); });
     busy_ = true;
   }
@@ -60,6 +61,7 @@ void Worker::loop() {
     busy_ = false;
     changed_.notify_all();
   }
+  // Somebody may wait for these: they must end.
   for (const Item& item : waiting_) {
     item.first->run([] {
       throw PeerLost("[comm] the group ended before this operation began");

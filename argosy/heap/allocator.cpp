@@ -84,6 +84,7 @@ bool use_heap(Sharing sharing) {
   if (heap == nullptr) {
     return false;
   }
+  // Before the allocator is installed: its allocate() needs a current heap.
   tensor_heaps().use(heap, sharing);
   static HeapAllocator allocator;
   if (!torch_hooks::install_allocator(allocator)) {

@@ -25,6 +25,8 @@ FreeSpace::Free FreeSpace::remove(Frees::iterator part) {
   return removed;
 }
 
+// Best fit in O(log n): the shortest free range that is long enough; of equal
+// ones the first.
 std::optional<std::size_t> FreeSpace::take(std::size_t bytes) {
   const auto fits = by_bytes_.lower_bound({bytes, 0});
   if (bytes == 0 || fits == by_bytes_.end()) {
@@ -42,6 +44,7 @@ std::optional<std::size_t> FreeSpace::take(std::size_t bytes) {
   return begin;
 }
 
+// Joins the range with its free neighbors, so no two free ranges ever touch.
 void FreeSpace::give_back(std::size_t begin) {
   const auto taken = taken_.find(begin);
   ARGOSY_ASSERT(taken != taken_.end(), begin);

@@ -116,6 +116,8 @@ void Heap::free(void* data) {
   drop_idle_pages();
 }
 
+// With mutex_ held. Used and idle pages together stay below the most that was
+// in use at once, plus kSlack, so that not every free() makes a system call.
 void Heap::drop_idle_pages() {
   const std::size_t keep = space_.most_used() - space_.used();
   if (space_.idle() <= keep + kSlack) {
@@ -125,6 +127,7 @@ void Heap::drop_idle_pages() {
     ::madvise(
         base_.get() + range.begin,
         range.bytes,
+        // MADV_DONTNEED would only unmap pages of a memfd, not free them.
         shared_ ? MADV_REMOVE : MADV_DONTNEED);
   }
 }

@@ -101,6 +101,9 @@ std::string SharedMemory::description() const {
   return str(owner_, " ", fd_, " ", process_);
 }
 
+// A memfd has no name in a file system. Another process reaches it through the
+// owner's /proc/<pid>/fd/<fd>, which works only while the owner keeps the
+// descriptor open: hence close_way_in() after all peers have mapped it.
 SharedMemory SharedMemory::open(
     const std::string& description, std::size_t bytes) {
   const auto words = split(description, ' ');

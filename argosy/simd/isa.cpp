@@ -36,6 +36,7 @@ bool has_avx2() {
   return __builtin_cpu_supports("avx2") && has_f16c();
 }
 
+// What the flags of the AVX-512 kernels allow the compiler to use.
 bool has_avx512() {
   return __builtin_cpu_supports("avx512f") &&
       __builtin_cpu_supports("avx512bw") &&

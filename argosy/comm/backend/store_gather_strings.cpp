@@ -11,6 +11,8 @@ GatherStrings gather_strings_through(
     const std::string& prefix,
     int rank,
     int size) {
+  // All members make the same calls in the same order, so the counter gives
+  // each call keys of its own.
   return [=, call = 0](const std::string& own) mutable {
     const std::string base = str(prefix, "/", call++, "/");
     store->set(str(base, rank), {own.begin(), own.end()});

@@ -87,6 +87,7 @@ void BlackBox::leave_record(const std::string& reason) {
     write_to_folder();
   }
   try {
+    // Without the lock: our own watcher gets the request too, and takes it.
     request_records(folder_);
   } catch (const std::exception& error) {
     log::warn("[flight] the others are not asked: ", error.what());

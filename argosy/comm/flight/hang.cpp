@@ -95,6 +95,10 @@ struct Participant {
   Lane lane;
 };
 
+// Compares the records of all ranks. For each group and each pair of ranks it
+// takes the first operation that some rank has not completed, and sorts the
+// ranks by what they did about it. Ranks that are blamed for one stall may wait
+// in another; the culprits are those that wait in none.
 class Analysis {
  public:
   explicit Analysis(const std::vector<Record>& records) : records_(records) {

@@ -45,6 +45,9 @@ std::shared_ptr<GroupLog> Recorder::add_group(int id, std::vector<int> ranks) {
   return log;
 }
 
+// Slots form a ring, but pending operations keep theirs: a hang must not be
+// overwritten by later operations. A slot that is pending or being read is
+// skipped; after kMostTries the operation goes unrecorded rather than wait.
 Recorder::Ticket Recorder::issue(GroupLog& group, const Call& call) {
   const std::uint64_t sequence = group.next(call);
   for (std::size_t tries = 0; tries < kMostTries; ++tries) {
@@ -81,6 +84,7 @@ void Recorder::start(Ticket ticket) {
   }
 }
 
+// Last of all under_way, which lets another operation take the slot.
 void Recorder::end(Slot& slot, State state) {
   slot.ended.store(clock_.now(), std::memory_order_relaxed);
   slot.state.store(state, std::memory_order_release);

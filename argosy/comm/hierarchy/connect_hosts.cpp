@@ -40,6 +40,7 @@ std::unique_ptr<Backend> connect_hosts(
       members.rank,
       gather_strings_through(
           members.store, "hosts", members.rank, members.size()));
+  // One rank on each host: levels would only add steps.
   if (hosts.size() == members.size()) {
     return message::make_message_backend(
         members.group,

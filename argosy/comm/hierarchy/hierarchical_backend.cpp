@@ -34,6 +34,12 @@ Reduction summed(Reduction reduction) {
       reduction.op == ReduceOp::AVG ? ReduceOp::SUM : reduction.op};
 }
 
+// Collectives in two levels: the ranks of a host work through shared memory,
+// and one leader of each host talks to the other leaders, so that data crosses
+// the network once for each host instead of once for each rank; all_to_all and
+// messages have nothing to share and go directly. Sums are formed host by host,
+// then over hosts. The inner backends have no failure store of
+// their own: failures_ settles the errors of both levels for the whole group.
 class HierarchicalBackend final : public Backend {
  public:
   explicit HierarchicalBackend(HierarchySetup setup)
@@ -92,6 +98,7 @@ class HierarchicalBackend final : public Backend {
     });
   }
 
+  // Non-leaders have no room: only local rank 0 receives the host's sum.
   void reduce(
       const void* in,
       void* out,
@@ -303,6 +310,8 @@ class HierarchicalBackend final : public Backend {
     }
   }
 
+  // The levels compare only what their own members call. Ranks of different
+  // hosts could disagree unnoticed, so all records are compared first.
   void agree(const OpRecord& own, Deadline deadline) {
     const Bytes all = levels_->known_to_all(&own, sizeof(own), deadline);
     std::vector<OpRecord> records(static_cast<std::size_t>(size_));

@@ -54,6 +54,7 @@ std::vector<int> Hosts::leaders() const {
   return first;
 }
 
+// Greedy, and from the same matrix on every rank, so all get the same hosts.
 Hosts partition(const std::vector<std::vector<int>>& sees) {
   Hosts hosts;
   const auto mutual = [&](int a, int b) {

@@ -103,12 +103,14 @@ void Levels::gather_on_leaders(
   for (Bytes& bytes : theirs) {
     to.push_back({bytes.data(), bytes.size() / size_of(dtype)});
   }
+  // all_to_all, since hosts may have different numbers of ranks.
   leaders_->all_to_all(from, to, dtype, deadline);
   if (takes(own_host_)) {
     in_rank_order(theirs, all, count * size_of(dtype));
   }
 }
 
+// The ranks of a host need not be consecutive.
 void Levels::in_rank_order(
     const std::vector<Bytes>& by_host, void* all, std::size_t each) const {
   auto* to = static_cast<std::byte*>(all);

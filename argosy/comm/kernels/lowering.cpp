@@ -4,6 +4,8 @@ namespace argosy::comm {
 
 namespace {
 
+// Bools are bytes of 0 or 1, so a sum or maximum is an OR, a product or minimum
+// an AND.
 ReduceOp lower_bool(ReduceOp op) {
   switch (op) {
     case ReduceOp::SUM:

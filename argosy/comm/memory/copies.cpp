@@ -36,9 +36,15 @@ struct BlockOffer {
   std::uint64_t expected = 0;
 };
 
-// Each rank gives a block to each and takes one from each; those of no elements
-// are nothing. The data comes from the giver's small window, straight from its
-// buffer, or in rounds through windows.
+// Each rank gives a block to every rank and takes one from every rank; an empty
+// block moves nothing. The collectives differ only in which blocks are empty
+// and whether a giver has one block for all takers. The data takes one of three
+// ways, which all ranks derive from the same offers:
+//  - in the giver's small window, if all it gives is small;
+//  - directly from the giver's buffer, if its takers can access that;
+//  - in rounds through windows, if one giver allows neither. Then all ranks
+//    take this way, as rounds need everybody.
+// Every byte is copied once when direct, twice otherwise.
 class BlockExchange {
  public:
   BlockExchange(Team& team, const OpOffer& mine, Blocks give, Blocks take)
@@ -59,6 +65,7 @@ class BlockExchange {
   void run(Deadline deadline) {
     offer_blocks();
     team_.enter(mine_, deadline);
+    // enter() compares counts only where they are equal on all ranks.
     if (!same_) {
       check_counts();
     }
@@ -72,6 +79,8 @@ class BlockExchange {
       take_from(peer);
       push_to(peer);
     }
+    // Small windows stay valid until the operation after the next one. Buffers
+    // do not: their owner must not return while others read or write them.
     if (!all_in_windows()) {
       leave_together(team_, deadline);
     }
@@ -100,6 +109,7 @@ class BlockExchange {
   void offer_blocks() {
     std::byte* window = team_.next_small_window();
     ARGOSY_ASSERT(offers_bytes() + kSmallBytes <= kWindowBytes);
+    // Of no importance for data in the window; the loop below lowers it.
     mine_.access = Access::Mapped;
     mine_.in_window = is_small(given_bytes());
     if (mine_.in_window) {
@@ -109,6 +119,8 @@ class BlockExchange {
         mine_.access = std::min(mine_.access, access_of(peer));
       }
     }
+    // The root pushes a part of the data (see pushed()), so it must know our
+    // output. The access is that of the output, as we give nothing.
     if (root_gives_ && team_.rank() != mine_.root) {
       const void* out = take_[static_cast<std::size_t>(mine_.root)].data;
       mine_.access = team_.access_of(out);
@@ -192,13 +204,15 @@ class BlockExchange {
       copy_bytes(to.data, in_small_window(peer), bytes(to));
       return;
     }
+    // The giver stores the last bytes itself: see pushed().
     const BufferRef ref = same_ ? theirs.in : offers_of(peer)[team_.rank()].ref;
     const std::size_t pulled = bytes(to) - pushed(team_.rank(), bytes(to));
     const auto guard = team_.guard_buffers();
     team_.fetch(peer, to.data, ref, pulled);
   }
 
-  // A root has nothing to take: it brings each of the others a part.
+  // The root of a broadcast or scatter takes nothing, and would only wait:
+  // it stores the end of each block itself while the takers fetch the rest.
   void push_to(int peer) {
     const Block& from = given_to(peer);
     if (mine_.in_window || from.count == 0) {
@@ -217,7 +231,9 @@ class BlockExchange {
         now);
   }
 
-  // How many of the bytes for `taker`, the last ones, the giver brings.
+  // How many of the bytes for `taker`, the last ones, the giver stores itself.
+  // Giver and taker compute it from the same offers. An n-th of each block
+  // keeps all n ranks about equally busy.
   std::size_t pushed(int taker, std::size_t bytes) const {
     if (!root_gives_ || team_.offer_of(taker).access == Access::Windowed) {
       return 0;
@@ -249,7 +265,7 @@ class BlockExchange {
 
   void run_staged(Deadline deadline) {
     const auto n = static_cast<std::size_t>(team_.size());
-    // A round carries a part of every block.
+    // A window holds a part of every block, or one part for all takers.
     const std::size_t per_block =
         same_ ? kRoundBytes : kRoundBytes / n / kLine * kLine;
     ARGOSY_ASSERT(per_block > 0);
@@ -314,6 +330,7 @@ Block block_of(const void* data, std::size_t count) {
 
 } // namespace
 
+// Entering an operation is a barrier already.
 void MemoryBackend::barrier(Deadline deadline) {
   shared_.team().enter(
       {make_record(OpKind::Barrier, 0, DType::UInt8)}, deadline);
@@ -342,6 +359,7 @@ void MemoryBackend::all_gather(
   Team& team = shared_.team();
   BlockExchange(
       team,
+      // Every rank also "gives" to itself, which run() turns into a local copy.
       {make_record(OpKind::AllGather, count, dtype)},
       to_all(team, block_of(in, count)),
       out)
@@ -383,6 +401,8 @@ void MemoryBackend::scatter(
 void MemoryBackend::all_to_all(
     const Blocks& in, const Blocks& out, DType dtype, Deadline deadline) {
   Team& team = shared_.team();
+  // Counts may differ from rank to rank, so the record that enter() compares
+  // has none; check_counts() compares them pair by pair.
   BlockExchange(team, {make_record(OpKind::AllToAll, 0, dtype)}, in, out)
       .run(deadline);
 }

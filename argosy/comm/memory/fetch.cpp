@@ -18,6 +18,8 @@ using Transfer = ssize_t (*)(
     unsigned long,
     unsigned long);
 
+// The kernel may move less than asked; the loop asks for the rest. On failure,
+// errno is the kernel's: Peers::throw_unreachable() reads it.
 bool transfer(
     Transfer call,
     pid_t process,
@@ -52,6 +54,9 @@ bool store_to(
       ::process_vm_writev, process, const_cast<void*>(from), to, bytes);
 }
 
+// Yama's ptrace_scope 1 allows access to descendants only. PR_SET_PTRACER also
+// admits the descendants of the named process, so naming the parent, usually
+// the launcher, admits all ranks that it started.
 void let_siblings_fetch() {
   const pid_t parent = ::getppid();
   if (parent > 1) { // all are descendants of the first process
@@ -59,6 +64,8 @@ void let_siblings_fetch() {
   }
 }
 
+// Reads a word whose value is known. In another PID namespace the number could
+// be that of an unrelated process, whose memory would differ.
 bool can_fetch(pid_t process, const Control& control) {
   std::uint64_t self = 0;
   return fetch_from(process, &self, control.self, sizeof(self)) &&

@@ -20,6 +20,7 @@ std::string MemoryBackend::name() const {
   return shared_.peers().one_address_space() ? "inproc" : "shm";
 }
 
+// The collectives are in reductions.cpp and copies.cpp.
 void MemoryBackend::abort(const std::string& reason) {
   shared_.peers().abort(reason);
 }

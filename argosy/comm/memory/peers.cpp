@@ -16,7 +16,8 @@ namespace argosy::comm::memory {
 
 namespace {
 
-// Of one BufferGuard, with much to spare: some hundred megabytes are copied.
+// The longest that await_unguarded() waits. A guard lasts for one copy, and
+// this leaves room for copies of hundreds of megabytes.
 constexpr auto kLongestGuard = std::chrono::seconds(5);
 
 [[noreturn]] void throw_as(FailureKind kind, const std::string& text) {
@@ -44,7 +45,10 @@ bool Peers::in_shared_heap(const void* data) const {
   return !setup_.heaps.empty() && heap::shared_heap()->contains(data);
 }
 
-// Sequentially consistent, as BufferGuard and await_unguarded() need it.
+// Sequentially consistent, which BufferGuard and await_unguarded() rely on. A
+// guard counts itself, then looks for a failure; a rank that fails publishes
+// the failure, then looks at the counts. So at least one sees the other: either
+// the guard throws, or the failing rank waits for it.
 bool Peers::has_failed() const {
   return failure().state.load() == Failure::kSet;
 }
@@ -62,9 +66,10 @@ Peers::BufferGuard::~BufferGuard() {
   guards_.fetch_sub(1);
 }
 
-// To be called when the failure is told, so that nobody begins anew. A rank
-// that was stopped in the middle is not waited for longer than it takes to see
-// that it was.
+// Waits until no other rank accesses our buffers. To be called after the
+// failure is published, so that no rank begins anew. A rank that was killed
+// inside a guard counts as gone; one that is merely stopped (SIGSTOP) is not
+// waited for longer than kLongestGuard.
 void Peers::await_unguarded() const {
   const Deadline deadline = Deadline::after(kLongestGuard);
   for (int peer = 0; peer < size(); ++peer) {
@@ -75,6 +80,8 @@ void Peers::await_unguarded() const {
   }
 }
 
+// Peer -1: any rank. While we wait for any of them, one that is dead may be the
+// one that would have sent.
 bool Peers::is_lost(int peer) const {
   if (!setup_.is_dead) {
     return false;
@@ -90,6 +97,8 @@ bool Peers::is_lost(int peer) const {
   return false;
 }
 
+// The first call after a failure throws the failure as it was, so that all
+// ranks report the same; later calls say that the group is unusable.
 void Peers::check_usable() {
   if (told_.load(std::memory_order_relaxed)) {
     throw PeerLost(str_format(
@@ -108,6 +117,8 @@ void Peers::await(
     int peer,
     const OpRecord& doing,
     Deadline deadline) {
+  // Written only before sleep, so that short waits stay cheap. Peers whose time
+  // is up read it: see culprit().
   auto& waits_for = control(rank()).waits_for;
   bool slept = false;
   const auto hopeless = [&] {
@@ -118,6 +129,7 @@ void Peers::await(
   const WaitResult result =
       wait_for(signal, target, policy_, std::ref(hopeless), deadline);
   if (result == WaitResult::Expired) {
+    // `waits_for` stays set: others whose time is up follow it past us.
     fail(
         FailureKind::Timeout,
         str(tag(doing),
@@ -137,7 +149,9 @@ void Peers::await(
   }
 }
 
-// Who holds up `peer`, and so us: a rank that waits is not to blame.
+// Follows the chain of waits from `peer` to a rank that waits for nobody: a
+// rank that waits is not to blame. The values may be stale, which costs at most
+// a worse text. size() steps suffice unless the ranks wait in a circle.
 int Peers::culprit(int peer) const {
   int blamed = peer;
   for (int step = 0; step < size(); ++step) {
@@ -180,6 +194,7 @@ void Peers::fetch(
     copy(to, reinterpret_cast<const void*>(from), bytes, true);
     return;
   }
+  // Messages only (Pipes): for collectives Team::fetch() resolves mapped refs.
   if ((from & kInHeap) != 0) {
     copy(to, local_address(peer, from & ~kInHeap), bytes, true);
     return;
@@ -205,7 +220,8 @@ void Peers::store(
 }
 
 void Peers::throw_unreachable(int peer, const OpRecord& doing) {
-  // A process that ends loses its memory first.
+  // errno first, as later calls may change it. A process that ends loses its
+  // memory (ESRCH) before its pidfd reports the end.
   const bool gone = errno == ESRCH;
   const std::string reason =
       with_errno(str("memory of rank ", number(peer), " cannot be reached"));
@@ -215,7 +231,8 @@ void Peers::throw_unreachable(int peer, const OpRecord& doing) {
   fail(FailureKind::Loss, str(tag(doing), "in group ", name(), ", ", reason));
 }
 
-// False when the group has failed before.
+// Makes a failure the group's; false when it has one already. It wakes nobody:
+// ranks that sleep look for a failure every WaitPolicy::check_interval.
 bool Peers::tell(FailureKind kind, const std::string& text) {
   std::uint32_t state = Failure::kNone;
   if (!failure().state.compare_exchange_strong(state, Failure::kWriting)) {
@@ -228,6 +245,8 @@ bool Peers::tell(FailureKind kind, const std::string& text) {
 }
 
 void Peers::fail(FailureKind kind, const std::string& text) {
+  // Another rank may be in the middle of writing its text, or have died there:
+  // then this rank throws its own error rather than wait.
   if (!tell(kind, text) && has_failed()) {
     throw_failure();
   }
@@ -242,6 +261,8 @@ void Peers::throw_failure() {
   throw_as(failure().kind, failure().text);
 }
 
+// Called by any thread, also while another one is in an operation. It does not
+// set told_: that operation, or the next one, throws the reason.
 void Peers::abort(const std::string& reason) {
   tell(
       FailureKind::Loss,

@@ -11,7 +11,7 @@ namespace argosy::comm::memory {
 
 namespace {
 
-// Only the side that writes a counter asks, so it is its own latest value.
+// The value of a counter that this side alone writes; so it needs no ordering.
 std::uint32_t own(const Counter& counter) {
   return counter.value.load(std::memory_order_relaxed);
 }
@@ -26,6 +26,10 @@ Pipe& Pipes::pipe(int from, int to) const {
   return peers_.region(from).pipe(to);
 }
 
+// A pipe is a ring of kSlots slots with one writer and one reader. `posted` and
+// `taken` count slots and only grow: slot i may be filled once `taken` has
+// reached i + 1 - kSlots, and read once `posted` has reached i + 1. The numbers
+// wrap, which reached() allows for.
 Slot& Pipes::await_free(int peer, const OpRecord& doing, Deadline deadline) {
   Pipe& to = pipe(peers_.rank(), peer);
   const std::uint32_t index = own(to.posted);
@@ -50,6 +54,8 @@ void Pipes::take(int peer) {
   publish(taken, own(taken) + 1);
 }
 
+// Short messages leave in one slot and do not wait for the receiver, unless the
+// ring is full. A message of no bytes takes a slot too, for its header.
 void Pipes::send(
     const void* data,
     std::size_t count,
@@ -71,11 +77,14 @@ void Pipes::send(
     if (!by_ref && bytes > 0) {
       std::memcpy(slot.data, at(data, done), chunk(bytes, done));
     }
+    // Order: await_any() reads `arrivals`, then looks for posted slots. If we
+    // raised first, it could see the new number and miss the message.
     post(peer);
     if (done == 0) {
       raise(peers_.control(peer).arrivals);
     }
     if (by_ref) {
+      // The receiver reads the caller's buffer, which must stay until it has.
       Pipe& to = pipe(peers_.rank(), peer);
       peers_.await(to.taken, own(to.posted), peer, doing, deadline);
       return;
@@ -83,6 +92,8 @@ void Pipes::send(
   }
 }
 
+// The receiver alone sees both sides, so it fails the group: then the sender
+// learns of the mismatch too.
 void Pipes::check_header(
     const MessageHeader& header, int peer, const OpRecord& expected) {
   if (header.count == expected.count && header.dtype == expected.dtype) {
@@ -117,6 +128,7 @@ void Pipes::receive(
     }
     if (done == 0 && slot.header.by_ref) {
       {
+        // Ends before take(), which lets the sender return.
         const Peers::BufferGuard guard(peers_);
         peers_.fetch(peer, data, slot.header.ref, bytes, doing);
       }
@@ -145,11 +157,13 @@ int Pipes::await_any(Deadline deadline) {
   const OpRecord doing = make_record(OpKind::Recv, 0, DType::UInt8);
   Counter& arrivals = peers_.control(peers_.rank()).arrivals;
   for (;;) {
+    // Read before the search: a message that comes after it raises the number.
     const std::uint32_t seen = arrivals.value.load();
     const int peer = find_message();
     if (peer >= 0) {
       return peer;
     }
+    // May wake for a message that receive() has taken meanwhile: look again.
     peers_.await(arrivals, seen + 1, -1, doing, deadline);
   }
 }

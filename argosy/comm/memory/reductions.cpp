@@ -42,8 +42,7 @@ Inputs inputs_of(const Team& team, const InputOf& input_of) {
   return inputs;
 }
 
-// ---- Where ranks come to each other's buffers
-// --------------------------------
+// Direct reductions: ranks read and write each other's buffers in place.
 
 // One slice of the buffers: what this rank adds up, and where the sum belongs.
 struct SumPlan {
@@ -54,9 +53,13 @@ struct SumPlan {
   std::size_t count = 0;
 };
 
-// Adds up a slice piece by piece. What comes from others is in this core's
-// cache when it is added, and so is the memory that the sum goes back to: every
-// buffer is read once and written once, which is the least there is.
+// Adds up a slice piece by piece. With n ranks and a buffer of B bytes, a rank
+// reads B / n bytes from every rank and writes B / n bytes to every taker.
+// There is no second pass as in a ring: the piece is still in this core's cache
+// when it is added and stored, so each buffer is read once and written once.
+//
+// Each sum is complete before it is stored, so a taker's output may be its own
+// input: nobody else reads the elements of this slice.
 class SliceSum {
  public:
   SliceSum(Team& team, Reduction reduction)
@@ -66,6 +69,8 @@ class SliceSum {
         piece_(piece_bytes() / element_) {}
 
   void run(const SumPlan& plan) {
+    // A failed rank waits for the guards of all others before it gives up its
+    // buffer. Short guards bound that wait; one for each piece would cost more.
     const std::size_t stretch = piece_ * kGuardedPieces;
     for (std::size_t done = 0; done < plan.count; done += stretch) {
       const auto guard = team_.guard_buffers();
@@ -78,6 +83,7 @@ class SliceSum {
     for (std::size_t done = begin; done < end; done += piece_) {
       const std::size_t now = std::min(piece_, end - done);
       const std::size_t offset = done * element_;
+      // Our own scratch piece is free: our input is read in place.
       void* sum = plan.own_out == nullptr ? scratch(team_.rank())
                                           : at(plan.own_out, offset);
       const auto input_of = [&](int rank) -> const void* {
@@ -92,8 +98,9 @@ class SliceSum {
     }
   }
 
-  // What is seen goes through the first-level cache; what is fetched, as its
-  // calls have a cost, through the second. Two windows hold all pieces.
+  // Mapped pieces are sized for the first-level cache. Fetched pieces are sized
+  // for the second, because each fetch is a system call; those of all ranks
+  // must fit into the two windows that scratch() uses.
   std::size_t piece_bytes() const {
     if (team_.common_access() == Access::Mapped) {
       return kMappedPiece;
@@ -102,7 +109,8 @@ class SliceSum {
     return std::min(kFetchPiece, 2 * kWindowBytes / n / kLine * kLine);
   }
 
-  // Not in the small windows, where peers may still read.
+  // In windows 2 and 3, which lie side by side. Peers may still read windows 0
+  // and 1: reduce_scatter publishes its references there.
   std::byte* scratch(int rank) const {
     return team_.window(team_.rank(), 2) +
         static_cast<std::size_t>(rank) * piece_ * element_;
@@ -122,8 +130,9 @@ class SliceSum {
   const std::size_t piece_; // elements
 };
 
-// This rank's slice in all_reduce and reduce, whose ranks told where their
-// buffers begin. The sum belongs to `root`; -1: to all.
+// all_reduce and reduce: every rank adds up one slice of the buffer. The offers
+// of all ranks say where their buffers begin. The sum belongs to `root`; -1: to
+// all.
 void sum_slice(
     Team& team,
     const void* in,
@@ -147,14 +156,18 @@ void sum_slice(
       plan.outputs.emplace_back(rank, team.offer_of(rank).out + offset);
     }
   }
+  // Peers read our input and write our output until they are done, so no rank
+  // may return to its caller before.
   SliceSum(team, reduction).run(plan);
   leave_together(team, deadline);
 }
 
-// ---- Through windows
-// ---------------------------------------------------------
+// Small and staged reductions: the data goes through windows.
 
-// All inputs are in small windows. The sum belongs to `root`; -1: to all.
+// Every rank copies its input to its small window before it enters, so one
+// synchronization suffices: enter() returns when all windows are filled. No
+// wait follows, because the next operation uses the other small window. The sum
+// belongs to `root`; -1: to all.
 void sum_small(
     Team& team,
     const OpOffer& mine,
@@ -175,10 +188,16 @@ void sum_small(
       reduction);
 }
 
-// Rounds of kRoundBytes of the buffer. In each, every rank puts the slices that
-// others add up into its window (0 or 1), adds up its own slice into its result
-// window (2 or 3), and takes the other slices from the others' result windows.
-// The data of round k + 1 is put out before the wait for round k.
+// For buffers that peers cannot access. The buffer passes in rounds of
+// kRoundBytes. In each round, every rank copies the slices that others add up
+// into its data window (0 or 1), adds up its own slice into its result window
+// (2 or 3), and copies the other slices from the result windows of the others.
+// A rank copies the buffer about once into windows and once out of them, and
+// adds up 1 / n of it for n ranks.
+//
+// Two counters suffice to reuse the windows. Round k + 1 overwrites the data of
+// k - 1: all ranks have published reduced(k - 1), so they have read it. Round k
+// overwrites the result of k - 2: a rank stages k after it has taken k - 2.
 class StagedAllReduce {
  public:
   StagedAllReduce(
@@ -202,6 +221,7 @@ class StagedAllReduce {
       if (round + 1 < rounds) {
         stage(round + 1);
       }
+      // The next round is staged already: peers need not wait for us there.
       team_.await_staged(round, deadline);
       add_own_slice(round);
       team_.publish_reduced(round);
@@ -238,6 +258,7 @@ class StagedAllReduce {
   void add_own_slice(std::uint32_t round) {
     const Slice part = slice(round, team_.rank());
     const std::size_t offset = part.begin * element_;
+    // Into the window first, as peers cannot read `out`.
     std::byte* sum = team_.window(team_.rank(), round_window(round)) + offset;
     const auto input_of = [&](int rank) -> const void* {
       return rank == team_.rank()
@@ -309,12 +330,15 @@ void MemoryBackend::reduce(
     sum_small(team, mine, in, out, count, reduction, deadline);
     return;
   }
+  // Only the root has an output; the others offer their input twice.
   offer(team, mine, in, is_root ? out : in);
   team.enter(mine, deadline);
   if (team.common_access() != Access::Windowed) {
     sum_slice(team, in, out, count, reduction, root, deadline);
     return;
   }
+  // The root adds up everything alone: without access to its buffer, slices of
+  // other ranks would have to pass through one more window.
   const std::size_t per_round = kRoundBytes / element;
   run_rounds(
       team,
@@ -366,11 +390,14 @@ void reduce_scatter_small(
       reduction);
 }
 
-// Where the blocks of a rank lie, told in its small window.
+// The references of a rank's blocks. An offer has room for one input only, so
+// they lie in the rank's small window.
 const BufferRef* refs_of(const Team& team, int rank) {
   return reinterpret_cast<const BufferRef*>(team.small_window(rank));
 }
 
+// All blocks of a rank are offered with one access, that of the slowest block:
+// a reference is valid for one kind of access only.
 void tell_refs(Team& team, OpOffer& mine, const Blocks& in) {
   auto* refs = reinterpret_cast<BufferRef*>(team.next_small_window());
   mine.access = Access::Mapped;
@@ -398,6 +425,8 @@ void sum_blocks(
   leave_together(team, deadline);
 }
 
+// A round carries `per_rank` elements of every block; a window holds them at
+// fixed places, one for each rank. A rank does not stage its own block.
 void reduce_scatter_staged(
     Team& team,
     const Blocks& in,

@@ -20,8 +20,9 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr int kOffsetBits = 48; // of a ref; the segment's number is above
 
-// Behind the data of a part. A rank that lets go of its part still maps those
-// of the others, which may be in use, until all have let go.
+// Behind the data of a part, on a page of its own. A rank that releases its
+// part keeps the parts of the others mapped, as those may be in use, until all
+// ranks have released theirs.
 struct Trailer {
   std::atomic<std::uint32_t> released{0};
 };
@@ -34,7 +35,8 @@ Trailer& trailer(std::byte* part, std::size_t bytes) {
   return *reinterpret_cast<Trailer*>(part + data_bytes(bytes));
 }
 
-// What the ranks tell each other. No text: all is well.
+// What the ranks tell each other: a description or a problem. Of fixed size, so
+// that one all_gather carries it.
 struct Notice {
   std::uint64_t bytes = 0;
   char text[248] = {};
@@ -56,7 +58,8 @@ std::vector<Notice> gather_notices(
   return all;
 }
 
-// Memory that is not there shows here, not as a signal at its first use.
+// Allocates the pages now. Otherwise memory that the system cannot provide
+// would show as a signal at its first use. Kernels before 5.14 answer EINVAL.
 void populate([[maybe_unused]] std::byte* data, std::size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   if (::madvise(data, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
@@ -121,6 +124,9 @@ void check_problems(const std::vector<Notice>& notices) {
 
 } // namespace
 
+// Three exchanges: has everybody memory, where is it, has everybody mapped it.
+// Each rank reports its problem instead of throwing at once, since the others
+// would wait for it in the next exchange until their deadline.
 std::shared_ptr<std::byte> Segments::allocate(
     Team& team, Backend& backend, std::size_t bytes, Deadline deadline) {
   forget_released();
@@ -141,11 +147,12 @@ std::shared_ptr<std::byte> Segments::allocate(
   check_bytes(team, notices);
   Segment segment{.bytes = bytes, .own = own->get()};
   problem.say(map_parts(team, notices, std::move(own), segment.parts));
-  // All have mapped ours when this returns.
+  // When this returns, all ranks have mapped our part, so its way in may close.
   check_problems(gather(problem));
   SharedMemory& part = segment.parts[static_cast<std::size_t>(team.rank())];
   part.close_way_in();
   const auto release = [memory = part.share(), bytes](std::byte* data) {
+    // Peers may keep the part mapped for long; its pages are freed now.
     ::madvise(data, data_bytes(bytes), MADV_REMOVE);
     trailer(data, bytes).released.store(1, std::memory_order_release);
   };
@@ -154,6 +161,8 @@ std::shared_ptr<std::byte> Segments::allocate(
   return data;
 }
 
+// Unmaps segments that all ranks have released. Their entries stay, empty: the
+// numbers of later segments must not change.
 void Segments::forget_released() {
   for (Segment& segment : segments_) {
     const bool released =

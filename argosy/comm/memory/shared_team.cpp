@@ -21,6 +21,7 @@ using heap::HeapView;
 using heap::SharedMemory;
 
 struct SharedTeam::Impl {
+  // Destroyed in reverse order: what uses the regions goes first.
   std::vector<SharedMemory> regions; // of all ranks
   std::optional<Liveness> liveness;
   std::optional<Peers> peers;
@@ -36,6 +37,8 @@ Region& region_in(const SharedMemory& memory) {
 
 SharedMemory create_region(int num_ranks) {
   SharedMemory memory = SharedMemory::create(Region::bytes(num_ranks));
+  // The rest of the region needs no construction: its pages are zero, as empty
+  // pipes are.
   auto* control = new (&region_in(memory).control) Control();
   control->self = reinterpret_cast<std::uint64_t>(&control->self);
   return memory;
@@ -68,7 +71,7 @@ std::string map_all(
   return "";
 }
 
-// What a rank tells of itself: its region and, if it has one, its heap.
+// What a rank tells of itself: the region and, if it has one, the heap.
 constexpr char kThen = '|';
 
 std::string introduction(const SharedMemory& region) {
@@ -77,7 +80,8 @@ std::string introduction(const SharedMemory& region) {
       region.description(), kThen, heap == nullptr ? "" : heap->description());
 }
 
-// The heaps of all ranks; empty when one has none, or hides it.
+// The heaps of all ranks; empty when one has none, or this process cannot map
+// it. Then buffers are fetched or go through windows, so it is no error.
 std::vector<std::shared_ptr<const HeapView>> see_heaps(
     const std::vector<std::string>& descriptions) {
   std::vector<std::shared_ptr<const HeapView>> heaps;
@@ -94,7 +98,8 @@ std::vector<std::shared_ptr<const HeapView>> see_heaps(
   return heaps;
 }
 
-// What ranks answer when they have tried; what one cannot do, none does.
+// What a rank answers once it has tried. An ability counts only if all ranks
+// have it: they choose their algorithms from it, and must choose alike.
 constexpr char kFetches[] = " fetches";
 constexpr char kSees[] = " sees";
 
@@ -127,6 +132,7 @@ bool can_fetch_from_all(const std::vector<SharedMemory>& regions) {
   });
 }
 
+// Threads of this process need no watching: they end with it.
 std::vector<pid_t> watched_processes(const std::vector<SharedMemory>& regions) {
   std::vector<pid_t> processes;
   for (const SharedMemory& region : regions) {
@@ -137,6 +143,9 @@ std::vector<pid_t> watched_processes(const std::vector<SharedMemory>& regions) {
 
 } // namespace
 
+// Two exchanges of strings. In the first, the ranks publish how to map their
+// memory; in the second, what worked. Only the second makes errors collective:
+// a rank that cannot map another still answers, so that all throw the same.
 SharedTeam::SharedTeam(
     std::string name,
     int rank,
@@ -145,6 +154,7 @@ SharedTeam::SharedTeam(
     const MemoryOptions& options)
     : impl_(new Impl) {
   SharedMemory own = create_region(size);
+  // Before the first exchange: peers may fetch as soon as they know of us.
   let_siblings_fetch();
   std::vector<std::string> regions;
   std::vector<std::string> heaps;
@@ -163,7 +173,8 @@ SharedTeam::SharedTeam(
     mine.see = !setup.heaps.empty();
     mine.fetch = options.may_fetch && can_fetch_from_all(impl_->regions);
   }
-  // All must have mapped our region before its way in closes.
+  // When this returns, all ranks have mapped our region; only then may we close
+  // the descriptor through which they open it.
   const Abilities all = common_abilities(gather_strings(answer(problem, mine)));
   impl_->regions[static_cast<std::size_t>(rank)].close_way_in();
   impl_->liveness.emplace(watched_processes(impl_->regions));

@@ -16,16 +16,25 @@ const OpOffer& Team::offer_of(int rank) const {
   return entry(rank).offer;
 }
 
+// The synchronization that every collective begins with: each rank publishes
+// its offer with the operation's number, then waits for the same number from
+// every other rank. It costs n - 1 reads of foreign cache lines. There is no
+// counter that all ranks raise, so they do not contend for a line.
+//
+// The entries alternate (see Control): a rank that is one operation ahead
+// writes the other entry, while slow ranks still read this one.
 void Team::enter(OpOffer offer, Deadline deadline) {
   peers_.check_usable();
   offer.sequence = ++sequence_;
   const OpRecord& record = offer;
   Entry& own = entry(rank());
+  // The offer first: publish() releases it to whoever sees the number.
   own.offer = offer;
   publish(own.begun, sequence_);
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank() + step) % size();
     peers_.await(entry(peer).begun, sequence_, peer, record, deadline);
+    // Compares OpRecord only: buffers and access differ from rank to rank.
     if (record != offer_of(peer)) {
       disagree(str_format(
           "rank {} calls {}, rank {} calls {}",
@@ -54,6 +63,7 @@ Access Team::access_of(const void* data) const {
 }
 
 BufferRef Team::ref_of(const void* data, Access access) const {
+  // The bit kInHeap is free: no address of user space has the highest bit.
   const auto address = reinterpret_cast<BufferRef>(data);
   if (access != Access::Mapped || peers_.one_address_space()) {
     return address;
@@ -72,6 +82,7 @@ std::byte* Team::local_address(int rank, BufferRef ref) const {
 
 void Team::fetch(int peer, void* to, BufferRef from, std::size_t bytes) {
   if (offer_of(peer).access == Access::Mapped) {
+    // Streams past the caches: the data is the caller's, nobody here reads it.
     copy(to, local_address(peer, from), bytes, true);
     return;
   }
@@ -98,6 +109,9 @@ std::byte* Team::window(int rank, int index) const {
   return peers_.region(rank).windows[index];
 }
 
+// The counters only grow over the life of the group. All ranks run the same
+// number of rounds in each operation, so rounds_before_ is equal on all, and no
+// counter is ever reset, which would need one more synchronization.
 void Team::publish_round(Member member, std::uint32_t round) {
   publish(peers_.control(rank()).*member, rounds_before_ + round + 1);
 }

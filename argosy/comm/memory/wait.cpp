@@ -34,6 +34,9 @@ void futex_wait(
 
 } // namespace
 
+// With a core for each rank, spinning is the fastest way to see an answer. With
+// more ranks than cores, it takes the core from the rank that we wait for, so
+// yielding comes soon and lasts.
 WaitPolicy WaitPolicy::for_ranks(int num_ranks) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   if (num_ranks <= cores) {
@@ -48,6 +51,8 @@ bool there(const Signal& signal, std::uint32_t target) {
   return reached(signal.value.load(std::memory_order_seq_cst), target);
 }
 
+// Nothing wakes a sleeper when the group fails or a process dies, so it wakes
+// by itself every check_interval and asks `hopeless`.
 WaitResult sleep_for(
     Signal& signal,
     std::uint32_t target,
@@ -66,10 +71,12 @@ WaitResult sleep_for(
           : lost                   ? WaitResult::Hopeless
                                    : WaitResult::Expired;
     }
+    // Returns at once if the value is no longer `seen`: no wake-up is lost.
     futex_wait(signal.value, seen, deadline.remaining(policy.check_interval));
   }
 }
 
+// Most signals find nobody asleep; the count saves them the system call.
 void wake_sleepers(Signal& signal) {
   if (signal.sleepers.load(std::memory_order_seq_cst) != 0) {
     ::syscall(
@@ -103,7 +110,8 @@ WaitResult wait_for(
     }
     ::sched_yield();
   }
-  // Told before the last look: the one who publishes reads it after writing.
+  // Counted before sleep_for() looks again: publish() writes the value, then
+  // reads the count, so one of the two sees the other (hence seq_cst).
   signal.sleepers.fetch_add(1, std::memory_order_seq_cst);
   const WaitResult result =
       sleep_for(signal, target, policy, hopeless, deadline);

@@ -68,6 +68,9 @@ void all_to_all(TransferSet& transfers, const AllToAllRanges& ranges) {
   transfers.wait_all();
 }
 
+// Positions are ranks counted from the root. The parent of a position is the
+// position without its lowest set bit; its children set one lower bit, the
+// farthest first, as that one has the largest subtree.
 Neighbours tree_neighbours(int rank, int size, int root) {
   const int position = (rank - root + size) % size;
   Neighbours neighbours;

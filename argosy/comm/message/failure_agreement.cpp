@@ -141,6 +141,9 @@ void FailureAgreement::answer_roll() {
   }
 }
 
+// Finds out who never entered the operation. Order matters: the roll is in the
+// store before the cut, so that members whose transfers break find it there.
+// They answer in lost(); members outside of any operation do not notice.
 Verdict FailureAgreement::call_roll(const OpRecord& op, Deadline deadline) {
   const std::string begin = str("[comm.", to_string(op.kind), "] ");
   const std::string end = str_format(
@@ -187,6 +190,9 @@ Verdict FailureAgreement::call_roll(const OpRecord& op, Deadline deadline) {
       str(begin, "rank ", ranges_text(missing), end)};
 }
 
+// A transfer broke. The peer at its other end may have cut it on purpose, so
+// the store's word comes first; only a silent store makes this rank blame the
+// peer of the broken connection.
 Verdict FailureAgreement::lost(
     const std::exception_ptr& error, const OpRecord& op) {
   // Whoever cut the connection has said why, unless it died.
@@ -253,6 +259,8 @@ void FailureAgreement::settle(
   } catch (...) {
     verdict = lost(error, op);
   }
+  // The first verdict in the store wins. It is posted before the cut, so that
+  // members whose transfers the cut breaks find it.
   verdict = post(std::move(verdict));
   keep(verdict);
   setup_.cut(verdict.message);

@@ -77,6 +77,10 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& counts) {
   return sum;
 }
 
+// Every collective first all-gathers a short entry (op_entry.h): the operation
+// of each rank, and its data if that fits. So all ranks detect a disagreement
+// before any data moves, and short collectives need no second step: they take
+// ceil(log2(n)) messages per rank.
 class MessageBackend final : public Backend {
  public:
   MessageBackend(

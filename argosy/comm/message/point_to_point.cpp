@@ -54,6 +54,9 @@ void PointToPoint::expect_envelope(int peer) {
   }
 }
 
+// The receiving thread and the watcher of await_any() may both want the next
+// envelope: one waits for the transfer, without the lock, and the other waits
+// for it.
 void PointToPoint::read_envelope(int peer, Deadline deadline) {
   expect_envelope(peer);
   Inbox& from = inbox(peer);
@@ -120,6 +123,7 @@ void PointToPoint::send(
     return;
   }
   auto* reply = reinterpret_cast<char*>(transfers.scratch(kReplyBytes));
+  // Posted before the envelope, to which it is the answer.
   const std::size_t answer =
       transfers.receive(peer, Tag::Reply, reply, kReplyBytes);
   transfers.send(peer, Tag::Envelope, envelope, length);
@@ -161,6 +165,7 @@ void PointToPoint::receive(
   const std::string problem = same ? "" : mismatch(sent, expected, peer);
   if (!is_short) {
     if (same) {
+      // Posted before the reply, which makes the sender send.
       transfers.receive(peer, Tag::Bulk, data, bytes);
     }
     auto* reply = reinterpret_cast<char*>(transfers.scratch(kReplyBytes));

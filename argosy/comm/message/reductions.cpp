@@ -19,6 +19,12 @@ struct Round {
   std::vector<std::size_t> departures;
 };
 
+// Rank r reduces slice r: it receives that slice from every other rank, adds
+// the inputs up in rank order, and sends the sum to its takers. For n ranks and
+// B bytes, all_reduce sends 2 B (n - 1) / n bytes per rank, as a ring does, but
+// in 2 steps instead of 2 (n - 1), and always in rank order.
+// Slices pass in chunks: round i carries chunk i of every slice, and kAhead
+// rounds are under way while one is reduced.
 class ReduceExecutor {
  public:
   ReduceExecutor(TransferSet& transfers, const ReducePlan& plan)
@@ -63,6 +69,7 @@ class ReduceExecutor {
     round.inputs.resize(plan_.give.size());
     const ByteRange mine = chunk(plan_.give[own_], index);
     round.inputs[own_] = mine.data;
+    // Reuses the memory of round index - kAhead - 1, which has been reduced.
     std::byte* room = arrived_ + index % (kAhead + 1) * others_.size() * room_;
     for (const int peer : others_) {
       round.inputs[static_cast<std::size_t>(peer)] = room;
@@ -99,7 +106,8 @@ class ReduceExecutor {
         transfers_.send(peer, Tag::Sum, sum.data, sum.bytes);
       }
     }
-    // Sums may come to where these lie.
+    // In place, sums of others arrive where our inputs to them lie: those must
+    // leave before the receives are posted.
     transfers_.wait(round.departures);
     for (const int peer : others_) {
       const ByteRange taken =

@@ -13,6 +13,9 @@ using Length = std::uint32_t;
 
 } // namespace
 
+// Bruck's algorithm: in each step a rank doubles the values that it holds, by
+// receiving those of the rank that follows its last one. The values are in
+// rotated order, beginning with our own; gather() undoes the rotation.
 std::vector<BruckStep> bruck_steps(int rank, int size) {
   std::vector<BruckStep> steps;
   for (int has = 1; has < size; has *= 2) {

@@ -40,6 +40,7 @@ class SubMessenger final : public Messenger {
     return whole_->receive(in_whole(peer), first_tag_ + tag, data, bytes);
   }
 
+  // Ends the other groups of the same messenger too: they fail together.
   void abort(const std::string& reason) override { whole_->abort(reason); }
 
  private:

@@ -4,6 +4,7 @@ namespace argosy::comm::message {
 
 namespace {
 
+// Messengers do not say which peer is lost; failure_agreement.cpp must know.
 template <typename Act>
 auto with_peer(int peer, const Act& act) {
   try {
