@@ -87,8 +87,8 @@ HybridDegrees with_rest(HybridDegrees degrees, int world_size) {
     degrees.dp = 1;
     const std::int64_t others =
         degrees.pp * degrees.sharding * degrees.sep * degrees.mp * degrees.ep;
-    // At least 1: if the others do not divide the world, the product does not
-    // match, and hybrid_topology() reports it.
+    // At least 1: check_degrees() reports the others if they are below 1, and
+    // hybrid_topology() reports a product that is not the world size.
     degrees.dp =
         others > 0 ? std::max<std::int64_t>(world_size / others, 1) : 1;
   }
@@ -113,6 +113,8 @@ CommunicateTopology hybrid_topology(
     const HybridDegrees& given,
     int world_size,
     const std::vector<std::string>& order) {
+  // Unknown names and degrees below 1 have messages of their own, so they are
+  // checked before the product.
   const HybridDegrees degrees = with_rest(given, world_size);
   std::vector<std::string> names;
   ProcessMesh::Shape dims;
@@ -183,6 +185,8 @@ HybridMesh::Neighbours HybridMesh::stage_neighbours() const {
   if (stages == 1) {
     return neighbours;
   }
+  // A ring: the last stage is followed by the first. With two stages, next and
+  // prev are the same rank.
   neighbours.next_rank = rank_at_stage((stage + 1) % stages);
   neighbours.prev_rank = rank_at_stage((stage + stages - 1) % stages);
   // Both partners must name the same ranks in the same order.
@@ -196,6 +200,8 @@ HybridMesh::Neighbours HybridMesh::stage_neighbours() const {
 
 namespace {
 
+// Attached to the world rather than global: ranks may be threads of one
+// process, and each has its own. The mutex is for the threads of one rank.
 struct CurrentHybridMesh {
   std::mutex mutex;
   HybridMeshPtr mesh; // guarded by mutex

@@ -42,6 +42,7 @@ Names default_names(std::size_t ndim) {
 }
 
 std::vector<int> first_ranks(const Shape& shape) {
+  // Negative sizes make no ranks here; check_shape() reports them.
   std::vector<int> ids(place(std::max<std::int64_t>(product(shape), 0)));
   std::iota(ids.begin(), ids.end(), 0);
   return ids;
@@ -89,6 +90,7 @@ ProcessMesh::ProcessMesh(Shape shape, Names names)
 
 ProcessMesh::ProcessMesh(Shape shape, std::vector<int> process_ids, Names names)
     : rep_(nullptr) {
+  // All checks come first: a mesh cannot change once `rep_` is made.
   check_shape(shape, process_ids);
   check_ids(process_ids);
   if (names.empty()) {
@@ -165,6 +167,7 @@ int ProcessMesh::rank_at(const Shape& coordinates) const {
       "[mesh] coordinates {} in a mesh of {} axes",
       list_text(coordinates),
       ndim());
+  // Row-major, the inverse of coordinates_at().
   std::int64_t index = 0;
   for (std::size_t axis = 0; axis < coordinates.size(); ++axis) {
     ARGOSY_CHECK(
@@ -194,7 +197,8 @@ ProcessMesh ProcessMesh::permuted(const std::vector<Axis>& axes) const {
     new_names.push_back(dim_names()[axis]);
   }
   std::vector<int> ids;
-  // An index of the new mesh, its coordinates there and here, the rank.
+  // Walks the new mesh in row-major order: its coordinate i is the one of this
+  // mesh on axis order[i].
   const ProcessMesh places(new_shape);
   for (int index = 0; index < size(); ++index) {
     const Shape there = places.coordinates_at(index);
@@ -234,10 +238,13 @@ ProcessMesh ProcessMesh::at(const Axis& axis, std::int64_t index) const {
   return slice_through(rank_at(origin), others);
 }
 
+// The ranks come in row-major order of `axes` as they are given, so {0, 1} and
+// {1, 0} list the same ranks in different orders.
 ProcessMesh ProcessMesh::slice_through(
     int rank, const std::vector<int>& axes) const {
   auto here = coordinates_of(rank);
   ARGOSY_CHECK(here, "[mesh] rank {} is not in {}", rank, *this);
+  // A mesh has at least one axis, so a single rank gets one of size 1.
   if (axes.empty()) {
     return {{1}, {rank}, {"d0"}};
   }
@@ -250,6 +257,7 @@ ProcessMesh ProcessMesh::slice_through(
   const ProcessMesh places(new_shape);
   std::vector<int> ids;
   for (int index = 0; index < places.size(); ++index) {
+    // `here` keeps the coordinates of `rank` on all other axes.
     const Shape there = places.coordinates_at(index);
     for (std::size_t i = 0; i < axes.size(); ++i) {
       (*here)[at_axis(axes[i])] = there[i];

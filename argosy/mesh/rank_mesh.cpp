@@ -23,8 +23,11 @@ const ProcessMesh::Shape& RankMesh::coordinates() const {
 std::shared_ptr<Group> RankMesh::group_over(const std::vector<int>& axes) {
   std::uint32_t bits = 0;
   for (const int axis : axes) {
+    // One key for a set of axes; axis_index() resolves negative ones.
     bits |= 1u << mesh_.axis_index(axis);
   }
+  // Held while the group is made, so that two threads that ask for it first get
+  // the same one.
   const std::lock_guard lock(mutex_);
   auto& group = groups_[bits];
   if (!group) {
@@ -38,6 +41,7 @@ std::shared_ptr<Group> RankMesh::group(const ProcessMesh::Axis& axis) {
 }
 
 std::shared_ptr<Group> RankMesh::group_of(const std::vector<int>& ranks) {
+  // Weak, since the world owns its meshes: a strong pointer would be a cycle.
   const auto world = world_.lock();
   ARGOSY_CHECK(world, "[mesh] the world of {} has ended", mesh_);
   return shared_group(world, ranks);
@@ -56,6 +60,7 @@ class Meshes {
         return known;
       }
     }
+    // A known mesh passed this check when it was added.
     for (const int id : mesh.process_ids()) {
       ARGOSY_CHECK(
           id < world->size(),

@@ -36,6 +36,7 @@ int CommunicateTopology::get_rank(const Coordinates& coordinates) const {
         join(get_hybrid_group_names(), ", "));
     place.push_back(found->second);
   }
+  // Every axis was found, so a surplus coordinate names an unknown axis.
   ARGOSY_CHECK(
       coordinates.size() == place.size(),
       "[mesh.topology] {} coordinates, expected one on each of {}",
@@ -77,6 +78,8 @@ std::vector<std::vector<int>> CommunicateTopology::get_fused_ranks(
   std::vector<std::vector<int>> groups;
   std::set<int> seen;
   for (int rank = 0; rank < mesh_.size(); ++rank) {
+    // Each rank is in exactly one group; the lowest that is left begins the
+    // next.
     if (seen.count(rank) > 0) {
       continue;
     }

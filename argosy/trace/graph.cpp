@@ -9,7 +9,12 @@ namespace {
 
 using Kind = Value::Kind;
 
-// Whether each memory has the same contents in every run.
+// Whether each memory has the same contents in every run. The memories of
+// inputs and states vary, and so do those of constants that are written. A node
+// that is random or uses a varying memory makes all that it makes or writes
+// vary. This is repeated until nothing changes; every pass but the last marks a
+// memory, so there are at most as many passes as memories. It goes by memory,
+// not by value, since a write to one view shows in all of them.
 class FixedMemories {
  public:
   explicit FixedMemories(const Graph& graph) : graph_(graph) {
@@ -73,6 +78,9 @@ std::vector<bool> fixed_values(const Graph& graph) {
   return fixed;
 }
 
+// One pass in recorded order. `sources` has, by value, the states that it is
+// derived from, provided that it depends on nothing else that varies; it is
+// empty for all other values.
 std::vector<std::vector<int>> touched_states(const Graph& graph) {
   const std::vector<bool> fixed = fixed_values(graph);
   std::vector<std::vector<int>> sources(graph.values.size());
@@ -101,6 +109,9 @@ std::vector<std::vector<int>> touched_states(const Graph& graph) {
   return touched;
 }
 
+// One pass backward over the nodes. A memory that is needed once stays needed
+// for all earlier nodes. That may keep a node whose result is overwritten, but
+// never drops one that counts.
 std::vector<bool> needed_nodes(const Graph& graph, int value) {
   std::set<int> memories{graph.value(value).memory}; // that are needed
   const auto is_needed = [&](int each) {
@@ -131,6 +142,7 @@ std::vector<int> makers(const Graph& graph) {
 }
 
 std::vector<int> last_uses(const Graph& graph) {
+  // A value that nothing uses is last needed by the node that makes it.
   std::vector<int> by_value = makers(graph);
   for (int i = 0; i < graph.num_nodes(); ++i) {
     for (const int value : graph.node(i).uses) {

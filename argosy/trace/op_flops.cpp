@@ -60,6 +60,7 @@ double kernel_size(
 
 double estimate_flops(const Node& node, const std::vector<TensorMeta>& metas) {
   double results = 0;
+  // Ops in place make no value, so what they write counts as their result.
   for (const auto* values : {&node.makes, &node.writes}) {
     for (const int value : *values) {
       results += elements(metas[static_cast<std::size_t>(value)]);

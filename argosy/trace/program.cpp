@@ -49,8 +49,10 @@ Argument argument_of(
 // The thread runs under these while it lives.
 class ModesScope {
  public:
+  // A run without grad stays so: recorded modes switch grad off, never on.
   explicit ModesScope(const Modes& modes) : grad_(modes.grad && is_grad()) {
     if (modes.autocast) {
+      // Reads the thread's settings, so it comes before they are replaced.
       autocast_ = torch_hooks::Autocast();
       modes.autocast->set();
     }
@@ -128,6 +130,7 @@ void Run::set(int value, at::Tensor tensor) {
 }
 
 const at::Tensor& Run::get(int value) const {
+  // States and constants belong to the program and are never released.
   const auto held = program_.held.find(value);
   return held == program_.held.end() ? values_[at(value)] : held->second;
 }
@@ -151,6 +154,8 @@ void Run::carry_out(const Call& call) {
   for (const Argument& argument : call.arguments) {
     stack.push_back(value_of(argument));
   }
+  // From the top of the dispatcher, where the op was recorded: autograd and
+  // autocast do their work again.
   call.op.callBoxed(stack);
   auto result = call.results.begin();
   const auto take = [&](const c10::IValue& returned) {
@@ -159,6 +164,8 @@ void Run::carry_out(const Call& call) {
     }
     ++result;
   };
+  // `results` is flat, as Recorder::add_results() wrote it: an entry for each
+  // tensor of a list.
   for (const c10::IValue& returned : stack) {
     if (returned.isTensorList()) {
       for (const c10::IValue& each : returned.toListRef()) {

@@ -14,6 +14,13 @@
 #include "argosy/torch_hooks/thread_generator.h"
 #include "argosy/trace/op_flops.h"
 
+// How a recording works. Every tensor that an op takes or returns is a value,
+// known by the address of its TensorImpl, which all handles share. A memory is
+// a storage: values with the same memory number are views of each other, so a
+// write to one counts for all. An op becomes a node; the ops that it calls are
+// part of it. The cost is a map look-up for each tensor of an op. add_alias()
+// and contents_of() search all values, and check_answer() all nodes, but few
+// ops need them.
 namespace argosy::trace {
 
 namespace {
@@ -62,6 +69,7 @@ bool reads_no_values(const std::string& name) {
       name.find("_like") != std::string::npos;
 }
 
+// Sparse tensors throw when they are asked for strides.
 std::vector<std::int64_t> strides_of(const at::Tensor& tensor) {
   return tensor.layout() == at::kStrided ? tensor.strides().vec()
                                          : std::vector<std::int64_t>();
@@ -90,6 +98,8 @@ bool catch_ops(torch_hooks::Interceptor interceptor) {
 } // namespace
 
 Recorder::Scope::Scope(Recorder& recorder)
+    // catch_ops() may throw, so it comes before this recorder is made the
+    // thread's.
     : was_caught_(catch_ops(&Recorder::on_caught_op)) {
   current_recorder() = &recorder;
 }
@@ -102,6 +112,7 @@ Recorder::Scope::~Scope() {
 Recorder::Recorder() : generator_(torch_hooks::GeneratorScope::current()) {}
 
 Recorder::~Recorder() {
+  // The recording ran forward for real; what it changed outside goes back.
   const torch_hooks::UncaughtOps plain(kHook);
   const c10::AutoGradMode no_grad(false);
   for (const auto& [tensor, contents] : kept_) {
@@ -111,6 +122,7 @@ Recorder::~Recorder() {
 
 int Recorder::memory_of(const at::Tensor& tensor) {
   if (!tensor.has_storage()) {
+    // Not strided: no other tensor can be a view of it.
     return num_memories_++;
   }
   const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
@@ -130,6 +142,8 @@ int Recorder::add_value(Kind kind, const at::Tensor& tensor) {
       metas_of({tensor})[0],
       strides_of(tensor));
   offsets_.push_back(tensor.has_storage() ? tensor.storage_offset() : 0);
+  // Replaces the number of a tensor that squeeze_() and the like have changed:
+  // later ops mean the new value.
   numbers_[tensor.unsafeGetTensorImpl()] = number;
   tensors_.emplace_back(tensor.getIntrusivePtr());
   return number;
@@ -137,6 +151,7 @@ int Recorder::add_value(Kind kind, const at::Tensor& tensor) {
 
 void Recorder::add_state(const std::string& name, const at::Tensor& tensor) {
   const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
+  // Modules that share a parameter each register it: one value, several names.
   const int number =
       known == numbers_.end() ? add_value(Kind::kState, tensor) : known->second;
   program_.graph.values[at(number)].names.push_back(name);
@@ -147,8 +162,9 @@ void Recorder::add_input(const at::Tensor& tensor) {
   program_.graph.inputs.push_back(add_value(Kind::kInput, tensor));
 }
 
-// A second tensor of the same memory that no op has made, as data() and
-// torch::tensor() do: what detach() would have returned.
+// A tensor that shares memory with a known value although no op made it, as
+// data() does. Recorded as a detach() of a value with the same type, sizes,
+// strides and offset, which makes an equal tensor in a run.
 int Recorder::add_alias(const at::Tensor& tensor, const std::string& op) {
   const int memory = memory_of(tensor);
   int source = -1;
@@ -190,7 +206,10 @@ int Recorder::add_constant(const at::Tensor& tensor, const std::string& op) {
   return number;
 }
 
-// Autograd knows of more than ops have told it.
+// A torch::autograd::Function runs its ops without grad and gives the result a
+// history afterwards. A run would repeat the ops and lose that backward. So a
+// result must require a gradient exactly if it did when its op returned, unless
+// a write in place has changed that since.
 void Recorder::check_history(int number, const at::Tensor& tensor) const {
   const int memory = program_.graph.value(number).memory;
   ARGOSY_CHECK(
@@ -210,8 +229,8 @@ int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
         memories_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
     return is_alias ? add_alias(tensor, op) : add_constant(tensor, op);
   }
-  // Not what an op has made, but a number that became a tensor: its type gives
-  // way to those of others.
+  // LibTorch marks a tensor that stands for a C++ number after it made it, for
+  // type promotion. A run would not mark it, so a marked copy is a constant.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
       program_.graph.value(known->second).kind == Kind::kResult) {
     const torch_hooks::UncaughtOps plain(kHook);
@@ -225,6 +244,8 @@ int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
 
 void Recorder::keep_contents(int number, const at::Tensor& tensor) {
   const Value& value = program_.graph.value(number);
+  // Only what was there before the first write goes back. Results live in the
+  // recording alone.
   const bool is_kept =
       value.kind == Kind::kResult || last_writes_.count(value.memory) > 0;
   if (!is_kept) {
@@ -253,6 +274,8 @@ void Recorder::check_answer(
   if (!asks && !has_shape_of_values(op, arguments)) {
     return;
   }
+  // Answers about fixed values, such as a causal mask, are the same in each
+  // run.
   const std::vector<bool> fixed = fixed_values(program_.graph);
   for (const int value : node.uses) {
     ARGOSY_CHECK(
@@ -286,6 +309,7 @@ void Recorder::add_result(const c10::IValue& value, Call& call, Node& node) {
   if (std::ranges::find(node.uses, known->second) == node.uses.end()) {
     node.uses.push_back(known->second);
   }
+  // A write in place may have made the tensor require a gradient.
   program_.metas[at(known->second)] = metas_of({tensor})[0];
 }
 
@@ -318,7 +342,10 @@ at::Tensor Recorder::contents_of(int number) const {
   throw InternalError("[trace.record] a memory without tensors");
 }
 
-// What a memory of at::empty() holds was written by no op: as it is now.
+// C++ code may fill the memory of at::empty() through its pointer, as
+// at::tensor() does; no op shows that, and a run would read garbage. So when an
+// op first reads a memory that no op has written, the node of its at::empty()
+// becomes a clone() of a constant that holds what is there now.
 void Recorder::bake_contents(int memory) {
   const int empty = unwritten_.at(memory);
   unwritten_.erase(memory);
@@ -340,12 +367,14 @@ void Recorder::bake_contents(int memory) {
 void Recorder::note_memories(
     const Info& info, const Call& call, const Node& node) {
   const int here = program_.graph.num_nodes();
+  // Writes first: an op that fills a memory does not depend on what was there.
   for (const int value : node.writes) {
     last_writes_[program_.graph.value(value).memory] = here;
     unwritten_.erase(program_.graph.value(value).memory);
   }
   for (const int value : node.uses) {
     const int memory = program_.graph.value(value).memory;
+    // A view passes the memory on without reading it.
     const bool is_viewed = std::ranges::any_of(call.results, [&](int result) {
       return result >= 0 && program_.graph.value(result).memory == memory;
     });
@@ -363,6 +392,7 @@ std::shared_ptr<const Modes> Recorder::modes() const {
   const torch_hooks::Autocast autocast;
   const at::Generator* generator = torch_hooks::GeneratorScope::current();
   const bool grad = c10::GradMode::is_enabled();
+  // The usual case: null saves a run the work of setting the same modes again.
   if (grad && autocast == autocast_ && generator == generator_) {
     return nullptr;
   }
@@ -415,12 +445,15 @@ void Recorder::on_op(
   const auto number = [&](const at::Tensor& tensor) {
     return number_of(tensor, info.name);
   };
+  // Before the op runs: afterwards its arguments are gone from the stack, and
+  // what it overwrites is lost.
   add_arguments(info, caught.arguments(), number, call, node);
   keep_written(info, caught.arguments(), call);
   check_answer(caught.op(), info, node, caught.arguments());
   is_random_within_ = info.is_random;
   const double seconds = run_within(run);
   add_results(info, caught.results(), call, node);
+  // Random, too, if an op that it called is.
   node.is_random = is_random_within_;
   node.work = info.makes_views ? 0 : estimate_flops(node, program_.metas);
   note_memories(info, call, node);

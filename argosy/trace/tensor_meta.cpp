@@ -43,6 +43,8 @@ Metas gradients_of(const Metas& metas) {
   return gradients;
 }
 
+// For each tensor: type, requires_grad, number of dims, sizes. unpack() reads
+// the same order.
 std::vector<std::int64_t> pack(const Metas& metas) {
   std::vector<std::int64_t> numbers;
   for (const TensorMeta& each : metas) {
@@ -68,6 +70,8 @@ Metas unpack(const std::vector<std::int64_t>& numbers) {
   return metas;
 }
 
+// Goes from one pipeline stage to others (pipeline/transport.cpp), so it must
+// not depend on the build as std::hash may.
 std::int64_t fingerprint(const Metas& metas) {
   std::uint64_t hash = 14695981039346656037ULL; // FNV-1a
   for (const std::int64_t number : pack(metas)) {
