@@ -140,6 +140,8 @@ at::Tensor random_routing(
   return kept;
 }
 
+//  Transposed, so that the first choices of all tokens come before any second
+// choice: a second choice must not take a first one's place.
 at::Tensor limit_by_source(
     const at::Tensor& experts,
     std::int64_t num_experts,
@@ -150,6 +152,8 @@ at::Tensor limit_by_source(
       .contiguous();
 }
 
+//  The owner of an expert decides how many rows of each rank it takes, in rank
+// order, and tells the ranks, which then drop the rest.
 at::Tensor limit_over_ranks(
     const at::Tensor& experts,
     std::int64_t num_experts,

@@ -94,6 +94,8 @@ void for_each_token(const at::Tensor& rows, std::int64_t tokens, Body body) {
 }
 
 template <typename Scalar>
+//  Sums in at least float32 and rounds once. A thread owns whole tokens, so
+// that the sum of a token has one order, whatever the number of threads.
 void collect(
     const at::Tensor& rows,
     const at::Tensor& slots,
@@ -120,6 +122,7 @@ void collect(
 }
 
 template <typename Scalar>
+//  Each slot belongs to one choice, so threads never write to the same row.
 void collect_backward(
     const at::Tensor& grad,
     const at::Tensor& rows,

@@ -65,7 +65,9 @@ struct OffloadTier::Impl {
         is_used ? " was not fetched" : " is in use, expected put_back() first");
   }
 
-  // Advances to the next step that uses a slot, which may be the current one.
+  //  Advances to the next step that uses a slot, which may be the current one.
+  // The schedule is a cycle; callers may skip uses, but a slot that this step
+  // has used already means that a later step has begun.
   void advance_to(std::size_t slot) {
     const std::size_t count = schedule.steps.size();
     const bool was_used = std::ranges::find(used_now, slot) != used_now.end();

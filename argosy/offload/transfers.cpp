@@ -52,6 +52,8 @@ void Transfers::finish(Block block, std::int64_t result) {
   const bool again = result == -EINTR || result == -EAGAIN;
   if (again || (result > 0 && result < block.rest.bytes)) {
     block.rest = part_of(block.rest, again ? 0 : result, block.rest.bytes);
+    //  A short transfer continues where it stopped; in front, because its
+    // ticket is the oldest.
     waiting_.push_front(block);
     return;
   }

@@ -240,6 +240,7 @@ void GradientReduction::publish() {
     }
   }
   if (options_.static_graph && !usage_is_known_) {
+    //  used_by_any_ stays as this pass has left it, for all later passes.
     usage_is_known_ = true;
     for (Parameter& parameter : parameters_) {
       parameter.expected = parameter.used || !parameter.hook;
