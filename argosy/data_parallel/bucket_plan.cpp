@@ -37,7 +37,7 @@ void check_starts(
   }
 }
 
-//  Fills buckets up to a limit, in the order of the calls. A bucket is one flat
+// Fills buckets up to a limit, in the order of the calls. A bucket is one flat
 // tensor, so it holds one type: one bucket of each type is open at a time, and
 // gradients of mixed types do not close each other's buckets. A gradient that
 // is larger than the limit gets a bucket of its own. So does every sparse
@@ -87,7 +87,7 @@ class Filler {
   std::vector<std::size_t> open_; // indices into filled_
 };
 
-//  Where in the order the small last bucket begins. No backward is left to hide
+// Where in the order the small last bucket begins. No backward is left to hide
 // its reduction, so every rank waits for it in full: it takes as many of the
 // last gradients as fit, but at least one.
 std::size_t last_bucket_start(
@@ -138,7 +138,7 @@ BucketPlan by_index(
       filler.close_all();
       ++next;
     }
-    //  No limit: here only `starts` and types separate buckets.
+    // No limit: here only `starts` and types separate buckets.
     filler.add(order[place], static_cast<std::size_t>(-1));
   }
   return {filler.take()};
@@ -155,7 +155,7 @@ std::size_t total_bytes(const std::vector<ParameterInfo>& parameters) {
 } // namespace
 
 Fusion auto_fusion(std::size_t total, std::size_t num_buckets) {
-  //  Keeps the buckets of small models from shrinking to sizes at which the
+  // Keeps the buckets of small models from shrinking to sizes at which the
   // latency of a call outweighs the bytes that it moves.
   constexpr std::size_t kLeast = std::size_t{256} << 10;
   Fusion fusion;

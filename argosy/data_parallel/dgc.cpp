@@ -70,7 +70,7 @@ class Dgc final : public data_parallel::BucketHook {
     for (const Sparse& sparse : sent.sparse) {
       sparse.indices_work->wait();
       sparse.values_work->wait();
-      //  Ranks may have sent the same index: index_add_ sums those values.
+      // Ranks may have sent the same index: index_add_ sums those values.
       bucket.gradients[sparse.place].zero_().view({-1}).index_add_(
           0, sparse.indices, sparse.values / group->nranks());
     }
@@ -133,14 +133,14 @@ class Dgc final : public data_parallel::BucketHook {
     if (options_.clip_norm <= 0) {
       return gradient;
     }
-    //  Each rank clips before the sum. The norm of a sum of n independent
+    // Each rank clips before the sum. The norm of a sum of n independent
     // gradients grows with sqrt(n), so each gets 1/sqrt(n) of the limit.
     const double limit = options_.clip_norm / std::sqrt(num_ranks);
     const double norm = gradient.norm().item<double>();
     return norm > limit ? gradient * (limit / norm) : gradient;
   }
 
-  //  Plain momentum, for gradients that are not compressed. It works on the
+  // Plain momentum, for gradients that are not compressed. It works on the
   // average, so that u is the same on all ranks.
   void add_momentum(const at::Tensor& gradient, Accumulators& kept) const {
     if (!kept.u.defined()) {

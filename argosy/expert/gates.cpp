@@ -123,7 +123,7 @@ Routing GateImpl::choose(
   return {experts, weights_of(logits, experts, options.weights())};
 }
 
-//  Own capacity: each rank drops by itself, without communication. Paddle's
+// Own capacity: each rank drops by itself, without communication. Paddle's
 // capacity counts over all ranks, which takes two exchanges of counts.
 at::Tensor GateImpl::limit(const at::Tensor& experts) const {
   const double factor =
@@ -142,7 +142,7 @@ at::Tensor GateImpl::limit(const at::Tensor& experts) const {
       experts, all, rounded(factor * tokens * share));
 }
 
-//  Ranks route different tokens, so each draws its own numbers from a seed that
+// Ranks route different tokens, so each draws its own numbers from a seed that
 // all ranks share.
 at::Tensor GateImpl::draw(at::IntArrayRef sizes) const {
   return at::empty(sizes).uniform_(
@@ -249,12 +249,13 @@ Routing DroplessGateImpl::forward(const at::Tensor& tokens) {
   }
   set_loss(loss);
   if (is_training()) {
+    // Evaluation must not shift the balance. update_balance() reads it.
     load += expert::number_count(routing.experts, options.num_experts());
   }
   return routing;
 }
 
-//  Experts with more than the mean load become less likely by a fixed rate. The
+// Experts with more than the mean load become less likely by a fixed rate. The
 // bias only ranks experts; weights and gradients do not see it.
 void DroplessGateImpl::update_balance() {
   const at::NoGradGuard no_grad;

@@ -65,7 +65,7 @@ struct OffloadTier::Impl {
         is_used ? " was not fetched" : " is in use, expected put_back() first");
   }
 
-  //  Advances to the next step that uses a slot, which may be the current one.
+  // Advances to the next step that uses a slot, which may be the current one.
   // The schedule is a cycle; callers may skip uses, but a slot that this step
   // has used already means that a later step has begun.
   void advance_to(std::size_t slot) {
@@ -148,6 +148,7 @@ at::Tensor OffloadTier::fetch(std::size_t slot) {
   impl_->backing->prefetch(slot);
   impl_->read_ahead();
   at::Tensor memory = impl_->backing->get(slot, impl_->deadline());
+  // Last: if get() throws, the slot is not in use and can be fetched again.
   impl_->in_use[slot] = impl_->now;
   return memory;
 }

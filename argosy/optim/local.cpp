@@ -71,7 +71,7 @@ std::shared_ptr<Group> group_of_parts(const at::Tensor& tensor) {
   return axes.empty() ? nullptr : parts->mesh->ranks().group_over(axes);
 }
 
-//  One all_reduce for all parameters of a group, because each is only a few
+// One all_reduce for all parameters of a group, because each is only a few
 // numbers.
 void add_over(
     const GroupPtr& group,

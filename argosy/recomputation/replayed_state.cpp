@@ -107,9 +107,9 @@ void ReplayedState::capture_random(World* world) {
   if (const at::Generator* scoped = GeneratorScope::current()) {
     states_.push_back(capture_generator(*scoped));
     states_.push_back(capture_scope(*scoped));
-    //  Thread ranks share the default generator: setting its state back would
-    // disturb the draws of the others.
   } else if (world != nullptr && thread_binding().launch) {
+    // Thread ranks share the default generator: setting its state back would
+    // disturb the draws of the others.
     own_generator_ = own_generator();
     states_.push_back(own_generator_);
   } else {

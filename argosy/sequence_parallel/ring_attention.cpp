@@ -37,7 +37,7 @@ struct Call : torch::CustomClassHolder {
   const double scale;
 };
 
-//  Ring attention: queries stay, keys and values go round. In step t a rank
+// Ring attention: queries stay, keys and values go round. In step t a rank
 // attends to the keys of the t-th rank before it, while those of the next step
 // arrive. With n ranks there are n steps and n - 1 transfers of a rank's keys
 // and values, fewer where a causal mask ends the journey early; a rank holds
@@ -55,7 +55,7 @@ Attended attend(
   return sum.finish();
 }
 
-//  Sends the keys round once more instead of saving those of all ranks. The
+// Sends the keys round once more instead of saving those of all ranks. The
 // gradients of keys and values travel behind them and collect each rank's
 // share; see GradientTravel.
 torch::autograd::variable_list differentiate(
@@ -68,7 +68,7 @@ torch::autograd::variable_list differentiate(
   KeyTravel travel(call.ring, own);
   GradientTravel gradients(call.ring, own, sum.sums());
   for (int step = 0; step < call.ring.nranks(); ++step) {
-    //  Before begin_next(): messages of two ranks match in the order of posting,
+    // Before begin_next(): messages of two ranks match in the order of posting,
     // and gradients and keys come from the same neighbour.
     gradients.begin(step);
     travel.begin_next(step);

@@ -12,14 +12,14 @@
 #include "argosy/training/main_grads.h"
 #include "argosy/training/parameter_marks.h"
 
-//  The way of a gradient through a pass:
+// The way of a gradient through a pass:
 //
-//  take() copies it into `whole`, the flat buffer of its bucket. launch()
-// starts a reduce_scatter of the full bucket, which leaves 1/n of the averages
-// on each of n ranks: in `part`, or in `incoming` while `part` still has
-// gradients of earlier passes. retire_oldest() returns `whole` to the pool and
-// averages the slice over the replicas. finish() adds `incoming` to `part`, and
-// publish() makes `part` the gradients of the pieces that the optimizer steps.
+// take() copies it into `whole`, the flat buffer of its bucket. launch() starts
+// a reduce_scatter of the full bucket, which leaves 1/n of the averages on each
+// of n ranks: in `part`, or in `incoming` while `part` still has gradients of
+// earlier passes. retire_oldest() returns `whole` to the pool and averages the
+// slice over the replicas. finish() adds `incoming` to `part`, and publish()
+// makes `part` the gradients of the pieces that the optimizer steps.
 namespace argosy::sharding {
 
 namespace {
@@ -108,7 +108,7 @@ void GradMemory::make_pieces(BucketState& state, const ShardedBucket& bucket) {
     piece_grads_.push_back(optim::alias(state.part, piece.in_part, like));
     pieces_.emplace_back(
         piece, optim::alias(bucket.shard, piece.in_part, like));
-    //  Clipping and optimizers look for the marks on what they step.
+    // Clipping and optimizers look for the marks on what they step.
     set_marks(pieces_.back().second, marks_of(parameter.tensor));
   }
 }
@@ -168,7 +168,7 @@ void GradMemory::keep(Parameter& parameter) {
   }
 }
 
-//  Without the reset, autograd would accumulate the next pass into `whole`,
+// Without the reset, autograd would accumulate the next pass into `whole`,
 // whose values are reduced by then.
 void GradMemory::take(std::size_t index) {
   keep(parameters_[index]);
@@ -183,7 +183,7 @@ void GradMemory::accumulate(std::size_t index) {
   }
 }
 
-//  When all gradients of a unit have arrived, this backward uses its parameters
+// When all gradients of a unit have arrived, this backward uses its parameters
 // no more: on_complete_ may release them.
 void GradMemory::on_full(std::size_t index) {
   const std::size_t unit = buckets_[index].unit;
@@ -196,14 +196,14 @@ void GradMemory::on_full(std::size_t index) {
 }
 
 void GradMemory::launch(std::size_t index) {
-  //  With keeps_whole every bucket has its own buffer, so none has to wait.
+  // With keeps_whole every bucket has its own buffer, so none has to wait.
   while (in_flight_.size() >= kMostInFlight && !options_.keeps_whole) {
     retire_oldest();
   }
   const at::NoGradGuard no_grad;
   BucketState& bucket = buckets_[index];
   shards_->need(bucket.part);
-  //  `part` keeps its earlier gradients until finish(), so that abandon() can
+  // `part` keeps its earlier gradients until finish(), so that abandon() can
   // discard the pass.
   at::Tensor out = bucket.part;
   if (!options_.keeps_whole && has_gradient(bucket)) {
@@ -222,7 +222,7 @@ void GradMemory::retire_oldest() {
   bucket.reducing->wait();
   bucket.reducing = nullptr;
   in_flight_.pop_front();
-  //  With keeps_whole, `incoming` holds the old values and `part` the new.
+  // With keeps_whole, `incoming` holds the old values and `part` the new.
   const bool is_apart = !options_.keeps_whole && bucket.incoming.defined();
   const at::Tensor& fresh = is_apart ? bucket.incoming : bucket.part;
   if (bucket.is_expert && options_.expert_ranks > 1) {
@@ -283,7 +283,7 @@ void GradMemory::abandon() noexcept {
 void GradMemory::discard(BucketState& bucket) {
   const at::NoGradGuard no_grad;
   const at::Tensor incoming = std::exchange(bucket.incoming, at::Tensor());
-  //  Wait first: what is under way still writes to the slice and the buffer.
+  // Wait first: what is under way still writes to the slice and the buffer.
   for (WorkPtr* work : {&bucket.reducing, &bucket.averaging}) {
     if (const WorkPtr started = std::exchange(*work, nullptr)) {
       started->wait();

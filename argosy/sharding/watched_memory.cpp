@@ -101,7 +101,7 @@ class Uses {
   std::vector<std::pair<WatchPtr, std::size_t>> written_;
 };
 
-//  Marks results that are views of watched memory. They share the storage, but
+// Marks results that are views of watched memory. They share the storage, but
 // the dispatcher only intercepts tensors that carry the mark itself.
 void mark_views(const c10::IValue* begin, const c10::IValue* end) {
   for (const c10::IValue* value = begin; value != end; ++value) {
@@ -117,7 +117,7 @@ void mark_views(const c10::IValue* begin, const c10::IValue* end) {
 
 void run_watched(CaughtOp& caught, c10::function_ref<void()> next) {
   const Uses uses(caught.schema(), caught.arguments());
-  //  weight.t() in a linear layer must not gather: the op that reads the view
+  // weight.t() in a linear layer must not gather: the op that reads the view
   // does.
   if (!is_view(caught.schema())) {
     uses.before();

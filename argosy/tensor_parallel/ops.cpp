@@ -32,7 +32,7 @@ at::Tensor gather_from(
       tensor, group_or_axis(group, "model"), dim, whole);
 }
 
-//  Rows of other ranks are zeros, so that a sum over ranks has every row once.
+// Rows of other ranks are zeros, so that a sum over ranks has every row once.
 // Only own rows are looked up: the gradient of the table then has no rows for
 // indices of other ranks.
 at::Tensor lookup(

@@ -26,7 +26,7 @@ GradientSchedule::GradientSchedule(
   begin();
 }
 
-//  Plays the arrivals through a copy and notes when each bucket becomes full. A
+// Plays the arrivals through a copy and notes when each bucket becomes full. A
 // bucket is as late as its last gradient, so this order lets the fewest full
 // buckets wait for one that is not.
 GradientSchedule GradientSchedule::ordered_by(
@@ -71,7 +71,7 @@ bool GradientSchedule::has_arrived(std::size_t parameter) const {
   return has_arrived_[parameter];
 }
 
-//  Never skips a bucket that is not full: another rank may fill the buckets in
+// Never skips a bucket that is not full: another rank may fill the buckets in
 // another order, and collectives of a group match by their order.
 std::optional<std::size_t> GradientSchedule::next() {
   if (num_launched_ == order_.size() || !is_full(order_[num_launched_])) {
