@@ -108,7 +108,7 @@ void GradMemory::make_pieces(BucketState& state, const ShardedBucket& bucket) {
     piece_grads_.push_back(optim::alias(state.part, piece.in_part, like));
     pieces_.emplace_back(
         piece, optim::alias(bucket.shard, piece.in_part, like));
-    // Clipping and optimizers look for the marks on what they step.
+    // Clipping reads the marks of the tensors that the optimizer steps.
     set_marks(pieces_.back().second, marks_of(parameter.tensor));
   }
 }
