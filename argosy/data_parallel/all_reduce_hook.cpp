@@ -26,6 +26,7 @@ class AllReduceHook final : public BucketHook {
   void finish(const GradBucket& bucket, const GroupPtr& /*group*/) override {
     const Sent sent = std::move(sent_.at(bucket.index));
     sent_.erase(bucket.index);
+    // `sent` holds the 16-bit copy until the work has ended.
     sent.work->wait();
     if (!sent.data.is_same(bucket.flat)) {
       bucket.flat.copy_(sent.data);

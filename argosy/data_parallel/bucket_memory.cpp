@@ -19,6 +19,8 @@ at::Tensor bucket_memory(
 
 at::Tensor bucket_part(
     const at::Tensor& flat, std::int64_t begin, at::IntArrayRef sizes) {
+  // Autograd must not take the result for a view: it becomes the gradient of a
+  // parameter.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::int64_t count = 1;
   for (const std::int64_t size : sizes) {

@@ -37,8 +37,11 @@ void check_starts(
   }
 }
 
-// Fills buckets of each type up to a limit, in the order of the calls. One
-// bucket of each type is open at a time.
+// Fills buckets up to a limit, in the order of the calls. A bucket is one flat
+// tensor, so it holds one type: one bucket of each type is open at a time, and
+// gradients of mixed types do not close each other's buckets. A gradient that
+// is larger than the limit gets a bucket of its own. So does every sparse
+// gradient, whose size is not known before backward.
 class Filler {
  public:
   explicit Filler(const std::vector<ParameterInfo>& parameters)
@@ -84,8 +87,9 @@ class Filler {
   std::vector<std::size_t> open_; // indices into filled_
 };
 
-// Where in the order the small last bucket begins: it takes as many of the last
-// gradients as fit, but at least one.
+// Where in the order the small last bucket begins. No backward is left to hide
+// its reduction, so every rank waits for it in full: it takes as many of the
+// last gradients as fit, but at least one.
 std::size_t last_bucket_start(
     const std::vector<ParameterInfo>& parameters,
     const std::vector<std::size_t>& order,
@@ -134,6 +138,7 @@ BucketPlan by_index(
       filler.close_all();
       ++next;
     }
+    // No limit: here only `starts` and types separate buckets.
     filler.add(order[place], static_cast<std::size_t>(-1));
   }
   return {filler.take()};
@@ -150,6 +155,8 @@ std::size_t total_bytes(const std::vector<ParameterInfo>& parameters) {
 } // namespace
 
 Fusion auto_fusion(std::size_t total, std::size_t num_buckets) {
+  // Keeps the buckets of small models from shrinking to sizes at which the
+  // latency of a call outweighs the bytes that it moves.
   constexpr std::size_t kLeast = std::size_t{256} << 10;
   Fusion fusion;
   fusion.bytes =

@@ -86,6 +86,9 @@ struct DataParallelCore::Impl {
     return result;
   }
 
+  // Without expert_group each rank has experts of its own. They get a reducer
+  // too, over a group of one rank, because their gradients still need the
+  // divisor.
   void reduce_experts() {
     const GroupPtr members = options.expert_group
         ? options.expert_group
@@ -109,7 +112,8 @@ struct DataParallelCore::Impl {
     }
   }
 
-  // The ranks that still have inputs. All ranks exchange it at every forward.
+  // The ranks that still have inputs. Those exchange it at every forward, the
+  // others in each round of end_join(), so that the calls match.
   struct Active {
     int count;
     bool sync; // whether the gradients of this step are averaged
@@ -134,12 +138,16 @@ DataParallelCore::DataParallelCore(
   impl_->find_parameters(module);
   impl_->buffers = distinct(module.named_buffers(true));
   impl_->options = std::move(options);
+  // Without a reducer autograd accumulates as usual; only the float32 gradients
+  // of main_grad have to be arranged for.
   if (impl_->group->nranks() == 1) {
     if (impl_->options.main_grad) {
       impl_->main_grads.emplace(module.parameters());
     }
     return;
   }
+  // Compare before the broadcast: with shapes that differ it would wait for
+  // bytes that never come, or fill tensors with the wrong values.
   check_same(impl_->everything(), impl_->group);
   share_values(
       impl_->everything(), impl_->group->ranks().front(), impl_->group);
@@ -162,6 +170,8 @@ void DataParallelCore::before_forward() {
   if (!impl_->reducer || !at::GradMode::is_enabled()) {
     return;
   }
+  // First of all: after a failed backward, recover() is the first collective
+  // that the ranks meet in.
   impl_->for_each_reducer([](Reducer& each) { each.reduction().recover(); });
   if (impl_->joining) {
     impl_->reducer->set_divisor(impl_->share_active(true).count);
@@ -231,6 +241,8 @@ void DataParallelCore::end_join() {
   if (!impl_->reducer) {
     return;
   }
+  // Each round answers one before_forward() of the ranks that still train, and
+  // the reduction of the backward that follows it.
   for (;;) {
     const Impl::Active active = impl_->share_active(false);
     if (active.count == 0) {
@@ -242,7 +254,8 @@ void DataParallelCore::end_join() {
     }
   }
   impl_->reducer->set_divisor(0);
-  // The rank with the most steps has stepped its optimizer last.
+  // The rank with the most steps has stepped its optimizer last. One MAX finds
+  // it: the number of steps counts first, then the rank.
   const std::int64_t n = impl_->group->nranks();
   at::Tensor last = at::zeros({1}, at::kLong);
   last.fill_(impl_->steps * n + impl_->group->rank());

@@ -1,6 +1,11 @@
 // Deep gradient compression (Lin et al. 2018). For each gradient g, u = m u + g
-// accumulates momentum, and v += u accumulates what was not sent. The largest
-// entries of v are sent, and u and v are reset to 0 there.
+// accumulates momentum, and v += u accumulates what was not sent. The k largest
+// entries of v are sent, and u and v are reset to 0 there: v because the
+// entries are sent, u so that old momentum does not push them again.
+//
+// For each gradient a rank sends k indices and k values, and receives as many
+// from every rank. k depends on the step and the size alone, so that all ranks
+// gather the same number.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -65,6 +70,7 @@ class Dgc final : public data_parallel::BucketHook {
     for (const Sparse& sparse : sent.sparse) {
       sparse.indices_work->wait();
       sparse.values_work->wait();
+      // Ranks may have sent the same index: index_add_ sums those values.
       bucket.gradients[sparse.place].zero_().view({-1}).index_add_(
           0, sparse.indices, sparse.values / group->nranks());
     }
@@ -127,12 +133,15 @@ class Dgc final : public data_parallel::BucketHook {
     if (options_.clip_norm <= 0) {
       return gradient;
     }
+    // Each rank clips before the sum. The norm of a sum of n independent
+    // gradients grows with sqrt(n), so each gets 1/sqrt(n) of the limit.
     const double limit = options_.clip_norm / std::sqrt(num_ranks);
     const double norm = gradient.norm().item<double>();
     return norm > limit ? gradient * (limit / norm) : gradient;
   }
 
-  // Plain momentum, for gradients that are not compressed.
+  // Plain momentum, for gradients that are not compressed. It works on the
+  // average, so that u is the same on all ranks.
   void add_momentum(const at::Tensor& gradient, Accumulators& kept) const {
     if (!kept.u.defined()) {
       kept.u = at::zeros_like(gradient);

@@ -59,6 +59,8 @@ class PowerSgd final : public data_parallel::BucketHook {
       works = {all_reduce(bucket.flat, ReduceOp::AVG, group, false)};
       return;
     }
+    // Only P overlaps with backward: Q needs the averaged P, so finish()
+    // computes and sends it.
     Tensors sent;
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
       const at::Tensor& gradient = bucket.gradients[i];
@@ -104,6 +106,7 @@ class PowerSgd final : public data_parallel::BucketHook {
     const std::int64_t rows = gradient.size(0);
     const std::int64_t columns =
         gradient.numel() / std::max<std::int64_t>(rows, 1);
+    // P has rows x rank numbers and Q has columns x rank.
     return static_cast<double>((rows + columns) * options_.rank) *
         options_.min_compression <=
         static_cast<double>(gradient.numel());
@@ -128,6 +131,8 @@ class PowerSgd final : public data_parallel::BucketHook {
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
       if (is_compressed(bucket.gradients[i])) {
         Matrix& matrix = matrices_.at(bucket.parameters[i]);
+        // All ranks have the same averaged P, hence the same basis; otherwise
+        // the average of the Qs would mean nothing.
         matrix.p = orthogonal(matrix.p);
         matrix.q = matrix.value.t().mm(matrix.p);
         matrix.error = matrix.value - matrix.p.mm(matrix.q.t());
@@ -140,6 +145,7 @@ class PowerSgd final : public data_parallel::BucketHook {
       if (is_compressed(gradient)) {
         Matrix& matrix = matrices_.at(bucket.parameters[i]);
         gradient.copy_(matrix.p.mm(matrix.q.t()).reshape(gradient.sizes()));
+        // The start of the next step's power iteration.
         matrix.q = orthogonal(matrix.q);
       }
     }

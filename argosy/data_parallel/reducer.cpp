@@ -41,6 +41,8 @@ Reducer::Reducer(
   for (const NamedTensor& named : parameters) {
     add(named);
   }
+  // A guess that all ranks make alike; reschedule() replaces it after the first
+  // backward.
   plan_anew(training::expected_order(parameters_.size()));
   reduction_.set_schedule(schedule_of(plan_));
 }
@@ -51,6 +53,8 @@ void Reducer::add(const NamedTensor& named) {
   parameter.tensor = named.second;
   parameter.sparse =
       std::ranges::find(options_.sparse, named.first) != options_.sparse.end();
+  // Sparse gradients do not go through a bucket, the only place where a
+  // gradient is widened.
   parameter.type = training::grad_type(
       parameter.tensor.scalar_type(), options_.main_grad && !parameter.sparse);
   parameters_.push_back(std::move(parameter));
@@ -67,6 +71,8 @@ void Reducer::plan_anew(const std::vector<std::size_t>& order) {
          .sparse = parameter.sparse});
   }
   const BucketPlan better = plan_buckets(infos, order, options_.fusion);
+  // lay_out() allocates collectively. All ranks decide alike, because they plan
+  // from the order that the first rank has broadcast.
   if (better != plan_) {
     lay_out(better);
   }
@@ -99,7 +105,9 @@ void Reducer::lay_out(const BucketPlan& new_plan) {
   buckets_ = std::move(fresh);
 }
 
-// A gradient that lies in the old bucket moves into the new one.
+// Points a parameter at its place in a new bucket. reschedule() runs after
+// publish(), so the gradient of the first pass lies in the old bucket and
+// moves. The old view keeps the old bucket's memory alive until then.
 void Reducer::adopt(Parameter& parameter, const at::Tensor& view) {
   const at::Tensor before = std::exchange(parameter.view, view);
   if (before.defined() && parameter.tensor.grad().is_same(before)) {
@@ -120,7 +128,10 @@ void Reducer::check_layout(const Parameter& parameter) const {
       parameter.sparse ? "sparse" : "dense");
 }
 
-// Copies the gradient into the bucket, unless it was accumulated there.
+// Copies the gradient into the bucket. After the first pass the gradient is the
+// view itself, unless zero_grad() has dropped it, and nothing is copied. An
+// undefined gradient must still clear the view: the other ranks add what lies
+// there.
 void Reducer::take(std::size_t index) {
   Parameter& parameter = parameters_[index];
   check_layout(parameter);
@@ -136,8 +147,9 @@ void Reducer::take(std::size_t index) {
   }
 }
 
-// A gradient that accumulates in another type than it has (main_grad) does so
-// in the bucket.
+// With main_grad, moves a 16-bit gradient into its float32 bucket, so that
+// later passes without sync add to it in float32. Gradients of other parameters
+// stay where autograd accumulates them, until take().
 void Reducer::accumulate(std::size_t index) {
   Parameter& parameter = parameters_[index];
   at::Tensor& gradient = parameter.tensor.mutable_grad();
@@ -164,6 +176,7 @@ void Reducer::finish() {
 void Reducer::finish(BucketState& bucket) {
   const at::NoGradGuard no_grad;
   if (bucket.sparse) {
+    // A sparse bucket has one parameter; see Filler in bucket_plan.cpp.
     Parameter& parameter = parameters_[bucket.gradients.parameters.front()];
     parameter.tensor.mutable_grad() = average_sparse(
         parameter.tensor.grad(), parameter.tensor, options_.group);
@@ -172,6 +185,7 @@ void Reducer::finish(BucketState& bucket) {
   bucket.in_flight = false;
   hook_->finish(bucket.gradients, options_.group);
   if (divisor_ > 0) {
+    // Hooks average over the ranks of the group; this replaces the divisor.
     bucket.gradients.flat.mul_(
         static_cast<double>(options_.group->nranks()) / divisor_);
   }
@@ -191,6 +205,8 @@ training::GradientSchedule Reducer::reschedule(
   return schedule_of(plan_);
 }
 
+// Waits for what this rank has launched: the backend still reads and writes the
+// buckets, and the next pass would overwrite them.
 void Reducer::abandon() noexcept {
   for (BucketState& bucket : buckets_) {
     if (!std::exchange(bucket.in_flight, false)) {

@@ -46,6 +46,8 @@ std::string difference(
 
 } // namespace
 
+// Tied parameters appear under several names but have one gradient, which must
+// lie in one bucket only. The first name counts on all ranks.
 NamedTensors distinct(
     const torch::OrderedDict<std::string, at::Tensor>& named) {
   NamedTensors result;
@@ -74,6 +76,8 @@ void check_same(
   const std::vector<std::string> own = texts_of(tensors);
   std::vector<std::vector<std::string>> lists = {own};
   broadcast_object_list(lists, group->ranks().front(), group);
+  // All ranks learn of all differences, so that all of them throw instead of
+  // one that leaves the others waiting.
   std::vector<std::string> differences;
   all_gather_object(differences, difference(own, lists.front()), group);
   for (std::size_t i = 0; i < differences.size(); ++i) {

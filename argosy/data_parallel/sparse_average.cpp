@@ -63,6 +63,7 @@ at::Tensor gather_rows(
 
 at::Tensor average_sparse(
     const at::Tensor& gradient, const at::Tensor& like, const GroupPtr& group) {
+  // Every rank takes part, also without a gradient: it sends no rows.
   const Rows own = rows_of(gradient, like.detach());
   const auto counts = counts_of_all(own.numbers.numel(), group);
   const at::Tensor numbers = gather_rows(own.numbers, counts, group);

@@ -60,6 +60,7 @@ void keep_statistics(
     running.mul_(1 - norm.momentum).add_(now.detach(), norm.momentum);
   };
   keep(norm.running_mean, mean);
+  // The running variance is the unbiased one, as in torch.
   keep(norm.running_var, variance * (count / std::max(count - 1, 1.0)));
 }
 
@@ -76,6 +77,7 @@ at::Tensor normalise_over_ranks(
   const std::vector<std::int64_t> dims = other_dims(input);
   const auto own = static_cast<double>(input.numel()) /
       static_cast<double>(std::max<std::int64_t>(input.size(1), 1));
+  // The count travels with the sums: batches may differ in size by rank.
   const at::Tensor sums = functional::all_reduce(
       at::cat({input.sum(dims), at::full({1}, own, input.options())}),
       ReduceOp::SUM,
@@ -102,7 +104,9 @@ at::Tensor normalise_over_ranks(
 }
 
 // The batch norms of one rank's world that normalise over ranks. Each is
-// identified by a tensor that only it uses.
+// identified by a tensor that only it uses. The weak pointer keeps the
+// TensorImpl of a destroyed module allocated, so that no other tensor gets its
+// address and is taken for it.
 class Converted {
  public:
   void add(const at::Tensor& mark, const GroupPtr& group) {
@@ -144,8 +148,11 @@ at::Tensor value_or_none(const OptionalTensor& tensor) {
   return tensor.value_or(at::Tensor());
 }
 
-// Replaces aten::batch_norm. forward() of torch's modules is not virtual, so
-// the op has to find out which module has called it.
+// Replaces aten::batch_norm for the whole process. forward() of torch's modules
+// is not virtual, so the op has to find out which module has called it: by the
+// same tensor that convert_one() registers. Other calls do what
+// aten::batch_norm does, by the op below it, because a call of at::batch_norm
+// would come back here.
 at::Tensor batch_norm(
     const at::Tensor& input,
     const OptionalTensor& weight,

@@ -37,7 +37,10 @@ Counts sums_by_rank(const Counts& counts, std::size_t experts) {
   return sums;
 }
 
-// Reorders from (rank, expert) to (expert, rank).
+// Reorders from (rank, expert), as rows arrive, to (expert, rank), so that the
+// rows of an expert are one matrix. Within an expert rows stay in rank order.
+// Empty if no row moves, as with one expert on each rank, so that the copy is
+// skipped.
 std::vector<RowBlock> blocks_of(const Counts& counts, std::size_t experts) {
   Counts begins(counts.size());
   std::exclusive_scan(

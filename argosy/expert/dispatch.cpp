@@ -36,6 +36,9 @@ DispatchPtr kept_plan(AutogradContext& context) {
   return torch_hooks::kept_value<DispatchPtr>(context, "plan");
 }
 
+// Dispatch and combine are each other's transpose, so the backward of one sends
+// gradients the way the other sends rows. Both use the plan of the forward:
+// backward exchanges no counts.
 struct DispatchRows : Function<DispatchRows> {
   static at::Tensor forward(
       AutogradContext* context,
@@ -84,6 +87,8 @@ struct CombineRows : Function<CombineRows> {
   }
 };
 
+// The inverse of assign_pos(): for each choice its row in what this rank sends,
+// which is sorted by expert.
 at::Tensor slots_of(const at::Tensor& experts, const at::Tensor& counts) {
   const at::Tensor places = expert::assign_pos(experts, counts.cumsum(0));
   at::Tensor slots = at::full(experts.sizes(), -1, at::kLong);
@@ -108,6 +113,7 @@ DispatchPtr plan_dispatch(
     const GroupPtr& group) {
   const observe::Span span(kDispatch);
   const at::Tensor counts = expert::number_count(experts, num_experts);
+  // A small exchange before the rows: the receiver must know how many come.
   const at::Tensor arriving = expert::exchange_counts(counts, group);
   return std::make_shared<Dispatch>(Dispatch{
       slots_of(experts, counts),

@@ -123,6 +123,8 @@ Routing GateImpl::choose(
   return {experts, weights_of(logits, experts, options.weights())};
 }
 
+// Own capacity: each rank drops by itself, without communication. Paddle's
+// capacity counts over all ranks, which takes two exchanges of counts.
 at::Tensor GateImpl::limit(const at::Tensor& experts) const {
   const double factor =
       is_training() ? options.capacity().first : options.capacity().second;
@@ -140,6 +142,8 @@ at::Tensor GateImpl::limit(const at::Tensor& experts) const {
       experts, all, rounded(factor * tokens * share));
 }
 
+// Ranks route different tokens, so each draws its own numbers from a seed that
+// all ranks share.
 at::Tensor GateImpl::draw(at::IntArrayRef sizes) const {
   return at::empty(sizes).uniform_(
       0, 1, expert::seeded(expert::draw_seed(), group_->rank()));
@@ -245,11 +249,14 @@ Routing DroplessGateImpl::forward(const at::Tensor& tokens) {
   }
   set_loss(loss);
   if (is_training()) {
+    // Evaluation must not shift the balance. update_balance() reads it.
     load += expert::number_count(routing.experts, options.num_experts());
   }
   return routing;
 }
 
+// Experts with more than the mean load become less likely by a fixed rate. The
+// bias only ranks experts; weights and gradients do not see it.
 void DroplessGateImpl::update_balance() {
   const at::NoGradGuard no_grad;
   all_reduce(load, ReduceOp::SUM, group());

@@ -65,6 +65,7 @@ struct Way {
           const at::Tensor out = forth
               ? expert::send_to_experts(in, plan, group)
               : expert::return_from_experts(in, plan, group);
+          // On one rank nothing may move; autograd needs a tensor of its own.
           return out.is_same(in) ? out.detach() : out;
         },
         [way = *this, forth](const at::Tensor& grad) {

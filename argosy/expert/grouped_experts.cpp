@@ -116,6 +116,7 @@ at::Tensor GroupedExpertsImpl::forward(
   if (!mp || mp->nranks() == 1) {
     return expert::grouped_ffn(x, weights, {rows, options.activation()});
   }
+  // Every rank adds 1/n of the second bias, because the outputs are summed.
   const at::Tensor part = expert::grouped_ffn(
       tensor_parallel::copy_to(x, mp),
       weights,

@@ -125,6 +125,8 @@ at::Tensor grad_of_bias(
   return of_bias;
 }
 
+// One autograd node for all experts, instead of several for each. Results go
+// straight into the rows of one tensor, so nothing is concatenated.
 struct Ffn : Function<Ffn> {
   static at::Tensor forward(
       AutogradContext* context,

@@ -88,6 +88,8 @@ void MoELayerImpl::add_experts() {
   const std::int64_t n = options.num_experts() / group_->nranks();
   const std::uint64_t seed = expert::draw_seed();
   for (std::int64_t i = group_->rank() * n; i < (group_->rank() + 1) * n; ++i) {
+    // By the global number of the expert: the values do not depend on how many
+    // ranks share the experts.
     expert::with_seed(seed, i, [&] { experts.push_back(options.expert()(i)); });
     list->register_module(std::to_string(i), experts.back().module);
   }
@@ -105,6 +107,9 @@ void MoELayerImpl::mark_parameters() {
   }
 }
 
+// Ranks of a tensor parallel group hold the same tokens. Unless they split the
+// experts, each routes its share of the tokens; else all would send the same
+// rows.
 bool MoELayerImpl::divides_tokens() const {
   return options.mp_group() && options.mp_group()->nranks() > 1 &&
       !options.split_experts();
@@ -160,11 +165,16 @@ at::Tensor MoELayerImpl::run_experts(
   return at::cat(parts);
 }
 
+// Adds the gate's loss to the backward of the output, without adding to its
+// value: the caller's loss need not know of it. Its gradient must be scaled as
+// the caller's loss is, hence LossScale.
 at::Tensor MoELayerImpl::with_loss(const at::Tensor& y) {
   const at::Tensor loss = gate->get_loss(false);
   if (options.loss_weight() == 0 || !loss.defined()) {
     return y;
   }
+  // Each rank has the loss of its share of the tokens; the gradients of the
+  // gate are added up over mp_group.
   const double ranks = divides_tokens() ? options.mp_group()->nranks() : 1;
   const double weight = options.loss_weight() / ranks;
   return torch_hooks::apply(

@@ -101,6 +101,7 @@ at::Tensor limit_by_capacity(
   at::Tensor limited = at::empty_like(counts);
   const Numbers out(limited);
   for (std::int64_t i = 0; i < in.size; ++i) {
+    // Counts are ordered by (rank, expert): the first ranks are served first.
     std::int64_t& room = free[i % free.size];
     out[i] = std::min(in[i], room);
     room -= out[i];
@@ -134,12 +135,15 @@ at::Tensor random_routing(
       experts.sizes(),
       value.sizes(),
       chance.sizes());
+  // GShard keeps the second choice with a probability of twice its weight.
   const at::Tensor drops = (value.select(1, 1) * 2).lt(chance.reshape({-1}));
   at::Tensor kept = experts.clone(at::MemoryFormat::Contiguous);
   kept.select(1, 1).masked_fill_(drops, -1);
   return kept;
 }
 
+// Transposed, so that the first choices of all tokens come before any second
+// choice: a second choice must not take a first one's place.
 at::Tensor limit_by_source(
     const at::Tensor& experts,
     std::int64_t num_experts,
@@ -150,6 +154,8 @@ at::Tensor limit_by_source(
       .contiguous();
 }
 
+// The owner of an expert decides how many rows of each rank it takes, in rank
+// order, and tells the ranks, which then drop the rest.
 at::Tensor limit_over_ranks(
     const at::Tensor& experts,
     std::int64_t num_experts,

@@ -93,6 +93,8 @@ void for_each_token(const at::Tensor& rows, std::int64_t tokens, Body body) {
       });
 }
 
+// Sums in at least float32 and rounds once. A thread owns whole tokens, so that
+// the sum of a token has one order, whatever the number of threads.
 template <typename Scalar>
 void collect(
     const at::Tensor& rows,
@@ -119,6 +121,7 @@ void collect(
   });
 }
 
+// Each slot belongs to one choice, so threads never write to the same row.
 template <typename Scalar>
 void collect_backward(
     const at::Tensor& grad,
@@ -212,6 +215,8 @@ std::pair<at::Tensor, at::Tensor> collect_rows_backward(
     const at::Tensor& slots,
     const at::Tensor& weights) {
   at::Tensor grad_rows = at::empty_like(rows);
+  // Zeros, because dropped choices write nothing. grad_rows needs none: every
+  // row that was sent has a choice.
   at::Tensor grad_weights = at::zeros_like(weights);
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kBFloat16, at::kHalf, rows.scalar_type(), "collect_backward", [&] {

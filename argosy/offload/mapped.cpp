@@ -60,6 +60,7 @@ class Mapped final : public Backing {
   void prefetch(std::size_t index) override {
     Slot& slot = slots_[index];
     if (!slot.is_here) {
+      // Starts to read; the first access waits for pages that are missing.
       slot.mapping->advise(MADV_WILLNEED);
       slot.is_here = true;
       stats_.read += slot.bytes;
@@ -81,6 +82,8 @@ class Mapped final : public Backing {
   // chooses.
   void release(std::size_t index, const Deadline&) override {
     Slot& slot = slots_[index];
+    // Starts to write without waiting, so that dirty pages do not pile up until
+    // the kernel throttles the process.
     ::sync_file_range(
         file_.fd(), slot.offset, aligned(slot.bytes), SYNC_FILE_RANGE_WRITE);
     slot.mapping->advise(MADV_DONTNEED);

@@ -88,6 +88,10 @@ class Room {
   const std::int64_t budget_;
 };
 
+// A gap is the time between two uses of a buffer. Staying in memory over a gap
+// costs bytes * steps and saves a write and a read, so the cheapest gaps are
+// taken first, as long as each step has room. A greedy choice: O(g log g) for g
+// gaps plus their lengths, not always optimal.
 std::int64_t choose(
     std::vector<OffloadGap>& gaps,
     const OffloadSchedule& schedule,

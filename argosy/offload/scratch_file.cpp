@@ -53,7 +53,10 @@ std::int64_t ScratchFile::reserve(std::int64_t bytes) {
         folder_.string(),
         limit_));
   }
+  // Reserve now: a full disk is then an error here, and not a SIGBUS when a
+  // mapped page is written.
   int error = ::posix_fallocate(fd_, size_, more);
+  // Some file systems cannot reserve; there the file only grows.
   if (error == EINVAL || error == EOPNOTSUPP) {
     error = ::ftruncate(fd_, size_ + more) == 0 ? 0 : errno;
   }

@@ -55,6 +55,7 @@ class Pool {
   std::int64_t peak_ = 0;
 };
 
+// Null means threads; only an explicit Uring is an error without io_uring.
 std::unique_ptr<BlockIo> make_io(OffloadIo wanted, const ScratchFile& file) {
   auto io = wanted == OffloadIo::Threads ? nullptr : make_uring_io(file);
   ARGOSY_CHECK(
@@ -64,6 +65,9 @@ std::unique_ptr<BlockIo> make_io(OffloadIo wanted, const ScratchFile& file) {
   return io;
 }
 
+// A slot is in one of four states: only in the file, being read, in memory,
+// being written (leaving). At most one slot leaves at a time: its write
+// overlaps with the next slot's use, and its memory is reused right after.
 class Streamed final : public Backing {
  public:
   explicit Streamed(const OffloadOptions& options)
@@ -85,11 +89,13 @@ class Streamed final : public Backing {
   void prefetch(std::size_t index) override {
     Slot& slot = slots_[index];
     if (slot.memory.defined()) {
+      // If it is being written, finish_leaving() must not free it.
       slot.is_wanted = true;
       return;
     }
     slot.memory = pool_.take(aligned(slot.bytes));
     if (slot.offset < 0) {
+      // Never written: zeros need no read, but the file does not have them.
       slot.memory.zero_();
       slot.is_changed = true;
       return;

@@ -13,6 +13,8 @@ namespace argosy::offload {
 
 namespace {
 
+// Several, because each blocks in one read or write, and disks need some depth
+// of requests.
 constexpr int kThreads = 4;
 
 std::int64_t run(int fd, const Transfer& transfer) {
@@ -34,6 +36,8 @@ class ThreadIo final : public BlockIo {
 
   ~ThreadIo() override {
     const std::lock_guard lock(mutex_);
+    // The threads end after the block that they are working on: jthread asks
+    // them to stop and joins before the other members die.
     transfers_.forget_waiting();
   }
 

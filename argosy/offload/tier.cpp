@@ -66,6 +66,8 @@ struct OffloadTier::Impl {
   }
 
   // Advances to the next step that uses a slot, which may be the current one.
+  // The schedule is a cycle; callers may skip uses, but a slot that this step
+  // has used already means that a later step has begun.
   void advance_to(std::size_t slot) {
     const std::size_t count = schedule.steps.size();
     const bool was_used = std::ranges::find(used_now, slot) != used_now.end();
@@ -146,6 +148,7 @@ at::Tensor OffloadTier::fetch(std::size_t slot) {
   impl_->backing->prefetch(slot);
   impl_->read_ahead();
   at::Tensor memory = impl_->backing->get(slot, impl_->deadline());
+  // Last: if get() throws, the slot is not in use and can be fetched again.
   impl_->in_use[slot] = impl_->now;
   return memory;
 }

@@ -52,6 +52,7 @@ void Transfers::finish(Block block, std::int64_t result) {
   const bool again = result == -EINTR || result == -EAGAIN;
   if (again || (result > 0 && result < block.rest.bytes)) {
     block.rest = part_of(block.rest, again ? 0 : result, block.rest.bytes);
+    // A short transfer continues where it stopped, ahead of later blocks.
     waiting_.push_front(block);
     return;
   }

@@ -60,6 +60,7 @@ class UringIo final : public BlockIo {
       if (deadline.expired()) {
         transfers_.time_out(ticket, deadline);
       }
+      // Short waits, so that the deadline is looked at again and tv_sec is 0.
       const auto slice = deadline.remaining(std::chrono::milliseconds(100));
       __kernel_timespec limit{
           .tv_sec = 0, .tv_nsec = slice.count() * 1'000'000};

@@ -93,6 +93,7 @@ void Ema::apply() {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> saved;
   for (std::size_t i = 0; i < params_.size(); ++i) {
+    // average() may throw: saved_ is set last, so that applied() stays false.
     const at::Tensor value = average(i);
     saved.push_back(params_[i].detach().clone());
     params_[i].copy_(value);

@@ -100,6 +100,8 @@ at::Tensor place(
   return alias(buffer, slot.begin, param.contiguous());
 }
 
+// Same address and order: nothing to copy. Users and optimizers may have
+// replaced the tensor since.
 bool shares(const at::Tensor& a, const at::Tensor& b) {
   return a.data_ptr() == b.data_ptr() && same_order(a, b);
 }
@@ -113,6 +115,8 @@ bool is_dense(const at::Tensor& grad) {
 at::Tensor alias(
     const at::Tensor& buffer, std::int64_t begin, const at::Tensor& like) {
   at::Tensor result = at::empty({0}, buffer.options());
+  // set_() on a new tensor, because narrow() and view() would make a view in
+  // the eyes of autograd.
   result.set_(
       buffer.storage(),
       buffer.storage_offset() + begin,
@@ -162,6 +166,8 @@ void FlatParameters::adopt_grad(std::size_t index) {
     view.copy_(grad);
     grad = view;
   } else if (!is_dense(grad)) {
+    // Without a dense gradient the slot counts as zeros in sums over the
+    // buffer.
     view.zero_();
   }
 }

@@ -49,6 +49,8 @@ void zero(at::Tensor& grad) {
     grad = grad.detach().zero_();
     return;
   }
+  // Skips the dispatcher, which costs more than the work for small tensors; so
+  // autograd must be told of the write.
   std::memset(grad.data_ptr(), 0, grad.nbytes());
   torch_hooks::bump_version(grad);
 }
@@ -187,6 +189,8 @@ void FusedOptimizer::update_group(
     if (is_sparse(*entry.grad)) {
       update_sparse(options, entry);
     } else {
+      // Kernels write past the dispatcher: without this, autograd would not
+      // notice that a saved parameter has changed.
       torch_hooks::bump_version(*entry.whole);
     }
   }
@@ -197,6 +201,9 @@ void FusedOptimizer::update_group(
   }
 }
 
+// Three passes: collect() checks everything before anything changes, so that an
+// error leaves parameters and states as they were; then states get their
+// memory; then each group is updated in one sweep over all its tensors.
 at::Tensor FusedOptimizer::step(LossClosure closure) {
   at::Tensor loss;
   if (closure) {

@@ -99,6 +99,7 @@ void FusedOptimizer::load_state_dict(
       "this optimizer",
       states.size() - num_used,
       states.size());
+  // Only after all checks: an error above leaves the old states.
   state_.clear();
   for (auto& [key, state] : loaded) {
     state_[key] = std::move(state);

@@ -31,6 +31,9 @@ std::vector<std::vector<StateSize>> FusedOptimizer::state_sizes() const {
   return sizes;
 }
 
+// Opens one buffer of states at a time and updates the parameters in it.
+// Entries of a buffer are neighbours, because the layout follows the order of
+// the parameters; memory is that of the store's open buffers.
 void FusedOptimizer::step_by_buffer(std::vector<std::vector<Entry>>& entries) {
   StoredStates& stored = *impl_->stored;
   auto sizes = state_sizes();
@@ -62,6 +65,7 @@ void FusedOptimizer::step_buffer(
   for (Entry& entry : entries) {
     prepare_state(group, entry);
   }
+  // update_group() removes sparse entries, whose states need the reset too.
   const std::vector<Entry> all = entries;
   update_group(group, entries);
   for (const Entry& entry : all) {

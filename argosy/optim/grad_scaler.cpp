@@ -66,6 +66,7 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
 
 // Collective if there is a group: whether a gradient of any rank is not finite.
 bool GradScaler::find_inf(const std::vector<at::Tensor>& params) {
+  // One pass over the memory: any infinity or NaN makes the sum so.
   bool found = !std::isfinite(squared_grad_norm(params));
   if (group_) {
     const at::Tensor any = at::full({1}, found ? 1 : 0, c10::kInt);
@@ -94,6 +95,8 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
     return true;
   }
   auto* fused = dynamic_cast<FusedOptimizer*>(&optimizer);
+  // Fused kernels multiply gradients while they read them, which saves a pass
+  // over the gradients.
   if (fused != nullptr && unscaled_.count(fused) == 0) {
     if (find_inf(params_of(optimizer))) {
       return false;
@@ -126,6 +129,7 @@ GradScaler::State next_state(
   state.num_bad = 0;
   if (++state.num_good == options.incr_every_n_steps) {
     state.num_good = 0;
+    // A scale that float32 cannot hold would make the loss infinite.
     const double larger = state.scale * options.incr_ratio;
     state.scale =
         std::isfinite(static_cast<float>(larger)) ? larger : state.scale;

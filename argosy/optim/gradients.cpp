@@ -151,6 +151,7 @@ void scale_grads(const std::vector<at::Tensor>& params, double factor) {
   scale(dense_parts(params), factor);
 }
 
+// 1e-6 as in torch, so that clipping gives the same values.
 double clip_factor(double norm, double max_norm) {
   const double factor = max_norm / (norm + 1e-6);
   return factor > 1 ? 1 : factor; // NaN stays

@@ -71,6 +71,7 @@ void Lars::update(const Options& options, std::vector<Entry>& entries) {
   std::vector<Sums> squares(spans.size(), Sums{});
   if (options.adapt()) {
     squares = run(kernels().norms, spans, NormStep{grad_scale()});
+    // The norms are those of whole layers, also where a DTensor is sharded.
     add_over_parts(entries, squares);
   }
   std::vector<LarsStep> steps;

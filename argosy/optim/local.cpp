@@ -71,6 +71,8 @@ std::shared_ptr<Group> group_of_parts(const at::Tensor& tensor) {
   return axes.empty() ? nullptr : parts->mesh->ranks().group_over(axes);
 }
 
+// One all_reduce for all parameters of a group, because each is only a few
+// numbers.
 void add_over(
     const GroupPtr& group,
     const std::vector<std::size_t>& entries,

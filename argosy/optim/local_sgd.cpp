@@ -15,6 +15,7 @@ namespace argosy::optim {
 
 namespace {
 
+// The upper bound of next_k_steps().
 constexpr double kMostSteps = 16;
 
 // Parameters of one type, and their values at the last average.
@@ -124,6 +125,8 @@ double AdaptiveLocalSgd::mean_loss(double loss) const {
 }
 
 bool AdaptiveLocalSgd::step(double loss, double lr) {
+  // The mean over ranks, because all ranks must arrive at the same k_steps:
+  // averaging is collective.
   if (!start_) {
     start_ = Start{mean_loss(loss), lr};
   }

@@ -18,6 +18,9 @@ std::int64_t to_cache_lines(std::int64_t bytes) {
 
 } // namespace
 
+// Fills buffers up to `cap` in the order of the parameters, in which a step
+// uses them. A group begins a new buffer: a step updates one group at a time. A
+// state larger than `cap` gets a buffer of its own.
 StateLayout lay_out_states(
     const std::vector<std::vector<StateSize>>& sizes, std::int64_t cap) {
   StateLayout layout;

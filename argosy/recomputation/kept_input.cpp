@@ -197,6 +197,8 @@ class PartitionedInput final : public KeptInput {
   const KeptFlat part_;
 };
 
+// A leaf with a gradient is a parameter, which exists anyway: a copy in a store
+// would save nothing.
 bool stays_in_memory(const at::Tensor& tensor) {
   return !tensor.defined() || tensor.numel() == 0 ||
       (tensor.is_leaf() && tensor.requires_grad());
@@ -206,6 +208,8 @@ bool stays_in_memory(const at::Tensor& tensor) {
 
 std::unique_ptr<KeptInput> keep_input(
     const at::Tensor& tensor, const RecomputeOptions& options) {
+  // Inside of another recompute() the outer one drops the input and brings it
+  // back; it only sees tensors that autograd saves.
   if (stays_in_memory(tensor) || torch_hooks::SavedTensorScope::is_inside()) {
     return std::make_unique<SavedInput>(tensor);
   }

@@ -6,6 +6,11 @@
 
 #include "argosy/common/error.h"
 
+// The first run leaves a placeholder for each tensor that autograd saves. The
+// first unpack in backward runs the function again from its inputs; the i-th
+// tensor that this replay saves fills the i-th placeholder. So the function
+// must save the same tensors in the same order. Cost: one more forward, and
+// while the backward of the call runs, its saved tensors.
 namespace argosy::recomputation {
 
 namespace {
@@ -105,12 +110,16 @@ at::Tensor RecomputedCall::take(Placeholder& placeholder) {
   if (!placeholder.value.defined()) {
     replay();
   }
+  // Otherwise the value goes at once: backward needs each one once, and memory
+  // shrinks while it runs.
   if (torch_hooks::KeepUnpacked::is_inside()) {
     return placeholder.value;
   }
   return std::exchange(placeholder.value, {});
 }
 
+// Placeholders expire when autograd drops the node that saved them. Once the
+// last live one is filled, the rest of the function need not run.
 std::size_t RecomputedCall::num_wanted() const {
   std::size_t count = placeholders_.size();
   while (count > 0 && placeholders_[count - 1].expired()) {

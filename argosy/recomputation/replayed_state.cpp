@@ -108,6 +108,8 @@ void ReplayedState::capture_random(World* world) {
     states_.push_back(capture_generator(*scoped));
     states_.push_back(capture_scope(*scoped));
   } else if (world != nullptr && thread_binding().launch) {
+    // Thread ranks share the default generator: setting its state back would
+    // disturb the draws of the others.
     own_generator_ = own_generator();
     states_.push_back(own_generator_);
   } else {

@@ -106,6 +106,8 @@ at::Tensor recompute_sequential(
   for (int i = 0; i < segments; ++i) {
     const auto end = begin + count / segments + (i < count % segments ? 1 : 0);
     Modules segment(begin, end);
+    // Backward begins with the last segment: its activations would be
+    // recomputed at once, so they are kept.
     x = i + 1 < segments ? recompute(options, &run, std::move(segment), x)
                          : run(std::move(segment), x);
     begin = end;

@@ -42,6 +42,8 @@ RowSequenceParallelLinearImpl::RowSequenceParallelLinearImpl(
 void RowSequenceParallelLinearImpl::reset() {
   tensor_parallel::add_linear(*this, 1, *group_);
   if (options.bias()) {
+    // Each rank adds the bias to its part of the sequence only, so its gradient
+    // is a partial sum that has to be added up over ranks.
     mark_as_sequence_parallel_parameter(bias);
   }
 }

@@ -70,7 +70,9 @@ struct SequenceParallelHooks::Impl {
   Tensors gradients; // that finish() reduces
   std::vector<WorkPtr> works;
 
+  // Counts by parameter, because a backward need not reach all of them.
   void on_gradient(std::size_t index) {
+    // The first gradient of a backward registers its end.
     if (!std::exchange(ends, true)) {
       torch_hooks::at_end_of_backward(
           [this] { finish(); }, [this] { abandon(); });

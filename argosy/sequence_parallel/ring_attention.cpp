@@ -37,6 +37,11 @@ struct Call : torch::CustomClassHolder {
   const double scale;
 };
 
+// Ring attention: queries stay, keys and values go round. In step t a rank
+// attends to the keys of the t-th rank before it, while those of the next step
+// arrive. With n ranks there are n steps and n - 1 transfers of a rank's keys
+// and values, fewer where a causal mask ends the journey early; a rank holds
+// two foreign blocks at most. AttentionForward merges the steps.
 Attended attend(
     const Call& call, const at::Tensor& query, const KeysAndValues& own) {
   AttentionForward sum(query, own.keys, own.values, call.scale);
@@ -50,6 +55,9 @@ Attended attend(
   return sum.finish();
 }
 
+// Sends the keys round once more instead of saving those of all ranks. The
+// gradients of keys and values travel behind them and collect each rank's
+// share; see GradientTravel.
 torch::autograd::variable_list differentiate(
     const Call& call,
     const at::Tensor& query,
@@ -60,6 +68,8 @@ torch::autograd::variable_list differentiate(
   KeyTravel travel(call.ring, own);
   GradientTravel gradients(call.ring, own, sum.sums());
   for (int step = 0; step < call.ring.nranks(); ++step) {
+    // Before begin_next(): messages of two ranks match in the order of posting,
+    // and gradients and keys come from the same neighbour.
     gradients.begin(step);
     travel.begin_next(step);
     const KeysAndValues& here = travel.here();

@@ -87,6 +87,8 @@ void KeyTravel::begin_next(int step) {
   const RingPlan& plan = ring_.plan();
   if (plan.comes(ring_.rank(), step + 1)) {
     const int owner = plan.owner(ring_.rank(), step + 1);
+    // Two buffers suffice: here_ is in the other one, and end_next() waits for
+    // its send before it is received into again.
     coming_ = places_.at(step % 2, ring_.split().length(owner));
     ring_.receive(coming_, ring_.previous(), under_way_);
   }
@@ -134,15 +136,20 @@ void GradientTravel::begin(int step) {
   }
   const int owner = ring_.plan().owner(ring_.rank(), step);
   const std::int64_t length = ring_.split().length(owner);
+  // The send of two steps ago has used this buffer.
   wait_for(outgoing_[step % 2]);
   travelling_ = places_.at(step % 2, length);
   if (step > 1) {
     ring_.receive(travelling_, ring_.previous(), incoming_);
   }
+  // From step 2 on the buffer is being received into while this rank computes,
+  // so its own share needs a third one; end() adds the two.
   place_ = step > 1 ? places_.at(kAdding, length) : travelling_;
   set_zero(place_);
 }
 
+// Adds in the order in which the ranks of the ring follow each other, so that
+// the sums repeat bit for bit.
 void GradientTravel::end(int step) {
   if (!travelling_.keys.defined()) {
     return;
@@ -158,6 +165,8 @@ void GradientTravel::end(int step) {
 
 KeysAndValues GradientTravel::finish() {
   if (ring_.plan().last_step[ring_.rank()] > 0) {
+    // The last holder is the previous rank: its message for home comes after
+    // all others from it, so it is received last.
     if (!home_.keys.defined()) {
       expect_home(places_.at(kAdding, ring_.split().length(ring_.rank())));
     }

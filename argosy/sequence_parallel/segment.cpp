@@ -70,7 +70,10 @@ struct Qkv {
 };
 
 // The two all-to-alls of Ulysses: from parts of the sequence to heads, and
-// back.
+// back. Query, key and value for a peer travel in one message. Of n ranks, each
+// keeps 1/n of its numbers and sends the rest once each way, so the bytes of a
+// rank shrink as n grows, whereas ring attention sends all keys to every rank
+// that needs them.
 class HeadExchange {
  public:
   HeadExchange(
@@ -101,6 +104,8 @@ class HeadExchange {
       to.push_back(count(heads_[i], lengths_[group_->rank()]));
       from.push_back(count(heads(), lengths_[i]));
     }
+    // One flat tensor: to_heads() cuts it up in the order query, key, value by
+    // rank; joined() relies on that order.
     return joined(
         functional::alltoall_single(at::cat(pieces), to, from, group_));
   }
@@ -201,6 +206,9 @@ bool is_grouped(const Sizes& keys, std::int64_t num_keys) {
   return true;
 }
 
+// A grouped layout lets tiled_attention() share each key head between its query
+// heads. Otherwise, and for a function of the user, each query head gets a copy
+// of its key head.
 at::Tensor attend(
     const Qkv& whole,
     const Sizes& keys,
@@ -289,6 +297,8 @@ at::Tensor ulysses_attention(
     placements[place] = Shard(kHeads);
     return reshard(tensor, mesh, placements);
   };
+  // The op takes no scale: it always divides by the root, which a scaled query
+  // undoes.
   const double root = std::sqrt(static_cast<double>(query.size(3)));
   const at::Tensor scaled =
       options.scale ? query * (*options.scale * root) : query;
@@ -326,6 +336,8 @@ at::Tensor SegmentParallel::positions() const {
 at::Tensor SegmentParallel::whole(
     const at::Tensor& part, std::int64_t dim) const {
   const Sizes lengths = lengths_of(split_);
+  // c_concat needs parts of one size, so shorter ones are padded; `places` then
+  // picks the real rows in the order of the sequence.
   const std::int64_t longest = *std::ranges::max_element(lengths);
   const at::Tensor rows = part.movedim(dim, 0);
   Sizes padding(2 * rows.dim(), 0); // of the last dim first

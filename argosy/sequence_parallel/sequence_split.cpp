@@ -133,6 +133,8 @@ std::vector<AttentionBlock> attention_blocks(
   for (const Segment& q : queries) {
     std::int64_t key_place = 0;
     for (const Segment& k : keys) {
+      // Segments of a split are equal or disjoint, so a pair is masked as a
+      // whole, full, or on the diagonal.
       const bool is_masked = causal && k.begin > q.begin;
       if (q.size > 0 && k.size > 0 && !is_masked) {
         blocks.push_back(
@@ -156,6 +158,8 @@ int RingPlan::holder(int owner, int step) const {
   return (owner + step) % nranks();
 }
 
+// Both ends of a transfer evaluate this for the receiver, so that sends and
+// receives match without a message about them.
 bool RingPlan::comes(int rank, int step) const {
   return step > 0 && step < nranks() && step <= last_step[owner(rank, step)];
 }
@@ -181,6 +185,7 @@ RingPlan plan_ring(const SequenceSplit& split, bool causal) {
       plan.blocks[rank].push_back(
           attention_blocks(split.of_rank[rank], split.of_rank[owner], causal));
       if (!plan.blocks[rank].back().empty()) {
+        // Keys pass through ranks that do not need them to reach one that does.
         plan.last_step[owner] = std::max(plan.last_step[owner], step);
       }
     }

@@ -12,6 +12,15 @@
 #include <functional>
 #include <limits>
 
+// Attention by tiles with an online softmax. For each query, forward keeps the
+// largest score so far (most_), the sum of exp(score - most_) and the same
+// weighted sum of values (out_). A new tile may raise the maximum: sum and
+// output are then scaled by exp(old - new). The order of the tiles does not
+// matter to the result except for rounding, so keys may come from other ranks.
+// Memory is that of one tile of scores instead of length^2.
+//
+// Backward recomputes the scores of a tile and gets the weights from log_sum =
+// most_ + log(sum), without the maximum.
 namespace argosy::sequence_parallel {
 
 namespace {
@@ -23,6 +32,8 @@ constexpr std::int64_t kTileKeys = 256;
 constexpr std::int64_t kTileScores = 256 << 10;
 constexpr std::int64_t kLeastRows = 16;
 
+// All heads are in one tile, as one batched product. The lower bound keeps the
+// products from becoming thin, even if the tile outgrows the cache.
 std::int64_t queries_in_tile(const AttentionShape& shape) {
   const std::int64_t matrices =
       std::max<std::int64_t>(shape.batch * shape.key_heads * shape.group, 1);
@@ -179,6 +190,7 @@ void AttentionForward::add(
     at::Tensor most = rows_of(most_, tile.queries);
     const at::Tensor now = at::maximum(most, scores.amax(-1));
     scores.sub_(now.unsqueeze(-1)).exp_();
+    // exp(-inf) = 0 for the first tile: sum_ and out_ start from zero.
     const at::Tensor decay = most.sub(now).exp_();
     most.copy_(now);
     rows_of(sum_, tile.queries).mul_(decay).add_(scores.sum(-1));
@@ -233,6 +245,8 @@ void AttentionBackward::add(
     weights.sub_(rows_of(log_sum_, tile.queries).unsqueeze(-1)).exp_();
     of_keys(value_gradient).baddbmm_(weights.transpose(1, 2), gradient);
     at::Tensor score_gradient = at::bmm(gradient, v.transpose(1, 2));
+    // The softmax's gradient: weights * (dP - row sum of dO * O), with the row
+    // sum computed once for all tiles.
     score_gradient.sub_(rows_of(product_, tile.queries).unsqueeze(-1))
         .mul_(weights);
     of_keys(key_gradient).baddbmm_(score_gradient.transpose(1, 2), q);

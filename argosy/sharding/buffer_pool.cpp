@@ -24,6 +24,8 @@ at::Tensor BufferPool::take(std::int64_t count, c10::ScalarType type) {
       return buffer.memory.narrow(0, 0, count);
     }
   }
+  // Ordinary memory: shared memory is a collective allocation, and the other
+  // ranks may not need a buffer now.
   buffers_.push_back({at::empty({count}, type), false, true});
   return buffers_.back().memory.narrow(0, 0, count);
 }
@@ -36,6 +38,8 @@ void BufferPool::give(const at::Tensor& taken) {
     throw InternalError("[sharding] the buffer does not belong to the pool");
   }
   found->is_free = true;
+  // Extra buffers do not stay: the pool's size bounds what sharding adds to the
+  // memory of a rank between peaks.
   if (found->is_extra) {
     buffers_.erase(found);
   }

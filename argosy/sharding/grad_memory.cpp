@@ -12,6 +12,14 @@
 #include "argosy/training/main_grads.h"
 #include "argosy/training/parameter_marks.h"
 
+// The way of a gradient through a pass:
+//
+// take() copies it into `whole`, the flat buffer of its bucket. launch() starts
+// a reduce_scatter of the full bucket, which leaves 1/n of the averages on each
+// of n ranks: in `part`, or in `incoming` while `part` still has gradients of
+// earlier passes. retire_oldest() returns `whole` to the pool and averages the
+// slice over the replicas. finish() adds `incoming` to `part`, and publish()
+// makes `part` the gradients of the pieces that the optimizer steps.
 namespace argosy::sharding {
 
 namespace {
@@ -100,6 +108,7 @@ void GradMemory::make_pieces(BucketState& state, const ShardedBucket& bucket) {
     piece_grads_.push_back(optim::alias(state.part, piece.in_part, like));
     pieces_.emplace_back(
         piece, optim::alias(bucket.shard, piece.in_part, like));
+    // Clipping reads the marks of the tensors that the optimizer steps.
     set_marks(pieces_.back().second, marks_of(parameter.tensor));
   }
 }
@@ -159,6 +168,8 @@ void GradMemory::keep(Parameter& parameter) {
   }
 }
 
+// Without the reset, autograd would accumulate the next pass into `whole`,
+// whose values are reduced by then.
 void GradMemory::take(std::size_t index) {
   keep(parameters_[index]);
   parameters_[index].tensor.mutable_grad() = at::Tensor();
@@ -172,6 +183,8 @@ void GradMemory::accumulate(std::size_t index) {
   }
 }
 
+// When all gradients of a unit have arrived, this backward uses its parameters
+// no more: on_complete_ may release them.
 void GradMemory::on_full(std::size_t index) {
   const std::size_t unit = buckets_[index].unit;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
@@ -183,12 +196,15 @@ void GradMemory::on_full(std::size_t index) {
 }
 
 void GradMemory::launch(std::size_t index) {
+  // With keeps_whole every bucket has its own buffer, so none has to wait.
   while (in_flight_.size() >= kMostInFlight && !options_.keeps_whole) {
     retire_oldest();
   }
   const at::NoGradGuard no_grad;
   BucketState& bucket = buckets_[index];
   shards_->need(bucket.part);
+  // `part` keeps its earlier gradients until finish(), so that abandon() can
+  // discard the pass.
   at::Tensor out = bucket.part;
   if (!options_.keeps_whole && has_gradient(bucket)) {
     bucket.incoming = at::empty_like(bucket.part);
@@ -206,6 +222,7 @@ void GradMemory::retire_oldest() {
   bucket.reducing->wait();
   bucket.reducing = nullptr;
   in_flight_.pop_front();
+  // With keeps_whole, `incoming` holds the old values and `part` the new.
   const bool is_apart = !options_.keeps_whole && bucket.incoming.defined();
   const at::Tensor& fresh = is_apart ? bucket.incoming : bucket.part;
   if (bucket.is_expert && options_.expert_ranks > 1) {
@@ -266,6 +283,7 @@ void GradMemory::abandon() noexcept {
 void GradMemory::discard(BucketState& bucket) {
   const at::NoGradGuard no_grad;
   const at::Tensor incoming = std::exchange(bucket.incoming, at::Tensor());
+  // Wait first: what is under way still writes to the slice and the buffer.
   for (WorkPtr* work : {&bucket.reducing, &bucket.averaging}) {
     if (const WorkPtr started = std::exchange(*work, nullptr)) {
       started->wait();

@@ -12,6 +12,11 @@
 #include "argosy/torch_hooks/backward.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
+// A unit that is not resident goes through three states: released (storage
+// without memory), gathering (start() has taken buffers and called all_gather),
+// whole (finish() has waited and given the storage the buffers). release()
+// leads back. Parameters stay the same tensors all the time, so handles in
+// modules, in optimizers and in the graph remain valid.
 namespace argosy::sharding {
 
 namespace {
@@ -71,6 +76,8 @@ ShardedBucket ParamMemory::make_bucket(
 // Keeps only this rank's slice of the buffer.
 void ParamMemory::cut(ShardedBucket& bucket, std::size_t unit) {
   const at::Tensor part = shards_->make(bucket.shard.numel(), bucket.type);
+  // The shard is a slice of a buffer of the pool; copy it out before the buffer
+  // goes back.
   part.copy_(bucket.shard);
   shards_->let_go(part, true);
   bucket.shard = part;
@@ -82,6 +89,9 @@ void ParamMemory::cut(ShardedBucket& bucket, std::size_t unit) {
   bucket.full = at::Tensor();
 }
 
+// Not a constructor: cut() needs weak_from_this(), which works once a
+// shared_ptr owns the object. Units are cut one by one, so that the whole of
+// one unit at a time exists twice.
 std::shared_ptr<ParamMemory> ParamMemory::make(
     const std::vector<UnitPlan>& plan,
     const std::vector<at::Tensor>& params,
@@ -179,6 +189,8 @@ void ParamMemory::release_all() {
 // has used the same units so far.
 std::optional<std::size_t> ParamMemory::note_uses(
     const std::vector<std::size_t>& used) {
+  // Forward and backward use units in different orders, so each has its own
+  // record. Recomputation inside of backward counts as backward.
   if (is_backward_ != is_in_backward()) {
     begin_pass();
     is_backward_ = !is_backward_;
@@ -230,6 +242,8 @@ void ParamMemory::before_use(const std::vector<std::size_t>& used) {
   }
 }
 
+// Only the shard survives release(), so a write to a whole parameter (load,
+// initialisation) must reach it at once.
 void ParamMemory::after_write(std::size_t unit) {
   const at::NoGradGuard no_grad;
   for (ShardedBucket& bucket : units_[unit].buckets) {

@@ -119,6 +119,8 @@ void on_first(const ShardedCore& core, const char* what, const F& action) {
     }
   }
   std::vector<std::string> errors{error};
+  // The writer's error first reaches the first ranks of the other groups, then
+  // each of those tells its group.
   for (const GroupPtr& group : {copies, core.group()}) {
     if (group) {
       broadcast_object_list(errors, group->ranks().front(), group);

@@ -29,6 +29,7 @@ at::Tensor ShardMemory::make(std::int64_t count, c10::ScalarType type) {
   const auto bytes = count * static_cast<std::int64_t>(c10::elementSize(type));
   const std::size_t number = tier_->add(bytes);
   const at::Tensor part = tier_->fetch(number).view(type);
+  // The address identifies a shard: callers hold aliases of the tensor.
   slots_[part.data_ptr()] = {.number = number};
   return part;
 }

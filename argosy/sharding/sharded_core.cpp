@@ -58,6 +58,7 @@ std::vector<UnitPlan> plan_some(
     return plan;
   }
   for (UnitMembers& unit : members(some)) {
+    // The plan of some parameters counts among those; map back to all.
     for (std::size_t& index : unit.parameters) {
       index = chosen[index];
     }
@@ -204,6 +205,8 @@ void ShardedCore::Impl::share_start() const {
       data_parallel::share_values(tensors, ranks->ranks().front(), ranks);
     }
   };
+  // First within the groups, then between them: afterwards all ranks have the
+  // values of the first rank of the first group.
   share(all, group);
   share(all, options.dp_group);
   if (!experts.empty()) {
@@ -265,6 +268,10 @@ ShardedCore::ShardedCore(
 
 ShardedCore::~ShardedCore() = default;
 
+// recover() comes first: after a failed backward it is the collective that the
+// ranks meet in. after_step() gathers if the plain optimizer was stepped. Units
+// that are still whole hold the values before that step, so they are released
+// before the forward uses them.
 void ShardedCore::before_forward() {
   impl_->grads->reduction().recover();
   after_step();

@@ -231,6 +231,8 @@ ShardedOptimizer::ShardedOptimizer(
     states = fused("cutting its states")
                  .state_dict(names_of(optim::params_of(optimizer_), names));
   }
+  // From here on the optimizer holds one-dimensional pieces; states of whole
+  // parameters were named above, before their keys disappear.
   const Pieces pieces = pieces_by_parameter(*core_);
   for (auto& group : optimizer_.param_groups()) {
     group.params() = parts_of(group.params(), pieces, names);
@@ -274,11 +276,16 @@ void ShardedOptimizer::step() {
 
 bool ShardedOptimizer::step(optim::GradScaler& scaler) {
   core_->before_step();
+  // after_step() follows also when the scaler skips the step: it is collective,
+  // and a rank alone must not leave it out.
   const bool stepped = scaler.step(optimizer_);
   core_->after_step();
   return stepped;
 }
 
+// Pieces are disjoint and cover all trained parameters, so the sum of the
+// ranks' squares is the squared norm of the whole gradient. Replicas in
+// dp_group have the same slices and must not be added.
 double ShardedOptimizer::clip_grad_norm_(double max_norm) {
   const auto params = optim::params_of(optimizer_);
   at::Tensor squares =
@@ -300,6 +307,8 @@ void ShardedOptimizer::clip_grad_value_(double clip_value) {
 StateDict ShardedOptimizer::state_dict() {
   const StateDict own = fused("state_dict()").state_dict(names());
   const auto all = all_states(own, core_->group());
+  // Sorted, so that all ranks gather the same kinds in the same order, also
+  // those of which they have no piece.
   std::set<std::string> kinds;
   StateDict whole;
   for (const auto& [name, state] : all) {

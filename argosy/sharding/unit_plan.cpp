@@ -170,6 +170,8 @@ std::ostream& operator<<(std::ostream& out, const std::vector<UnitPlan>& plan) {
   return out;
 }
 
+// Two passes, because sizes of distributed parameters differ by rank: they must
+// not decide where units of the others begin.
 std::vector<UnitMembers> members_by_size(
     const std::vector<ParameterInfo>& parameters, std::size_t bytes) {
   std::vector<UnitMembers> units;
@@ -219,12 +221,17 @@ UnitPlan plan_unit(
     training::append(bucket_in(unit, parameters[i]), i, parameters[i]);
   }
   for (Bucket& bucket : unit.buckets) {
+    // Equal slices of whole cache lines, as all_gather and reduce_scatter need
+    // equal sizes; the end of the last slices may be padding.
     const std::int64_t slice = (bucket.count + num_ranks - 1) / num_ranks;
     bucket.count = num_ranks * training::whole_lines(slice, bucket.element);
   }
   return unit;
 }
 
+// Slices ignore the borders of parameters: the pieces of a rank are the
+// intersections of its slice with the entries. A parameter may span several
+// ranks.
 std::vector<Piece> pieces_of(const Bucket& bucket, int rank, int num_ranks) {
   const std::int64_t part = bucket.count / num_ranks;
   const std::int64_t first = part * rank;

@@ -101,7 +101,8 @@ class Uses {
   std::vector<std::pair<WatchPtr, std::size_t>> written_;
 };
 
-// Marks results that are views of watched memory: they must be watched too.
+// Marks results that are views of watched memory. They share the storage, but
+// the dispatcher only intercepts tensors that carry the mark itself.
 void mark_views(const c10::IValue* begin, const c10::IValue* end) {
   for (const c10::IValue* value = begin; value != end; ++value) {
     for_each_tensor(*value, [](const at::Tensor& tensor) {
@@ -116,6 +117,8 @@ void mark_views(const c10::IValue* begin, const c10::IValue* end) {
 
 void run_watched(CaughtOp& caught, c10::function_ref<void()> next) {
   const Uses uses(caught.schema(), caught.arguments());
+  // weight.t() in a linear layer must not gather: the op that reads the view
+  // does.
   if (!is_view(caught.schema())) {
     uses.before();
   }

@@ -85,7 +85,10 @@ bool is_short_float(const at::Tensor& tensor) {
       tensor.scalar_type() == at::kHalf;
 }
 
-// Scores [rows, classes], targets [rows].
+// Scores [rows, classes], targets [rows]. No rank sees all classes of a row.
+// Forward exchanges three numbers for each row: the largest score, the sum of
+// the exponentials and the score of the target. Backward needs no
+// communication: softmax minus one-hot is local to the classes of a rank.
 struct CrossEntropy : Function<CrossEntropy> {
   static at::Tensor forward(
       AutogradContext* context,
@@ -102,6 +105,7 @@ struct CrossEntropy : Function<CrossEntropy> {
     at::Tensor sums = at::zeros({2, scores.size(0)}, scores.options());
     sums[1].index_copy_(
         0, own.rows, shifted.view({-1}).index_select(0, own.places));
+    // In place, after the targets' scores have been read.
     const at::Tensor exponentials = shifted.exp_();
     sums[0].copy_(exponentials.sum(1));
     all_reduce(sums, ReduceOp::SUM, group);

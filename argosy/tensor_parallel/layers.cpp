@@ -63,6 +63,7 @@ at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
       options.input_is_parallel() ? x : tensor_parallel::scatter_to(x, group_);
   const at::Tensor sum = tensor_parallel::sum_in_place(
       tensor_parallel::row_product(part, weight), group_);
+  // After the sum: in each summand the bias would count once for every rank.
   return options.bias() ? sum + bias : sum;
 }
 

@@ -52,6 +52,11 @@ comm::PendingTensor sum(const at::Tensor& grad, const LinearInput& input) {
   };
 }
 
+// The weight is cut along its outputs, so forward needs the whole input, and
+// the gradient of the input is a sum over ranks. Backward overlaps large
+// transfers with products: it starts to gather the input (gather_again),
+// computes the gradient of the input meanwhile, starts to sum that, and
+// computes the gradient of the weight meanwhile.
 struct ColumnLinear : Function<ColumnLinear> {
   static at::Tensor forward(
       AutogradContext* context,
@@ -138,6 +143,8 @@ at::Tensor sum_in_place(const at::Tensor& summand, const GroupPtr& group) {
   return torch_hooks::apply(
       summand,
       [=](const at::Tensor& in) {
+        // In place: nobody else needs the summand, because the product before
+        // saves only its own inputs.
         at::Tensor out = in.contiguous().detach();
         all_reduce(out, ReduceOp::SUM, group);
         return out;

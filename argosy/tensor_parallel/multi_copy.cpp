@@ -13,6 +13,11 @@
 #include "argosy/tensor_parallel/turns.h"
 #include "argosy/torch_hooks/graph_node.h"
 
+// Each part of the batch gets a graph of its own: leaves cut out of the inputs,
+// the net, and an output. The caller's graph sees one node; its backward runs
+// autograd::grad() on every part's graph, on the threads of the forward, and
+// combines the gradients. So the collectives of backward overlap as those of
+// forward do.
 namespace argosy {
 
 namespace {
@@ -131,6 +136,8 @@ at::Tensor joined(const Copies& copies, std::size_t input, std::size_t place) {
   return at::cat(parts);
 }
 
+// The first gradient may be shared with the graph or another part, so the sum
+// is in place only from the second addition on.
 at::Tensor added_up(const Copies& copies, std::size_t place) {
   at::Tensor sum;
   bool is_ours = false; // nobody else refers to the sum
@@ -172,6 +179,7 @@ struct MicroBatchInterleaved::Impl {
     const auto rows = cut_rows(inputs[0].size(0), options.interleave_num);
     Copies copies(rows.size());
     threads.run("forward of a part", [&](int index) {
+      // The function runs inside of an autograd node, where grad mode is off.
       const at::AutoGradMode mode(with_graph);
       const auto i = static_cast<std::size_t>(index);
       copies[i].rows = rows[i];
@@ -248,6 +256,8 @@ at::Tensor MicroBatchInterleaved::operator()(const Tensors& inputs) {
             !copies->empty(),
             "[tensor_parallel.multi_copy] backward was called twice, expected "
             "once");
+        // Frees the graphs of the parts when this backward ends, not when the
+        // caller's graph dies.
         Copies once = std::exchange(*copies, {});
         return impl->backward(once, gradients[0]);
       })[0];

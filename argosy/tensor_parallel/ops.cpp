@@ -32,6 +32,9 @@ at::Tensor gather_from(
       tensor, group_or_axis(group, "model"), dim, whole);
 }
 
+// Rows of other ranks are zeros, so that a sum over ranks has every row once.
+// Only own rows are looked up: the gradient of the table then has no rows for
+// indices of other ranks.
 at::Tensor lookup(
     const at::Tensor& table, const at::Tensor& index, std::int64_t first) {
   const at::Tensor rows = index.reshape({-1}) - first;

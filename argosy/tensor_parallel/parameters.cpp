@@ -34,6 +34,8 @@ at::Tensor full_parameter(const at::Tensor& parameter, const GroupPtr& group) {
     return part;
   }
   const GroupPtr members = group_or_axis(group, "model");
+  // Slices may differ in size by rank, so the size of the whole is not a
+  // multiple of the own one.
   const at::Tensor size = at::full({1}, part.size(marks.split_axis), at::kLong);
   all_reduce(size, ReduceOp::SUM, members);
   return comm::gather_shards(

@@ -107,6 +107,8 @@ void model_parallel_random_seed(
       seed + 1 +
           static_cast<std::uint64_t>(
               place.mp_rank * place.pp_size + place.pp_rank));
+  // Ops outside of a scope draw from the default generator, which the threads
+  // of one process share.
   at::manual_seed(seed);
 }
 
@@ -123,6 +125,9 @@ void model_parallel_random_seed(std::uint64_t seed) {
   model_parallel_random_seed(seed, {.mp_rank = world->rank()});
 }
 
+// Activations that all ranks hold whole need the same mask everywhere, hence
+// the global stream; slices need different masks, which the caller asks for
+// with kModelParallelRng.
 at::Tensor tensor_parallel::dropout(
     const at::Tensor& x, double p, const std::string& rng_name, bool training) {
   const auto tracker = rng_states_tracker();

@@ -29,6 +29,7 @@ void Turns::leave(int index) {
   give_on(index);
 }
 
+// The thread itself is the last candidate: alone, it keeps the turn.
 void Turns::give_on(int index) {
   const std::lock_guard lock(mutex_);
   const int count = static_cast<int>(here_.size());
@@ -58,6 +59,8 @@ class Seat final : public comm::ThreadObserver {
   Token on_issue(const comm::Call&, const std::vector<int>&) override {
     return 0;
   }
+  // Comm calls it on the thread that is about to wait. The turn goes round
+  // before the wait, so by then the others have had time to work.
   void before_wait() override {
     {
       const observe::Span span(kOthers);
@@ -94,6 +97,9 @@ TurnThreads::~TurnThreads() {
   }
 }
 
+// `done` counts the rounds of this thread, so a spurious wake-up or a slow
+// thread neither repeats nor misses a round. run() waits for all threads, so
+// task_ cannot change under one.
 void TurnThreads::loop(int index) {
   std::unique_lock lock(mutex_);
   for (int done = 0;; ++done) {
@@ -114,6 +120,8 @@ void TurnThreads::run(
     const std::string& name, const std::function<void(int)>& body) {
   Turns turns(count_);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(count_));
+  // All that belongs to the caller's thread: the parts must see its rank, grad
+  // mode, autocast and random stream.
   const auto world = current_world();
   const at::ThreadLocalState state;
   const at::Generator* const generator = RngStatesTracker::Scope::current();
@@ -125,6 +133,7 @@ void TurnThreads::run(
       same_generator.emplace(*generator);
     }
     const observe::Span span(name);
+    // Its destructor passes the turn on, also after an exception.
     const Seat seat(turns, index);
     try {
       body(index);

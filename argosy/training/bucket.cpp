@@ -14,6 +14,8 @@ Bucket bucket_for(const ParameterInfo& parameter) {
       .is_expert = parameter.is_expert};
 }
 
+// Parameters with other flags are reduced over other groups or not at all, so
+// they cannot share a flat buffer that one call reduces.
 bool same_kind(const Bucket& bucket, const ParameterInfo& parameter) {
   return bucket.type == parameter.type &&
       bucket.trainable == parameter.trainable &&

@@ -59,6 +59,9 @@ void GradientReduction::expect_from(const Tensors& outputs) {
   }
 }
 
+// Runs as a hook of autograd, after the gradient of a parameter has been
+// accumulated, on the thread that runs backward. The first gradient of a pass
+// begins the pass: autograd does not announce a backward.
 void GradientReduction::on_gradient(std::size_t index) {
   if (!sync_) {
     reducer_.accumulate(index);
@@ -97,6 +100,7 @@ void GradientReduction::begin() {
     parameter.used = false;
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    // Nothing will arrive for it: its bucket must not wait until the end.
     if (!parameters_[i].expected) {
       arrive(i, false);
     }
@@ -104,6 +108,7 @@ void GradientReduction::begin() {
 }
 
 void GradientReduction::begin_backward() {
+  // Before begin(), whose barrier may throw: abandon() must run then too.
   torch_hooks::at_end_of_backward([this] { end(); }, [this] { abandon(); });
   is_backward_ = true;
   begin();
@@ -127,6 +132,8 @@ void GradientReduction::reduce_zeros() {
 void GradientReduction::reduce_accumulated(
     bool is_backward, bool zeros_for_missing) {
   const at::NoGradGuard no_grad;
+  // reduce_zeros() stands in for a backward of the other ranks, which then
+  // broadcast their order: this rank must take part in that too.
   is_backward_ = is_backward;
   try {
     begin();
@@ -148,6 +155,8 @@ void GradientReduction::reduce_accumulated(
 void GradientReduction::arrive(std::size_t index, bool used) {
   parameters_[index].used = used;
   reducer_.take(index);
+  // The bucket may be full before its turn. Once it is launched, buckets behind
+  // it that filled up earlier may follow at once.
   if (const auto full = schedule_.arrive(index)) {
     reducer_.on_full(*full);
   }
@@ -156,6 +165,9 @@ void GradientReduction::arrive(std::size_t index, bool used) {
   }
 }
 
+// The end of a pass. share_used() starts before the wait, so that its small
+// all_reduce overlaps with the last buckets. The pass counts as over before
+// publish(): from there on, all ranks have all values.
 void GradientReduction::end() {
   take_missing();
   const WorkPtr used = share_used();
@@ -228,6 +240,7 @@ void GradientReduction::publish() {
     }
   }
   if (options_.static_graph && !usage_is_known_) {
+    // used_by_any_ stays as this pass has left it, for all later passes.
     usage_is_known_ = true;
     for (Parameter& parameter : parameters_) {
       parameter.expected = parameter.used || !parameter.hook;
@@ -235,7 +248,10 @@ void GradientReduction::publish() {
   }
 }
 
-// Once, after the first backward. All ranks follow the order of the first.
+// Once, after the first backward. All ranks follow the order of the first,
+// because they must launch buckets in the same order. Only a backward with all
+// parameters shows an order: reduce() goes through the buckets as they are, and
+// unused parameters arrive before they would.
 void GradientReduction::follow_observed_order() {
   if (order_is_known_ || !is_backward_ || allows_unused()) {
     return;

@@ -26,6 +26,9 @@ GradientSchedule::GradientSchedule(
   begin();
 }
 
+// Plays the arrivals through a copy and notes when each bucket becomes full. A
+// bucket is as late as its last gradient, so this order lets the fewest full
+// buckets wait for one that is not.
 GradientSchedule GradientSchedule::ordered_by(
     const std::vector<std::size_t>& arrivals) const {
   GradientSchedule result(buckets_);
@@ -68,6 +71,8 @@ bool GradientSchedule::has_arrived(std::size_t parameter) const {
   return has_arrived_[parameter];
 }
 
+// Never skips a bucket that is not full: another rank may fill the buckets in
+// another order, and collectives of a group match by their order.
 std::optional<std::size_t> GradientSchedule::next() {
   if (num_launched_ == order_.size() || !is_full(order_[num_launched_])) {
     return std::nullopt;

@@ -23,6 +23,8 @@ MainGrads::MainGrads(const std::vector<at::Tensor>& params) {
   for (const at::Tensor& param : params) {
     const auto type = param.scalar_type();
     if (param.requires_grad() && grad_type(type, true) != type) {
+      // Without buckets, the hook replaces the gradient after autograd has
+      // accumulated it; later passes then add to a float32 tensor.
       hooks_.emplace_back(param, [param] { widen_grad(param); });
     }
   }
