@@ -38,6 +38,7 @@ at::Tensor move(
   return moved;
 }
 
+// The part of an input that the op runs on, moved where the decision wants it.
 at::Tensor local_input(
     const Frame& frame, std::size_t index, const Decision& decision) {
   const Frame::Input& input = frame.inputs()[index];
@@ -46,12 +47,17 @@ at::Tensor local_input(
   const at::Tensor there =
       moves ? move(frame, input, decision.inputs[index].placements) : own;
   if (frame.info().args[input.arg].is_written) {
-    // What is written goes back later; until then the original stays.
+    // A local cut is a view of the original part. write_back() replaces the
+    // original, so the op must not write through the view before.
     return moves && there.is_alias_of(own) ? there.clone() : there;
   }
+  // A part of a contiguous tensor may have gaps, which kernels of backward ops
+  // do not expect where the whole has none.
   return frame.info().is_backward ? there.contiguous() : there;
 }
 
+// The op resizes this to what it computes; write_back() then checks the shape
+// and copies. So an `out` may be placed in any way.
 at::Tensor empty_like_out(const c10::IValue& out) {
   const Parts& parts = require_parts(out.toTensor(), "out");
   return at::empty({0}, parts.local.options());
@@ -63,7 +69,9 @@ class LocalArguments {
   LocalArguments(const Frame& frame, const Decision& decision)
       : frame_(frame), decision_(decision) {}
 
-  // In place of the global ones, of which all are kept by the caller.
+  // Replaces the global arguments in place; the caller keeps copies of them.
+  // Visits tensors in the order in which Frame collects its inputs, as next()
+  // counts on that.
   void replace(c10::IValue* arguments) {
     for (std::size_t i = 0; i < frame_.info().args.size(); ++i) {
       const OpInfo::Arg& arg = frame_.info().args[i];
@@ -120,6 +128,8 @@ bool is_cut_off(
       (decision.inputs.front().moves || !local.is_alias_of(base));
 }
 
+// Each rank computes the parts of the others from the shapes that the rule
+// expects, so a wrong shape must fail here rather than in a later collective.
 void check_local(
     const RuledOp& info, const Expected& expected, const at::Tensor& local) {
   ARGOSY_ASSERT(
@@ -167,7 +177,8 @@ class Results {
         .is_copied_view = info.returns[index].is_view &&
             is_cut_off(info.returns[index], decision_, local, base_),
         .pinned = pinned_axes(output.placements)};
-    // LibTorch's meta kernels are not always right about shapes.
+    // Without a rule all is replicated, so the local shape is the global one.
+    // It is more reliable than what LibTorch's meta kernels say.
     if (info.rule == nullptr || element >= output.tensors.size()) {
       return make_dtensor(std::move(parts), local.sizes(), dense_ones(local));
     }
@@ -204,7 +215,9 @@ class Results {
   const at::Tensor base_; // the first input's part, of which views are
 };
 
-// Brings what was computed elsewhere, or into a new tensor, to its place.
+// Copies a result that was computed in another placement, or into a new tensor,
+// to the part of the tensor that the caller passed. May communicate, so all
+// ranks of the mesh come here alike.
 void write_back(
     const Frame& frame,
     const at::Tensor& original,
@@ -225,6 +238,9 @@ void write_back(
   parts.local.copy_(part);
 }
 
+// Replaces the local results on the stack by DTensors. For a result that is one
+// of the arguments, the caller's tensor itself is returned, as the schema
+// promises.
 void finish(
     const Frame& frame,
     const Decision& decision,
@@ -253,8 +269,8 @@ void finish(
   }
 }
 
-// On ranks outside of the mesh there is nothing to compute, but what follows
-// needs the shapes.
+// Ranks outside of the mesh compute nothing, but run the same program: later
+// ops and reshard() to a mesh that has them need shapes and placements.
 void finish_outside(
     const Frame& frame, const Decision& decision, torch::jit::Stack& stack) {
   const RuledOp& info = frame.info();
@@ -286,6 +302,8 @@ void finish_outside(
 } // namespace
 
 void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  // Collectives below may wait for ranks that are threads of this process and
+  // need the interpreter's lock.
   const WithoutInterpreter unlocked;
   if (record_deferred(op, *stack)) {
     return;
@@ -300,6 +318,7 @@ void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const torch::jit::Stack originals(
       stack->end() - static_cast<std::ptrdiff_t>(info.args.size()),
       stack->end());
+  // Before the frame, which rejects plain tensors that are written to.
   if (info.writes) {
     adopt_new_tensors(info, originals);
   }

@@ -14,10 +14,14 @@ namespace {
 
 using ArgKind = OpInfo::ArgKind;
 
+// Words of the key for a tensor that is missing, plain or distributed. Each
+// tensor begins with one of them and then tells how many sizes follow, so that
+// keys of different calls differ.
 constexpr std::uint64_t kNothing = 1;
 constexpr std::uint64_t kPlain = 2;
 constexpr std::uint64_t kDTensor = 3;
-// No dim, size or index that anybody gives, such as -1.
+// Stands for None and the like. It is the least 64-bit integer, which nobody
+// passes as a dim, size or index; -1 would not do.
 constexpr std::uint64_t kNoInteger = std::uint64_t{1} << 63;
 
 std::uint64_t word(std::int64_t value) {
@@ -26,6 +30,10 @@ std::uint64_t word(std::int64_t value) {
 
 } // namespace
 
+// Runs for every op on DTensors, before the decision is looked up, so one pass
+// over the arguments collects the inputs, checks them and builds the key.
+// Whatever a rule may look at must be in the key: two calls with equal keys
+// share a decision.
 Frame::Frame(const RuledOp& info, const torch::jit::Stack& stack)
     : info_(info),
       arguments_(stack.data() + (stack.size() - info.args.size())) {
@@ -85,6 +93,7 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
   }
   if (input.parts != nullptr) {
     meet(input.parts);
+    // choose() avoids moving pinned inputs, so the decision depends on them.
     key_.add(kDTensor | std::uint64_t{input.parts->pinned} << 8);
     key_.add(input.parts->placements.code());
   } else {
@@ -110,6 +119,8 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
       key_.add(word(stride));
     }
   }
+  // An `out` is part of the key, but the op does not read it, so its placement
+  // need not suit the strategy.
   if (!info_.args[index].is_out) {
     inputs_.push_back(input);
   }
@@ -132,6 +143,7 @@ void Frame::check_written(const Input& input) const {
       info_.args[input.arg].name);
 }
 
+// Comparing addresses is enough: mesh_state() keeps one state for each mesh.
 void Frame::meet(Parts* parts) {
   if (mesh_ == nullptr) {
     mesh_ = &parts->mesh;

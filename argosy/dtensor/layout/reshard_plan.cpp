@@ -16,8 +16,9 @@ namespace argosy::dtensor {
 
 namespace {
 
-// In quarters of a byte, so that of equal ones the simpler is cheaper: that
-// with fewer local steps, and blocks of equal shape rather than any.
+// Counts in quarters of a byte, so that the last bits break ties between plans
+// that communicate equally: fewer local steps win, and a collective with blocks
+// of equal shape wins over one that has to pack blocks of any shape.
 std::int64_t cost_of(const ReshardStep& step) {
   const bool packs =
       step.kind == StepKind::AllToAll || step.kind == StepKind::Transfer;
@@ -52,6 +53,8 @@ class Steps {
 
   // Everything at once, to the other mesh, where that can be done.
   std::optional<ReshardStep> transfer(const Placements& state) const {
+    // Transfer adds nothing up, so a Partial crosses only to the same axis of a
+    // mesh of the same shape; any other must be reduced before.
     Placements arrival = target_.placements;
     const bool same_shape = mesh_.shape() == target_.mesh.shape();
     for (std::size_t axis = 0; axis < state.size(); ++axis) {
@@ -60,6 +63,8 @@ class Steps {
         return std::nullopt;
       }
     }
+    // The value arrives whole where the target wants a Partial that is not
+    // carried over; plan_across() adds the local MakePartial.
     for (std::size_t axis = 0; axis < arrival.size(); ++axis) {
       const bool carried = same_shape && state[axis] == arrival[axis];
       if (arrival[axis].is_partial() && !carried) {
@@ -75,6 +80,8 @@ class Steps {
  private:
   void add_reductions(
       std::vector<ReshardStep>& steps, const Placements& state) const {
+    // One all-reduce over several axes starts once, but it can apply one op
+    // only.
     std::map<comm::ReduceOp, std::vector<int>> together;
     for (std::size_t axis = 0; axis < state.size(); ++axis) {
       if (!state[axis].is_partial() || stays_partial(state, axis)) {
@@ -83,6 +90,8 @@ class Steps {
       steps.push_back(all_reduce(state, {static_cast<int>(axis)}));
       together[state[axis].op()].push_back(static_cast<int>(axis));
       for (std::size_t dim = 0; dim < global_.size(); ++dim) {
+        // A later axis that cuts `dim` holds chunks of the uncut dim, which
+        // would no longer be chunks of this axis's chunk.
         if (is_innermost(state, axis, static_cast<int>(dim))) {
           steps.push_back(reduce_scatter(state, axis, static_cast<int>(dim)));
         }
@@ -95,6 +104,8 @@ class Steps {
     }
   }
 
+  // A Partial that the target has too is left alone; on another mesh the
+  // target's axes say nothing about those of this one.
   bool stays_partial(const Placements& state, std::size_t axis) const {
     return same_mesh_ && state[axis] == target_.placements[axis];
   }
@@ -225,7 +236,15 @@ class Steps {
   const bool same_mesh_;
 };
 
-// Shortest paths (Dijkstra) from one state to all that can be reached.
+// Shortest paths (Dijkstra) from one state to all that can be reached. Per axis
+// a state holds what it began with, Replicate, the target's placement, or, if
+// it began as Partial, a Shard of some dim; so for meshes of a few axes there
+// are tens to hundreds of states, and MeshState keeps plans
+// within its mesh.
+//
+// Each rank plans for itself and the plans must agree, or collectives would not
+// match. So nothing here depends on the rank: entries are popped by cost, then
+// by code, and of equal paths the first found stays.
 class Search {
  public:
   Search(const Steps& steps, const Placements& start) : steps_(steps) {
@@ -234,6 +253,7 @@ class Search {
       const auto [cost, code] = queue_.top();
       queue_.pop();
       const Visit visited = visits_.at(code);
+      // A cheaper path to this state was found after this entry was queued.
       if (cost > visited.cost) {
         continue;
       }
@@ -285,6 +305,9 @@ ReshardPlan plan_within(
   return found->second.plan;
 }
 
+// Reduces on the source mesh where that makes the transfer possible or cheaper,
+// transfers once, then makes the missing Partials on the target mesh. The last
+// part is local, so the search for the best transfer leaves it out.
 ReshardPlan plan_across(
     const Shape& global,
     std::int64_t item_bytes,

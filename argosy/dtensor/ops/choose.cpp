@@ -9,6 +9,8 @@ namespace argosy::dtensor {
 
 namespace {
 
+// What strategies are compared by: the members in this order, the least first
+// (choose.h says why).
 struct Price {
   bool pinned_moves = false;
   bool communicates = false;
@@ -49,6 +51,8 @@ class Pricing {
     }
     for (std::size_t i = 0; i < strategy.outputs.size(); ++i) {
       if (strategy.outputs[i].is_partial()) {
+        // Adds to bytes only: a Partial output does not count as communication
+        // now.
         price.bytes += later_bytes(i);
       }
     }
@@ -63,6 +67,8 @@ class Pricing {
     const bool stays =
         operand.is_written || (operand.pinned >> view_.axis & 1) != 0;
     price.pinned_moves |= stays && to != from;
+    // An in-place op must return its result where the operand is, or
+    // write_back() reshards it.
     if (operand.output >= 0) {
       const auto out = static_cast<std::size_t>(operand.output);
       price.pinned_moves |= strategy.outputs[out] != from;
@@ -139,6 +145,9 @@ Strategy replicated(std::size_t inputs, std::size_t outputs) {
 
 } // namespace
 
+// Costs of the usual collectives on n ranks: reduce-scatter and all-gather
+// receive (n - 1) / n of the tensor, all-reduce is both, all-to-all receives an
+// nth of that. Cutting or making Partial what is replicated is local.
 std::int64_t axis_bytes(
     Placement from, Placement to, std::int64_t ranks, std::int64_t bytes) {
   if (from == to || from.is_replicated() || ranks == 1) {
@@ -151,6 +160,10 @@ std::int64_t axis_bytes(
   return to.is_shard() ? chunk_size(others, ranks) : others;
 }
 
+// Greedy: each axis takes its best strategy given those of the axes before, so
+// the cost is the sum of the strategies over the axes and not their product.
+// Every rank chooses for itself and must come to the same choice, so nothing
+// here depends on the rank.
 Choice choose(
     const Shape& mesh_shape,
     const std::vector<Operand>& operands,
@@ -173,6 +186,8 @@ Choice choose(
     for (const Operand& operand : operands) {
       view.current.push_back(operand.placements[axis]);
     }
+    // Always possible, so there is always a choice. min_element() takes the
+    // first of equals, so this one wins a tie.
     std::vector<Strategy> offers{replicated(operands.size(), num_outputs)};
     for (Strategy& each : offer(view)) {
       offers.push_back(std::move(each));
@@ -188,6 +203,7 @@ Choice choose(
     for (std::size_t i = 0; i < num_outputs; ++i) {
       choice.outputs[i][axis] = best->outputs[i];
     }
+    // The next axis divides what this one leaves of each tensor.
     cut_shapes(view, *best);
   }
   return choice;

@@ -42,6 +42,7 @@ bool has_groups(const OpCall& call) {
   return call.integer("groups", 1) != 1;
 }
 
+// No rank may be left without channels: the op has no result for none.
 bool may_cut(const OpCall& call, std::size_t input, std::size_t dim) {
   return !may_leave_empty_parts(call, input, dim);
 }
@@ -134,7 +135,17 @@ Arguments localize(const OpCall& call, const std::vector<Shape>& local_outs) {
        local_groups(call, convolution_shape(call)[0], local_outs[0])}};
 }
 
-// A call of which some spatial dims are cut.
+// A call of which some spatial dims of the input are cut.
+//
+// A rank computes the outputs [b, e) of such a dim. Output i reads the inputs
+// from i * stride - padding over dilation * (kernel - 1) + 1 elements, so the
+// rank wants the inputs from the first that b reads to the last that e - 1
+// reads. `wanted` is the part of these within the input, `held` what a rank
+// has; the difference is the halo, which the ranks exchange. Reads before or
+// behind the input are padding: zeros, `before` and `after`.
+//
+// A rank receives only its halo, whatever the size of the input, with one
+// all-to-all for each dim that is cut.
 class Halos {
  public:
   Halos(
@@ -158,7 +169,8 @@ class Halos {
 
   bool is_empty() const { return dims_.empty(); }
 
-  // The input that this rank's outputs are made of, with padding.
+  // The input that this rank's outputs are made of, with padding. Dim by dim,
+  // so that the exchange of a later dim carries the corners too.
   at::Tensor gather(at::Tensor input) const {
     for (const Dim& each : dims_) {
       input = each.ranks.exchange(input, each.held, each.wanted);
@@ -168,6 +180,8 @@ class Halos {
       shape[static_cast<std::size_t>(each.ranks.dim())] +=
           each.before + each.after;
     }
+    // The op pads both sides alike, but only the first and last ranks have
+    // padding, each on one side. So the zeros are written here.
     const at::Tensor padded = at::zeros(shape, input.options());
     at::Tensor inner = padded;
     for (const Dim& each : dims_) {
@@ -178,7 +192,8 @@ class Halos {
     return padded;
   }
 
-  // Brings gradients of such an input home, and adds up those that overlap.
+  // The transpose of gather(): drops the padding's gradient, returns that of
+  // the halos to their owners, who add it up; dims in the opposite order.
   at::Tensor scatter(at::Tensor grad) const {
     for (auto each = dims_.rbegin(); each != dims_.rend(); ++each) {
       const int dim = each->ranks.dim();
@@ -258,6 +273,8 @@ void run_convolution(LocalCall& call) {
     return;
   }
   const at::Tensor with_halo = halos.gather(input);
+  // Only after gather(): a rank without outputs still gives others its
+  // elements.
   if (numel(expected.local) == 0) {
     call.finish(at::zeros(expected.local, input.options()));
     return;
