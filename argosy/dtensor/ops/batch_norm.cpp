@@ -112,7 +112,12 @@ double count_of(const at::Tensor& tensor) {
       : static_cast<double>(tensor.numel()) / static_cast<double>(channels);
 }
 
-// The variance of the whole is that within the parts and between them.
+// Mean and biased variance of the whole batch, by two all-reduces of one number
+// per channel. With the share s of the samples that a part has, mean = sum(s *
+// mean_part) and variance = sum(s * (var_part + (mean_part - mean)^2)): what
+// varies within the parts and between them. Unlike the mean of squares less the
+// square of the mean, this does not cancel when the mean is large. A part
+// without samples has the share 0, but its rank takes part in the reductions.
 Statistics statistics_of(LocalCall& call, const std::vector<int>& axes) {
   const at::Tensor input = argument(call, "input");
   const double count = count_of(call.original("input").toTensor());
@@ -157,6 +162,7 @@ void run_on_cut_samples(LocalCall& call, const std::vector<int>& axes) {
   update(argument(call, "running_mean"), now.mean, momentum);
   update(
       argument(call, "running_var"),
+      // As in LibTorch, the running variance is the unbiased one.
       now.variance * (now.count / (now.count - 1)),
       momentum);
   call.finish(torch::jit::Stack{
@@ -214,6 +220,7 @@ class RunningStatistics {
   std::vector<Moved> moved_;
 };
 
+// Nothing to normalize, and the op itself fails on such a part.
 void run_without_elements(LocalCall& call, std::int64_t num_saved) {
   const at::Tensor input = argument(call, "input");
   const at::Tensor zeros = at::zeros(num_saved, input.options());
@@ -226,6 +233,7 @@ void run_batch_norm_forward(LocalCall& call) {
     is_empty ? run_without_elements(call, 0) : call.run();
     return;
   }
+  // Before the op, as it replaces arguments by copies for it to write to.
   RunningStatistics running(call);
   if (const auto axes = axes_of_samples(call); !axes.empty()) {
     run_on_cut_samples(call, axes);
@@ -244,6 +252,10 @@ at::Tensor spread(const at::Tensor& channels, const at::Tensor& like) {
   return channels.view(shape);
 }
 
+// With x^ the normalized input, g the gradient of the output and means over all
+// samples of a channel: grad_input = invstd * weight * (g - mean(g) - x^ *
+// mean(g * x^)). The sums of g and of g * x^ are the gradients of bias and
+// weight as well, so one all-reduce of two numbers per channel is enough.
 void run_backward_on_cut_samples(
     LocalCall& call, const std::vector<int>& axes) {
   const at::Tensor grad = argument(call, "grad_out");

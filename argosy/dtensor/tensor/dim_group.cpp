@@ -14,10 +14,13 @@ namespace argosy::dtensor {
 
 namespace {
 
+// An empty range may begin outside of the tensor, which narrow() rejects.
 at::Tensor part(const at::Tensor& tensor, int dim, const Range& range) {
   return tensor.narrow(dim, range.size() == 0 ? 0 : range.begin, range.size());
 }
 
+// Looks at all members and not at this rank alone: all must decide alike
+// whether the collective runs, or some would wait for the others forever.
 bool has_all(const Ranges& have, const Ranges& want) {
   for (std::size_t i = 0; i < have.size(); ++i) {
     if (overlap(have[i], want[i]).size() < want[i].size()) {
@@ -68,6 +71,8 @@ Ranges DimGroup::ranges(
   return all;
 }
 
+// One all-to-all. What a rank has itself is copied and not sent; what it lacks
+// is received where it belongs in the result.
 at::Tensor DimGroup::exchange(
     const at::Tensor& local, const Ranges& have, const Ranges& want) const {
   if (!is_cut() || has_all(have, want)) {
@@ -93,6 +98,9 @@ at::Tensor DimGroup::exchange(
   return out;
 }
 
+// Unlike exchange(), several members may have the same element. So pieces
+// arrive beside the result and are added, and there is no shortcut when each
+// has all that it wants: others may have more to add.
 at::Tensor DimGroup::exchange_sum(
     const at::Tensor& local, const Ranges& have, const Ranges& want) const {
   if (!is_cut()) {
@@ -121,6 +129,8 @@ at::Tensor DimGroup::exchange_sum(
 
 at::Tensor DimGroup::concatenated(
     const at::Tensor& local, const Shape& sizes) const {
+  // Parts of a dim follow the mesh coordinates, the first axis being the
+  // outermost; the group's order may be another.
   std::vector<std::size_t> order(size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(

@@ -54,6 +54,8 @@ at::Tensor neutral(const at::Tensor& local, comm::ReduceOp op) {
   }
 }
 
+// The first rank of each axis keeps the value, so that reducing it gives the
+// value again.
 at::Tensor run_make_partial(
     const ReshardStep& step, at::Tensor local, const RankMesh& mesh) {
   for (const int axis : step.axes) {
@@ -71,6 +73,8 @@ at::Tensor run_all_gather(
   const auto group = mesh.group_over(step.axes);
   const auto order = order_of(*group, mesh.mesh(), axis);
   Shape shape = local.sizes().vec();
+  // The parts follow one another in memory as the collective writes them: no
+  // copy by cat() is needed.
   if (dim == 0 && std::ranges::is_sorted(order)) {
     shape[0] *= group->nranks();
     at::Tensor out = at::empty(shape, local.options());
@@ -81,6 +85,8 @@ at::Tensor run_all_gather(
   for (std::size_t i = 0; i < order.size(); ++i) {
     parts[place(order[i])] = at::empty(shape, local.options());
   }
+  // The collective fills these in the group's order; `parts` has the same
+  // tensors in the order of the dim.
   Tensors in_group_order;
   for (const std::int64_t coordinate : order) {
     in_group_order.push_back(parts[place(coordinate)]);
@@ -92,12 +98,15 @@ at::Tensor run_all_gather(
 at::Tensor run_all_reduce(
     const ReshardStep& step, const at::Tensor& local, RankMesh& mesh) {
   const auto axis = place(step.axes.front());
+  // The collective works in place, and `local` may be part of the caller's
+  // DTensor. All axes of one step reduce by the same op.
   at::Tensor out = local.clone(at::MemoryFormat::Contiguous);
   all_reduce(out, step.from.placements[axis].op(), mesh.group_over(step.axes));
   return out;
 }
 
-// The chunk for one rank, filled up to the size of the largest.
+// The chunk for one rank, filled up to the size of the largest, as the
+// collective takes chunks of equal size only.
 at::Tensor padded_chunk(
     const at::Tensor& local, int dim, std::int64_t ranks, std::int64_t i) {
   Box box = whole(local.sizes().vec());
@@ -128,6 +137,7 @@ at::Tensor run_reduce_scatter(
   }
   at::Tensor out = at::empty(chunks.front().sizes(), local.options());
   reduce_scatter(out, chunks, step.from.placements[place(axis)].op(), group);
+  // Drops the padding.
   const Box box = local_box(global, step.to, mesh.rank());
   return out.narrow(dim, 0, box.size[place(dim)]);
 }
@@ -146,6 +156,9 @@ Tensors blocks_by_member(
   return blocks;
 }
 
+// Counterpart of block_transfers(), which says who gives what to whom. Blocks
+// are views of `local` and of `out`, so received elements land in their place
+// without another copy here.
 at::Tensor run_block_transfers(
     const BlockTransfers& transfers,
     const at::Tensor& local,
@@ -179,6 +192,7 @@ at::Tensor run_transfer(
     const Shape& global,
     const at::Tensor& local,
     RankMesh& mesh) {
+  // All ranks of both meshes, in an order that is the same on each of them.
   std::vector<int> ranks = step.from.mesh.process_ids();
   for (const int rank : step.to.mesh.process_ids()) {
     if (!step.from.mesh.contains(rank)) {
@@ -192,6 +206,7 @@ at::Tensor run_transfer(
   }
   BlockTransfers transfers =
       block_transfers(global, step.from, step.to, mesh.rank());
+  // A rank that only gives holds nothing afterwards.
   if (!takes) {
     transfers.target = {{0}, {0}};
   }
@@ -234,6 +249,8 @@ at::Tensor block(const at::Tensor& tensor, const Box& box) {
   return part;
 }
 
+// Members of a mesh run the steps within it; a Transfer is run by the members
+// of both meshes, and the steps behind it belong to the target mesh.
 at::Tensor run_reshard(
     const ReshardPlan& plan,
     const Shape& global,
