@@ -38,6 +38,8 @@ void set_current_tape(Tape* tape) {
   of_thread<CurrentTape>().pointer = tape;
 }
 
+// execute() calls this first for every op on a wrapper tensor, so the test for
+// a current tape comes before that of the arguments.
 bool record_deferred(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const auto num_arguments =
       static_cast<std::ptrdiff_t>(op.schema().arguments().size());
@@ -55,7 +57,9 @@ const DeferredParts* deferred_of(const at::Tensor& tensor) {
   return torch_hooks::find_owned<DeferredParts>(tensor);
 }
 
-// A new memory if that is -1.
+// A memory is what a tensor and all its views share; its root is the value that
+// it began with. -1 begins a new one. Writes to any view of a memory reach all
+// others, so replay() needs them too.
 int Tape::add_value(Kind kind, trace::TensorMeta meta, int memory) {
   const bool is_root = memory < 0;
   const int value = program_.add_value(
@@ -113,6 +117,8 @@ void Tape::add_results(
     trace::Call& call,
     trace::Node& node,
     torch::jit::Stack& results) {
+  // An op that writes returns its arguments, whose shapes are known; others run
+  // on meta tensors to tell the shapes of what they make.
   const auto outputs = info.writes
       ? std::vector<std::vector<Expected>>(info.returns.size())
       : expected_outputs(call.op, info, arguments);
@@ -152,6 +158,8 @@ void Tape::record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   trace::add_arguments(info, arguments, number, call, node);
   draws_.emplace_back();
   if (info.is_random) {
+    // Drawn now, in program order, so that a tensor gets the same random values
+    // whichever tensors are replayed, and in which order.
     draws_.back() = random_state()->draw();
   }
   torch::jit::Stack results;
@@ -165,6 +173,8 @@ at::Tensor Tape::replay(
     int value, RandomState& random, const Make& make) const {
   const std::vector<bool> needed = trace::needed_nodes(program_.graph, value);
   trace::Run run(program_);
+  // Makes memory only for inputs that a needed node uses, when it first does: a
+  // replay holds what one tensor depends on, not the whole model.
   const auto begin = [&](int each) {
     if (program_.graph.value(each).kind == Kind::kInput &&
         !run.get(each).defined()) {

@@ -17,7 +17,9 @@ namespace argosy::dtensor {
 
 namespace {
 
-// Reducing the result later must cost less than gathering the input now.
+// Reducing the result later must cost less than gathering the input now: an
+// all-reduce receives about twice the result, an all-gather about the input
+// once. Booleans cannot be summed.
 bool is_sum_cheaper(const OpCall& call) {
   return 2 * numel(call.out_shape(0)) <= numel(call.shape(0)) &&
       call.tensor("self").scalar_type() != at::kBool;
@@ -78,7 +80,9 @@ std::vector<Strategy> gather(const OpCall& call) {
   return strategies;
 }
 
-// Reads with the index of this rank's part; what others have is 0.
+// Reads with the index of this rank's part. What other ranks have is read from
+// a spare element of zero behind the part, so that the ranks' results, which
+// have no element in common, add up to the whole. Copies the part once.
 void run_by_index(LocalCall& call) {
   const at::Tensor whole = call.original("self").toTensor();
   const std::size_t dim = wrapped(
@@ -116,6 +120,8 @@ void run_index(LocalCall& call) {
   const at::Tensor whole = call.original("self").toTensor();
   auto indices = call.argument("indices").toOptionalTensorVector();
   const int dim = only_index(indices);
+  // index() offers to cut the indexed dim only where there is one index, so
+  // with several, or with a mask, indexed dims are whole.
   if (dim < 0) {
     call.run();
     return;

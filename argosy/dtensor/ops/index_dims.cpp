@@ -36,8 +36,8 @@ Shape broadcast(const OpCall& call, const std::vector<int>& places) {
   return shape;
 }
 
-// Indices that stand side by side leave their dims where they are; others bring
-// them to the front.
+// LibTorch (as NumPy) puts the dims of indices that stand side by side where
+// these were, and those of others at the front.
 bool are_adjacent(const std::vector<int>& places) {
   const auto given = [](int place) { return place >= 0; };
   const auto first = std::ranges::find_if(places, given);
@@ -65,6 +65,7 @@ IndexDims index_dims(const OpCall& call, const std::vector<int>& places) {
     dims.self[dim] = '-';
     dims.indices.push_back(broadcast_letters(
         together, call.shape(static_cast<std::size_t>(places[dim])), shape));
+    // The indices' dims go where the first of them stood in the result.
     begin = std::min(begin, dims.out.size());
     dims.only_dim = ++count == 1 ? static_cast<int>(dim) : -1;
   }
@@ -114,6 +115,8 @@ LocalIndex local_index(
     return places.ge(0).logical_and_(places.lt(n));
   };
   const at::Tensor positive = at::where(index.lt(0), index.add(whole), index);
+  // The spare element would hide an index out of range, and the op itself would
+  // not notice; throws what LibTorch throws.
   TORCH_CHECK_INDEX(
       is_within(positive, whole).all().item().toBool(),
       "index out of range in a dim of ",

@@ -40,6 +40,7 @@ Slice make_slice(
 
 // What of the result is in a part of the dim.
 Range in_result(const Slice& slice, const Range& held) {
+  // How many elements of the result come before `element` of the dim.
   const auto place = [&](std::int64_t element) {
     const std::int64_t beyond =
         std::max<std::int64_t>(element - slice.start, 0);
@@ -81,6 +82,8 @@ at::Tensor run_cut_slice(
     const Placements& out_placements) {
   const at::Tensor local = call.argument(std::size_t{0}).toTensor();
   const Shape whole = call.original("self").toTensor().sizes().vec();
+  // Each rank slices its part first, so that only elements of the result are
+  // exchanged, in the result's coordinates.
   const Ranges held = ranks.ranges(whole, call.decision().inputs[0].placements);
   return ranks.exchange(
       sliced_part(local, ranks.dim(), slice, held[ranks.own()]),
@@ -152,6 +155,8 @@ void run_slice(
   const auto& out = call.decision().outputs[0];
   if (slice.size == whole.size(dim) &&
       out.placements == call.decision().inputs[0].placements) {
+    // A slice of everything stays a view, so that writing to it reaches the
+    // base.
     call.finish(call.argument("self").toTensor().alias());
     return;
   }
@@ -184,6 +189,7 @@ void run_slice_backward(
       ranks.ranges(grad.sizes().vec(), call.decision().inputs[0].placements),
       in_result(slice, held));
   const at::Tensor result = at::zeros(out.tensors.at(0).local, local.options());
+  // The rest of the dim is not in the slice and has a gradient of zero.
   sliced_part(result, dim, slice, held[ranks.own()]).copy_(own);
   call.finish(result);
 }
@@ -203,6 +209,7 @@ void run_select(
       call.argument("index").toInt(),
       static_cast<std::size_t>(whole.size(dim))));
   const at::Tensor local = call.argument("self").toTensor();
+  // Every rank wants the one element, which one rank has.
   const Ranges wanted(ranks.size(), Range{index, index + 1});
   const Ranges held =
       ranks.ranges(whole.sizes().vec(), call.decision().inputs[0].placements);
@@ -261,6 +268,7 @@ void run_split(
   c10::List<at::Tensor> parts;
   Slice slice;
   for (const Expected& each : out.tensors) {
+    // One exchange for each part; none where every rank has its share already.
     slice.size = each.shape[static_cast<std::size_t>(dim)];
     parts.push_back(
         run_cut_slice(call, ranks, slice, each.shape, out.placements));

@@ -84,6 +84,8 @@ std::vector<Strategy> unsqueeze(const OpCall& call) {
 std::vector<Strategy> squeeze(const OpCall& call) {
   const std::size_t ndim = call.shape(0).size();
   const Shape whole = call.whole_shape("self");
+  // By the whole shape: a dim of one element may be what outer axes left of a
+  // longer one, which squeeze() does not remove.
   std::vector<int> dims(ndim, -1);
   int next = 0;
   for (std::size_t dim = 0; dim < ndim; ++dim) {
@@ -113,6 +115,9 @@ std::vector<Strategy> expand(const OpCall& call) {
   return by_dims(call, dims);
 }
 
+// Dims are matched by sharded_dims(). Where outer axes cut a dim unevenly, the
+// shapes are those of the first ranks only, so that such a dim may stay cut
+// only if the view leaves it as it is.
 std::vector<Strategy> view(const OpCall& call) {
   auto dims = sharded_dims(call.shape(0), call.out_shape(0), call.axis_size());
   for (std::size_t dim = 0; dim < dims.size(); ++dim) {
@@ -184,6 +189,8 @@ void run_as_strided(LocalCall& call) {
       offset.isInt() ? std::make_optional(offset.toInt()) : std::nullopt);
   const auto& expected = call.decision().outputs[0].tensors;
   if (!view || expected.empty()) {
+    // The arguments speak of the strides of the whole tensor, so `self`, which
+    // is whole here, gets these before the op itself runs.
     const at::Tensor laid_out =
         at::empty_strided(whole.sizes(), whole.strides(), self.options());
     laid_out.copy_(self);
