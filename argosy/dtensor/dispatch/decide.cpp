@@ -62,6 +62,7 @@ std::vector<Operand> operands_of(const Frame& frame) {
   return operands;
 }
 
+// For parts of a rule that ask for global shapes, outside of any axis.
 AxisView whole_view(const std::vector<Operand>& operands) {
   AxisView view;
   for (const Operand& operand : operands) {
@@ -165,6 +166,9 @@ void add_local_arguments(
   }
 }
 
+// Runs once for each key: the shapes of the outputs first, as rules ask for
+// them, then a strategy for each mesh axis, then what this rank's part of the
+// outputs and arguments is. It communicates nothing.
 Decision make_decision(const c10::OperatorHandle& op, const Frame& frame) {
   const RuledOp& info = frame.info();
   check_can_run(info);
@@ -204,6 +208,8 @@ Decision make_decision(const c10::OperatorHandle& op, const Frame& frame) {
 
 } // namespace
 
+// The lock of the cache is not held while a decision is made: two threads may
+// make the same one, and both are right.
 std::shared_ptr<const Decision> decide(
     const c10::OperatorHandle& op, const Frame& frame) {
   DecisionCache& cache = frame.mesh().decisions();

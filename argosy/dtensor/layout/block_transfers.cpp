@@ -6,9 +6,14 @@ namespace argosy::dtensor {
 
 namespace {
 
-// Where the giver stands on the axes that do not shard: `taker` is a rank of
-// the mesh `to`, which may be `from` too.
+// Where the ranks that give to `taker`, a rank of the mesh `to`, stand on the
+// axes that do not shard `from`. Preferably at the taker's own place, so that
+// it keeps what it has; else at its place in a mesh of the same shape; else
+// takers are spread over the source mesh by their index. Givers and takers
+// compute this alike, so sends and receives match without a message.
 Shape giver_place(const DistAttr& from, const DistAttr& to, int taker) {
+  // A Partial goes to the rank at the same place of the other mesh, even if the
+  // taker has another part of it.
   if (!has_partial(from.placements)) {
     if (auto own = from.mesh.coordinates_of(taker)) {
       return *own;
@@ -111,6 +116,7 @@ std::int64_t lacking(
     return 0;
   }
   const Box target = local_box(global, to, rank);
+  // As in giver_place(): a Partial that crosses meshes is not kept in place.
   const bool keeps = from.mesh.contains(rank) &&
       (!has_partial(from.placements) || from.mesh == to.mesh);
   const std::int64_t kept =

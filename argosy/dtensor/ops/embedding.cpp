@@ -83,6 +83,8 @@ std::vector<Shape> embedding_grad_shape(const OpCall& call) {
   return {{call.integer("num_weights", 0), call.shape(0).back()}};
 }
 
+// Where rows are cut, an index out of bounds would belong to no rank and
+// silently give zeros.
 void check_indices(const at::Tensor& indices, std::int64_t rows) {
   const at::Tensor outside = (indices < 0).logical_or_(indices >= rows);
   ARGOSY_CHECK(
@@ -110,6 +112,7 @@ void run_embedding(LocalCall& call) {
   const at::Tensor indices = call.argument("indices").toTensor();
   check_indices(indices, call.original("weight").toTensor().size(0));
   const LocalRows rows{offset_of(call, "weight", 0), weight.size(0)};
+  // There is no row 0 that the indices of others could stand for.
   if (rows.count == 0) {
     Shape shape = indices.sizes().vec();
     shape.push_back(weight.size(1));
@@ -132,6 +135,7 @@ void run_weight_grad(LocalCall& call) {
   const Shape& whole = output.tensors[0].shape;
   const Box box = call.mesh().local_box(whole, output.placements);
   const LocalRows rows{box.offset[0], box.size[0]};
+  // All rows are here, so the indices are those of the op itself.
   if (rows.count == whole[0]) {
     call.finish(at::embedding_dense_backward(
         grad, indices, rows.count, padding, by_frequency));
@@ -141,6 +145,7 @@ void run_weight_grad(LocalCall& call) {
       rows.is_other(indices).logical_or_(indices == padding);
   const at::Tensor places =
       (indices - rows.first).masked_fill_(is_out, rows.count);
+  // The extra row is the padding of this call, so that nothing is added to it.
   const at::Tensor sums = at::embedding_dense_backward(
       grad, places, rows.count + 1, rows.count, by_frequency);
   call.finish(sums.narrow(0, 0, rows.count));
@@ -191,6 +196,7 @@ struct Embedding : Function<Embedding> {
   }
 };
 
+// The gradient is linear in `grad`, so its own derivative is a look-up again.
 struct EmbeddingGrad : Function<EmbeddingGrad> {
   static at::Tensor forward(
       AutogradContext* context,

@@ -54,6 +54,8 @@ std::vector<Strategy> scatter(const OpCall& call) {
   }
   const std::size_t dim = wrapped(call.integer("dim", 0), self.size());
   std::string letters = first_letters(self.size());
+  // `letters` may cut a dim of all tensors alike; `shares` only of index and
+  // source, which may be shorter than the target.
   std::string shares = letters;
   for (std::size_t d = 0; d < self.size(); ++d) {
     for (std::size_t i = 1; i < call.num_inputs(); ++i) {
@@ -166,7 +168,9 @@ std::vector<Strategy> index_put(const OpCall& call) {
   return strategies;
 }
 
-// Runs on a copy of the part that has room for what is meant for others.
+// Runs on a copy of the part with a spare element behind it, which takes what
+// is meant for other ranks and is dropped after. An in-place op also writes to
+// the copy; write_back() in execute.cpp copies the result to the original.
 void run_with_spare(LocalCall& call, std::size_t dim) {
   const at::Tensor self = call.argument("self").toTensor();
   const auto along = static_cast<std::int64_t>(dim);

@@ -52,6 +52,9 @@ std::int64_t averaged_ranks(LocalCall& call, const Shape& dims) {
   return is_uneven ? ranks : 0;
 }
 
+// An axis with unequal parts leaves a sum, others an average. Sums are divided
+// by the count of the whole, and multiplied by the ranks that the average will
+// divide by.
 void run_mean(LocalCall& call) {
   const LocalReduction reduction = local_reduction(call);
   const std::int64_t ranks = averaged_ranks(call, reduction.dims);
@@ -85,7 +88,9 @@ struct Moments {
   at::Tensor variance;
 };
 
-// With all dims.
+// Keeps all reduced dims, so that the mean can be subtracted. Two passes, each
+// with one all-reduce: squares are summed around the mean of the whole, as the
+// difference of two large sums would lose digits.
 Moments moments(
     const at::Tensor& self,
     const LocalReduction& reduction,
@@ -158,6 +163,8 @@ void run_logsumexp(LocalCall& call) {
   const at::Tensor own = call.result().toTensor();
   const at::Tensor largest = own.clone();
   all_reduce(largest, ReduceOp::MAX, reduction.group);
+  // Infinity less infinity is not a number; without a shift the result is
+  // infinite, as it should be.
   const at::Tensor shift =
       at::where(largest.isinf(), at::zeros_like(largest), largest);
   call.result() =

@@ -20,6 +20,9 @@ double fraction(std::uint32_t high, std::uint32_t low) {
   return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
 
+// Philox is counter-based: the bits of an element depend on the draw and on its
+// place in the whole tensor only. So each rank fills its part alone, and the
+// values are the same however the tensor is cut.
 Bits bits_of(RandomState::Draw draw, std::int64_t index) {
   const auto place = static_cast<std::uint64_t>(index);
   return philox(
@@ -49,6 +52,7 @@ class Rows {
     for (std::size_t d = 0; d < at_.size(); ++d) {
       index = index * global_[d] + box_.offset[d] + at_[d];
     }
+    // Counts up all dims but the last, which is the row itself.
     for (std::size_t d = at_.size(); d-- > 1;) {
       if (++at_[d - 1] < box_.size[d - 1]) {
         break;
@@ -73,6 +77,9 @@ Distribution uniform(double from, double to) {
   };
 }
 
+// Box-Muller. Takes 1 - fraction, which is never 0, so that the logarithm is
+// finite. Each element uses its own four words and only the cosine, as a
+// neighbour may be on another rank.
 Distribution normal(double mean, double deviation) {
   return [=](const Bits& bits) {
     const double radius =
@@ -102,6 +109,7 @@ Distribution cauchy(double median, double scale) {
   };
 }
 
+// By inversion of the distribution function; counts trials from 1.
 Distribution geometric(double probability) {
   return [=](const Bits& bits) {
     const double left = 1.0 - fraction(bits[0], bits[1]);
