@@ -327,6 +327,7 @@ TEST(DataParallel, SharedParametersAndSeveralTypes) {
       }
     };
     const auto net = std::make_shared<Shared>();
+    set_weights(*net);
     DataParallel model(net);
     const auto whole = torch::arange(12.0f).reshape({4, 3});
     model(whole.chunk(2)[world.rank()]).mean().backward();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "argosy/comm/call_timeout.h"
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/compression.h"
 #include "argosy/data_parallel/data_parallel.h"
@@ -233,37 +234,37 @@ TEST_P(FailedSharding, KeepsWhatHadAddedUp) {
   });
 }
 
-// Rank 1 alone fails in its second step, then does `then`.
-template <typename Train, typename Then>
-void fail_on_one_rank(const Train& train_once, const Then& then) {
-  testing::run_ranks(
-      3,
-      [&](World& world) {
-        Net net;
-        const auto step = train_once(net, world);
-        step();
-        net->fails = world.rank() == 1;
-        if (net->fails) {
-          EXPECT_THROW(step(), Boom);
-          net->fails = false;
-        }
-        then(world, step);
-      },
-      std::chrono::seconds(2));
-}
-
-// If it goes on, all ranks get an error, because they disagree about what they
-// do; if it does not, the others wait until their deadline.
+// Rank 1 alone fails in its second step, and goes on: all ranks get an error,
+// because they disagree about what they do.
 template <typename Train>
-void expect_errors(const Train& train_once) {
-  fail_on_one_rank(train_once, [](World&, const auto& step) {
+void expect_disagreement(const Train& train_once) {
+  testing::run_ranks(3, [&](World& world) {
+    Net net;
+    const auto step = train_once(net, world);
+    step();
+    net->fails = world.rank() == 1;
+    if (net->fails) {
+      EXPECT_THROW(step(), Boom);
+      net->fails = false;
+    }
     EXPECT_THROW((step(), step()), Error);
   });
+}
+
+// It does not go on: the others wait for it until their deadline.
+template <typename Train>
+void expect_deadline(const Train& train_once) {
   try {
-    fail_on_one_rank(train_once, [](World& world, const auto& step) {
-      if (world.rank() != 1) {
-        EXPECT_THROW(step(), Error);
+    testing::run_ranks(3, [&](World& world) {
+      Net net;
+      const auto step = train_once(net, world);
+      step();
+      net->fails = world.rank() == 1;
+      std::optional<CallTimeout> limit;
+      if (!net->fails) {
+        limit.emplace(std::chrono::seconds(1));
       }
+      EXPECT_THROW(step(), std::runtime_error);
     });
   } catch (const RankFailed&) { // the world may not end in peace
   }
@@ -278,7 +279,8 @@ TEST(FailedBackwardOfOneRank, EndsDataParallelWithAnError) {
       loss_of((*model)(input(0, world.rank())), 0).backward();
     };
   };
-  expect_errors(train_once);
+  expect_disagreement(train_once);
+  expect_deadline(train_once);
 }
 
 TEST_P(FailedSharding, OfOneRankEndsWithAnError) {
@@ -293,7 +295,8 @@ TEST_P(FailedSharding, OfOneRankEndsWithAnError) {
       loss_of((*model)(input(0, world.rank())), 0).backward();
     };
   };
-  expect_errors(train_once);
+  expect_disagreement(train_once);
+  expect_deadline(train_once);
 }
 
 } // namespace
