@@ -139,6 +139,7 @@ std::vector<LayerCost> measure_layers(
   for (const Layer& layer : layers) {
     const Tensors parameters = parameters_of(layer, own);
     const WithoutGradients without(parameters);
+    // The first run allocates memory and fills caches; its times are dropped.
     LayerCost warm_up;
     LayerCost cost{
         .forward = kNever, .backward_input = kNever, .backward_weight = kNever};

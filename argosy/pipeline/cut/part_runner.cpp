@@ -66,6 +66,8 @@ PartRunner::PartRunner(std::shared_ptr<const Program> program, Part part)
   plan_releases();
 }
 
+// Walks backwards: the step that meets a value first is its last user. What the
+// part sends counts as done from the start, so that no step releases it.
 void PartRunner::plan_releases() {
   std::set<int> done(part_.sends.begin(), part_.sends.end());
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
@@ -128,6 +130,7 @@ Tensors PartRunner::run(Tensors given) const {
   trace::Run run(*program_);
   for (std::size_t i = 0; i < given.size(); ++i) {
     run.set(part_.receives[i], accept(i, given[i]));
+    // Else `given` would keep each received tensor until the part ends.
     given[i].reset();
   }
   std::optional<CastCacheScope> casts;

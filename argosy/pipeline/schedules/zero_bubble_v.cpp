@@ -79,6 +79,7 @@ void end(Writer& writer, int stage, int stages) {
   for (int i = 0; i < stages - stage; ++i) {
     writer.both(0);
   }
+  // Nobody waits for these; they fill the time until all stages are done.
   for (const int chunk : {1, 0}) {
     const int inputs = writer.done(Pass::kBackwardInput, chunk);
     while (writer.done(Pass::kBackwardWeight, chunk) < inputs) {
