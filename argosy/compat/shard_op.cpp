@@ -73,6 +73,7 @@ void place(
     const ProcessMesh& mesh,
     const Placements& placements) {
   shard_tensor_(parameter, mesh, placements);
+  // Keeps ops from gathering the weight where they could move the input.
   auto& pinned = dtensor::require_parts(parameter, "shard_layer_by").pinned;
   for (std::size_t axis = 0; axis < placements.size(); ++axis) {
     if (placements[axis].is_shard()) {
@@ -90,6 +91,7 @@ void shard_layer_by(
   const auto placements =
       strategy_placements(mesh, letters_of(layer), strategy);
   for (const auto& each : layer.named_parameters(false)) {
+    // Only Linear and Embedding get here: a parameter of one dim is a bias.
     place(
         each.value(),
         mesh,

@@ -83,6 +83,7 @@ std::shared_ptr<Fleet> start(
     World& world, const JobRole& role, const DistributedStrategy& strategy) {
   check_agrees(role, world);
   auto fleet = std::make_shared<Fleet>(role, strategy);
+  // Before the fleet becomes current: a failed init() must leave none behind.
   check_same(strategy, fleet->util());
   current_of(world).fleet = fleet;
   return fleet;
@@ -145,6 +146,7 @@ void Fleet::replace_strategy(const DistributedStrategy& strategy) {
       "{}. Pass it to init()",
       *found);
   check_strategy(strategy);
+  // Before Axes below: all ranks must make the same groups.
   check_same(strategy, util_);
   strategy_ = strategy;
   axes_ = Axes(strategy_);
@@ -174,6 +176,8 @@ std::shared_ptr<Fleet> init(
     bool is_collective,
     const DistributedStrategy& strategy,
     const InitOptions& options) {
+  // Checks before it joins: a wrong setting fails at once, not after the wait
+  // for the other ranks.
   const JobRole before = adopt_role(is_collective);
   check_collective(before);
   check_strategy(strategy);

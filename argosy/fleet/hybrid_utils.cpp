@@ -60,6 +60,7 @@ void share_over(
     const HybridMeshPtr& hcg,
     const char* what) {
   const GroupPtr group = topology(hcg, what).group_over({axis});
+  // Only tensor parallelism splits single parameters.
   const bool splits = axis == std::string_view("model");
   if (group->nranks() == 1) {
     return;
@@ -73,6 +74,7 @@ void share_over(
   }
   const auto buffers = data_parallel::distinct(model.named_buffers(true));
   shared.insert(shared.end(), buffers.begin(), buffers.end());
+  // Different modules would otherwise fail or hang inside the broadcast.
   data_parallel::check_same(shared, group);
   data_parallel::share_values(shared, group->ranks().front(), group);
 }

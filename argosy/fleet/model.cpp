@@ -40,6 +40,7 @@ void cast_weights(torch::nn::Module& module) {
   }
 }
 
+// At most one applies: strategy_check.cpp excludes combinations.
 std::shared_ptr<data_parallel::BucketHook> hook_of(
     const DistributedStrategy& strategy) {
   if (strategy.fp16_allreduce) {
@@ -110,6 +111,8 @@ ModelSetup prepare_model(
     const DistributedStrategy& strategy,
     const Axes& axes,
     std::shared_ptr<Registry> registry) {
+  // All that changes modules or dtypes comes before make_core(), which sees the
+  // final parameters.
   if (strategy.sync_batch_norm) {
     convert_sync_batchnorm(module, axes.data);
   }
@@ -126,6 +129,7 @@ ModelSetup prepare_model(
   }
   setup.autocast = strategy.amp;
   setup.is_local = strategy.localsgd || strategy.adaptive_localsgd;
+  // The hook of dgc needs the optimizer's momentum; Registry::link() sets it.
   if (strategy.dgc) {
     setup.hook = std::make_shared<DeferredHook>();
     setup.options.hook = setup.hook;

@@ -84,6 +84,7 @@ at::Tensor PipelineModel::forward_backward(
       {.loss_fn = loss_fn, .scale_loss = [&](const at::Tensor& each) {
          return optimizer.scaled(each);
        }});
+  // The engine runs backward itself, so the optimizer has to be told.
   optimizer.after_backward(loss);
   return loss;
 }

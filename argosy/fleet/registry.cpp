@@ -54,6 +54,8 @@ void DeferredHook::abandon(
   }
 }
 
+// Each model meets each optimizer once, when the later of the two is added. So
+// it does not matter which the user makes first.
 void Registry::link(
     Model& model, const std::shared_ptr<RegisteredOptimizer>& with) {
   const auto& names = model.side.names;
@@ -92,6 +94,7 @@ void Registry::add(const std::shared_ptr<RegisteredOptimizer>& optimizer) {
 std::string Registry::name_of(ParameterId parameter) const {
   for (const Model& model : models_) {
     const auto found = model.side.names.find(parameter);
+    // Ids are addresses: those of a model that is gone may be in use again.
     if (found != model.side.names.end() && !model.side.core.expired()) {
       return found->second;
     }
@@ -102,6 +105,8 @@ std::string Registry::name_of(ParameterId parameter) const {
 void Registry::update_sync() const {
   for (const Model& model : models_) {
     if (const auto core = model.side.core.lock()) {
+      // Without an optimizer here the user may have one of LibTorch, which
+      // needs reduced gradients in every step.
       core->set_sync(
           !model.side.is_local &&
           (alive(model.optimizers).empty() ||

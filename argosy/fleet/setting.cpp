@@ -72,6 +72,7 @@ AnySetting::AnySetting(
   of->add(this);
 }
 
+// Copies the value alone, after checking it against the range of this setting.
 AnySetting& AnySetting::operator=(const AnySetting& other) {
   assign(other.value_);
   return *this;
@@ -105,6 +106,8 @@ Section::Section(Section* of, const char* name, const char* doc)
   of->add(this);
 }
 
+// Entries are members of their section and register by offset, not by address:
+// the offsets of a copied section are right for the copy.
 void Section::add(const Entry* entry) {
   offsets_.push_back(
       reinterpret_cast<const char*>(entry) -

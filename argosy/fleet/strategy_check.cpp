@@ -81,6 +81,7 @@ void check_configs(const DistributedStrategy& strategy) {
 
 } // namespace
 
+// A table instead of conditions, so that a test can try every pair.
 const std::vector<Exclusion>& exclusions() {
   static const std::vector<Exclusion> kAll = {
       {"localsgd",

@@ -22,6 +22,7 @@ bool ChromeTrace::has_room() {
 
 int ChromeTrace::thread_number(std::uint64_t thread) {
   const int next = static_cast<int>(threads_.size());
+  // Small numbers instead of hashes, since each becomes a lane.
   return threads_.emplace(thread, next).first->second;
 }
 

@@ -72,6 +72,7 @@ void ProgressLine::on_report(const Report& report) {
 
 void ProgressLine::write(const std::string& text) {
   if (!launch::write_all(options_.fd, text.data(), text.size())) {
+    // The destructor must not write to it again.
     line_open_ = false;
     throw SystemError("[observe.progress_line] the output is closed");
   }

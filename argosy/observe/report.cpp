@@ -36,6 +36,8 @@ void measure(const std::vector<RankStats>& ranks, Report& report) {
     report.samples_per_second +=
         stats.seconds > 0 ? stats.samples / stats.seconds : 0;
     if (stats.steps > 0) { // a rank that has finished keeps its last time
+      // Waits do not count: in lockstep all ranks take the same time, and only
+      // the time that a rank works itself tells which one is slow.
       report.rank_step_seconds[rank] =
           per_step(std::max(0.0, stats.seconds - stats.waited), stats);
     }
@@ -65,6 +67,8 @@ double median(std::vector<double> values) {
                                 : (values[middle - 1] + values[middle]) / 2;
 }
 
+// An exponential mean over time, not over reports: a report of many steps
+// weighs more than one of few.
 double smoothed(double mean, double next, double seconds) {
   constexpr double kMemory = 5; // time constant in seconds
   const double share = 1 - std::exp(-seconds / kMemory);
@@ -113,6 +117,7 @@ std::int64_t steps_to_next_report(
   if (slowest <= 0) {
     return 1; // nothing is known yet
   }
+  // Bounds the cast for steps of almost no time.
   constexpr double kMost = 1e6;
   return static_cast<std::int64_t>(
       std::clamp(std::ceil(period / slowest), 1.0, kMost));

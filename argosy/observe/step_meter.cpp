@@ -68,6 +68,7 @@ StepMeter::StepMeter(
   next_report_ =
       stats_.step + steps_to_next_report(ranks, options_.report_every_steps);
   last_.step = stats_.step;
+  // Waits before the first step belong to no step.
   observer_.take_waited();
   skip_time();
 }
@@ -118,6 +119,8 @@ void StepMeter::finish() {
     return;
   }
   stats_.finished = true;
+  // Ranks may finish after different numbers of steps. Those that are done keep
+  // taking part in the reports of the others, which are collective.
   do {
     gather_and_report();
   } while (!last_.finished);
