@@ -37,6 +37,7 @@ void set_endpoint(LaunchInfo& info) {
   const std::vector<Endpoint>& own =
       info.role == Role::Server ? info.server_endpoints : info.worker_endpoints;
   if (own.empty()) {
+    // Without endpoints nobody knows which ranks share a host.
     info.knows_local = info.size == 1;
     return;
   }

@@ -38,6 +38,7 @@ namespace {
 // Einsum letters for the dims of the input and of the weight.
 std::vector<std::string> letters_of(const torch::nn::Module& layer) {
   if (dynamic_cast<const torch::nn::LinearImpl*>(&layer) != nullptr) {
+    // Linear contracts k; LibTorch stores its weight as (out, in).
     return {"bk", "ok"};
   }
   ARGOSY_CHECK(
@@ -45,6 +46,7 @@ std::vector<std::string> letters_of(const torch::nn::Module& layer) {
       "[shard_layer_by] {}, expected Linear or Embedding; shard_op() takes any "
       "op",
       layer.name());
+  // An embedding looks up rows, so that input and weight share no dim.
   return {"bl", "vh"};
 }
 

@@ -116,6 +116,9 @@ class Axes {
 
 } // namespace
 
+// Letters name dims as in einsum: equal letters are the same dim of the op and
+// must be split over the same axes. So axes are assigned to letters, and each
+// operand takes the axes of its letters.
 std::vector<Placements> strategy_placements(
     const ProcessMesh& mesh,
     const std::vector<std::string>& letters,

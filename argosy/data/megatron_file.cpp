@@ -211,6 +211,7 @@ TokenType megatron_type(std::int64_t vocab_size) {
 MegatronWriter::MegatronWriter(std::filesystem::path prefix, TokenType type)
     : prefix_(std::move(prefix)), type_(type) {
   code_of(type); // throws for an unsupported type
+  // Another name until finish(), so that nobody reads half a file.
   bin_.open(partial_path(), std::ios::binary | std::ios::trunc);
   check_bin();
 }

@@ -47,6 +47,7 @@ std::string name_of(const Slot& slot) {
   try {
     std::rethrow_exception(slot.error);
   } catch (const std::exception& error) {
+    // Names the sample and keeps the original for callers that look for it.
     std::throw_with_nested(Error(name + error.what()));
   } catch (...) {
     std::throw_with_nested(Error(name + "an exception of unknown type"));

@@ -16,6 +16,8 @@ struct Current {
   std::shared_ptr<Fleet> fleet;
 };
 
+// Attached to the world, not global: thread ranks of one process have a fleet
+// each.
 Current& current_of(World& world) {
   return *world.attached<Current>([] { return std::make_shared<Current>(); });
 }
@@ -141,6 +143,7 @@ void Fleet::replace_strategy(const DistributedStrategy& strategy) {
     return;
   }
   ARGOSY_CHECK(
+      // A model that exists was prepared with the axes of the old strategy.
       !registry_->has_models(),
       "[fleet.distributed_optimizer] the strategy differs from the model's: "
       "{}. Pass it to init()",
@@ -260,6 +263,8 @@ HybridMeshPtr hybrid_mesh() {
 
 namespace {
 
+// The axes whose ranks read different samples. Ranks of the other axes work on
+// the same samples together and must load the same ones.
 GroupPtr with_own_data(const char* op) {
   return current_fleet(op)->axes().hybrid->group_over(
       {"data", "sharding", "expert"});
@@ -275,6 +280,8 @@ int data_num() {
   return with_own_data("fleet.data_num")->nranks();
 }
 
+// For programs written for Paddle. Without servers there is nothing to start or
+// stop; both only check that init() was called.
 void init_worker() {
   current_fleet("fleet.init_worker");
 }

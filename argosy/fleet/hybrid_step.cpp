@@ -26,6 +26,8 @@ std::vector<at::Tensor> select(
   return result;
 }
 
+// A weight that several pipeline stages share counts on the first of them;
+// pipeline/shared_gradients.cpp sets the mark.
 bool counts(const ParameterMarks& marks) {
   return marks.need_clip && marks.is_firstly_shared;
 }

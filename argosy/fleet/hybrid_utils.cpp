@@ -72,6 +72,7 @@ void share_over(
       shared.push_back(named);
     }
   }
+  // Buffers carry no marks: all ranks hold them whole.
   const auto buffers = data_parallel::distinct(model.named_buffers(true));
   shared.insert(shared.end(), buffers.begin(), buffers.end());
   // Different modules would otherwise fail or hang inside the broadcast.
@@ -93,6 +94,7 @@ void fused_allreduce_gradients_with_group(
     const GroupPtr& group,
     std::size_t bucket_size,
     std::optional<double> scale) {
+  // With a scale the caller says how to average.
   const ReduceOp op = scale ? ReduceOp::SUM : ReduceOp::AVG;
   for (const auto& [type, grads] : gradients_of(params)) {
     for (const Tensors& bucket : buckets_of(grads, bucket_size)) {

@@ -24,6 +24,7 @@ void cast_all(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
   for (const auto& item : tensors) {
     const at::Tensor& tensor = item.value();
     if (tensor.defined() && tensor.is_floating_point()) {
+      // Keeps the handle: optimizers made earlier hold the same parameter.
       tensor.set_data(tensor.to(at::kBFloat16));
     }
   }
@@ -157,6 +158,7 @@ void detail::register_model(
   side.is_local = setup.is_local;
   side.hook = setup.hook;
   for (const auto& item : module.named_parameters(true)) {
+    // Modules may register undefined parameters, such as an absent bias.
     if (item.value().defined()) {
       side.names.emplace(item.value().unsafeGetTensorImpl(), item.key());
     }

@@ -113,6 +113,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   bool will_step() const override { return merge.will_step(); }
   bool is_merging() const override { return merge.is_merging(); }
   std::shared_ptr<data_parallel::BucketHook> hook() override {
+    // Momentum moves from the optimizer into the compression.
     return replacement.dgc_momentum
         ? deep_gradient_compression(dgc_of(strategy, *replacement.dgc_momentum))
         : nullptr;
@@ -284,6 +285,7 @@ DistributedOptimizer::DistributedOptimizer(
     std::shared_ptr<Registry> registry)
     : impl_(std::make_shared<Impl>(
           optimizer, strategy, axes, std::move(registry))) {
+  // The registry keeps a weak reference; moving this object keeps impl_.
   impl_->registry->add(impl_);
 }
 

@@ -36,6 +36,7 @@ PipelineOptions options_of(
       ? PipelineOptions::Reduction::kSum
       : PipelineOptions::Reduction::kMean;
   options.delay_scale_loss = configs.delay_scale_loss;
+  // Paddle's name for sending shapes once instead of with every message.
   options.dynamic_shapes = !configs.p2p_cache_shape;
   options.autocast = setup.autocast;
   return options;

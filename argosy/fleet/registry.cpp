@@ -14,6 +14,7 @@ namespace {
 
 using Optimizers = std::vector<std::weak_ptr<RegisteredOptimizer>>;
 
+// The user owns models and optimizers; here they may be gone at any time.
 std::vector<std::shared_ptr<RegisteredOptimizer>> alive(const Optimizers& all) {
   std::vector<std::shared_ptr<RegisteredOptimizer>> result;
   for (const auto& each : all) {
@@ -58,6 +59,7 @@ void DeferredHook::abandon(
 // it does not matter which the user makes first.
 void Registry::link(
     Model& model, const std::shared_ptr<RegisteredOptimizer>& with) {
+  // One common parameter is enough: several optimizers may share a model.
   const auto& names = model.side.names;
   if (!std::ranges::any_of(
           names, [&](const auto& named) { return with->holds(named.first); })) {

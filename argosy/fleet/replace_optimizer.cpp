@@ -229,6 +229,7 @@ OptimizerReplacement replace_optimizer(
     return {replaced<optim::Lamb>(optimizer, excluded, name_of, of), {}};
   }
   if (strategy.dgc) {
+    // Made even for one rank, to refuse an unsuitable optimizer there too.
     OptimizerReplacement sgd = replace_for_dgc(optimizer, name_of);
     // A single rank compresses nothing: the user's optimizer keeps its
     // momentum.

@@ -11,6 +11,7 @@ namespace argosy::fleet {
 namespace {
 
 bool is_within(double number, const Range& range) {
+  // NaN fails both comparisons; infinities are refused even without limits.
   const bool low =
       range.least_is_out ? number > range.least : number >= range.least;
   const bool high =
@@ -165,6 +166,7 @@ std::ostream& operator<<(std::ostream& out, const Section& section) {
          setting->expected(),
          setting->doc()});
   }
+  // The last column is not padded, to leave no spaces at the ends of lines.
   std::vector<std::size_t> widths(rows[0].size() - 1);
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < widths.size(); ++i) {

@@ -24,6 +24,7 @@ constexpr char kMeans[] =
     "parameters differ by rank between two averages of local SGD, and so would "
     "their moving averages";
 
+// "sharding" stands for all ways to turn it on; see is_sharded().
 bool is_on(const DistributedStrategy& strategy, std::string_view name) {
   if (name == "sharding") {
     return strategy.is_sharded();

@@ -12,6 +12,8 @@ ChromeTrace::ChromeTrace(int rank, Options options)
   trace_.host = host_name();
 }
 
+// Drops new events rather than old ones and counts them, so that a long run
+// cannot exhaust memory.
 bool ChromeTrace::has_room() {
   if (trace_.spans.size() + trace_.operations.size() < options_.max_events) {
     return true;

@@ -9,6 +9,7 @@
 
 namespace argosy::observe {
 
+// constinit: spans in constructors of static objects may read it first.
 constinit Listeners process_listeners;
 
 // listeners_ ends with the observer; the counts of the process do not.

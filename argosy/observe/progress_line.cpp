@@ -33,6 +33,7 @@ ProgressLine::ProgressLine(Options options)
 
 ProgressLine::~ProgressLine() {
   if (line_open_) {
+    // What the terminal shows next must not overwrite the last state.
     launch::write_all(options_.fd, "\n", 1);
   }
 }

@@ -14,6 +14,7 @@ double per_step(double seconds, const RankStats& stats) {
 void name_slowest(Report& report) {
   const std::vector<double>& times = report.rank_step_seconds;
   const auto slowest = std::ranges::max_element(times);
+  // The median, since a single slow rank would move a mean.
   const double middle = median(times);
   report.slowest_rank = static_cast<int>(slowest - times.begin());
   report.slowest_ratio = middle > 0 ? *slowest / middle : 1;
@@ -88,6 +89,7 @@ Report summarize(
     report.finished = report.finished && stats.finished;
     any_steps = any_steps || stats.steps > 0;
   }
+  // Final reports of ranks that wait for others add no steps.
   if (any_steps) {
     measure(ranks, report);
   }
@@ -99,6 +101,8 @@ Report summarize(
   return report;
 }
 
+// The next gather is collective, so all ranks must agree on its step: each
+// computes it from the same numbers of all ranks.
 std::int64_t steps_to_next_report(
     const std::vector<RankStats>& ranks, std::int64_t every_steps) {
   std::int64_t step = 0;

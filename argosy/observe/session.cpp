@@ -62,6 +62,7 @@ Session::Session(Outputs outputs, const std::shared_ptr<Group>& group)
   if (!outputs.tensor_board.empty() && first) {
     listen(std::make_shared<TensorBoard>(outputs.tensor_board));
   }
+  // On every rank: finish() gathers the traces on the first.
   if (!trace_path_.empty()) {
     trace_ = trace_of(*world);
     listen(trace_);

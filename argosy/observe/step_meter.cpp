@@ -56,6 +56,7 @@ StepMeter::StepMeter(
   stats_.step = options_.first_step;
   stats_.period = observer_.report_period();
   const auto ranks = gather_stats_(stats_);
+  // If a single rank shows reports, all must take part in gathering.
   active_ = std::ranges::any_of(
       ranks, [](const auto& stats) { return stats.period > 0; });
   if (!active_) {

@@ -219,6 +219,8 @@ std::string header(const std::vector<RankTrace>& ranks, std::int64_t origin) {
 // Writes text directly: a JSON tree of a large trace would take many times the
 // memory of its text.
 std::string trace_json(const std::vector<RankTrace>& ranks) {
+  // Times relative to the first event keep their nanoseconds in viewers that
+  // read numbers as doubles.
   const std::int64_t origin = first_ns(ranks);
   Writer writer(origin);
   for (const RankTrace& rank : ranks) {

@@ -112,6 +112,7 @@ std::vector<std::string> waits_of(
     if (!need) {
       continue;
     }
+    // A need that has run is not what the stage waits for.
     const StepRef other = find_step(schedule, *need, step.microbatch);
     if (other.index >= timeline.spans[other.stage].size()) {
       waits.push_back(

@@ -351,6 +351,8 @@ Cuts Cutter::parts(const std::vector<int>& places) const {
   std::map<std::string, std::vector<int>> users;
   for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
     for (const int state : cuts.parts[i].states) {
+      // All names of a tied weight belong to one value; the first stands for
+      // it.
       users[graph_.value(state).names[0]].push_back(static_cast<int>(i));
     }
   }
@@ -373,6 +375,7 @@ std::map<std::string, int> owners(const Graph& graph, const Cuts& cuts) {
   return by_name;
 }
 
+// Usually true for other shapes, unless forward branches on them.
 bool has_same_ops(const Graph& a, const Graph& b) {
   return std::equal(
       a.nodes.begin(),
@@ -475,6 +478,7 @@ std::vector<double> state_weights(const Graph& graph) {
   for (const auto& states : touched) {
     double bytes = 0;
     for (const int state : states) {
+      // A shared state counts for the part that uses it first, its owner.
       if (seen.insert(state).second) {
         bytes += static_cast<double>(graph.value(state).bytes);
       }

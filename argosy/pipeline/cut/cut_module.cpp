@@ -175,6 +175,7 @@ bool CutModule::uses(
 void CutModule::keep_only(const std::vector<int>& parts) {
   for (const auto& [value, tensor] : program_->held) {
     const auto& names = program_->graph.value(value).names;
+    // A constant of forward, not a state of the module: all parts keep it.
     if (names.empty()) {
       continue;
     }

@@ -33,6 +33,7 @@ at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
     is_same = is_same &&
         (tensor.sizes()[i] == 1 || tensor.strides()[i] == strides[i]);
   }
+  // A stride of 0 means an expanded tensor, which cannot be written to.
   if (is_same || std::ranges::find(strides, 0) != strides.end()) {
     return tensor;
   }
@@ -106,6 +107,7 @@ void PartRunner::check(const Tensors& given) const {
   const Metas expected = received();
   bool fits = metas.size() == expected.size();
   for (std::size_t i = 0; fits && i < metas.size(); ++i) {
+    // Not requires_grad: evaluation runs the same parts without gradients.
     fits = metas[i].sizes == expected[i].sizes &&
         metas[i].type == expected[i].type;
   }

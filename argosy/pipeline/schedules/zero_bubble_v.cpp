@@ -60,6 +60,7 @@ void start(Writer& writer, int stage, int stages) {
 // Steady state: all passes of both chunks in turn, while forwards are left.
 void go_on(Writer& writer, int microbatches) {
   while (writer.done(Pass::kForward, 1) < microbatches) {
+    // Chunk 0 runs ahead, so its forwards end before those of chunk 1.
     if (writer.done(Pass::kForward, 0) < microbatches) {
       writer.forward(0);
     }
