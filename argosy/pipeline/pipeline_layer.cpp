@@ -176,8 +176,8 @@ void PipelineLayerImpl::add(const LayerDesc& desc, int index, int chunk) {
     register_module(std::to_string(index), built.module);
   }
   if (!desc.key.empty() && !is_known) {
-    // Later layers with this key on this stage reuse the module; those on other
-    // stages get a copy, which share_weights() keeps equal.
+    // Later layers with this key on this stage reuse the module. Other stages
+    // get a copy, which share_weights() and sum_gradients() keep equal.
     by_key_[desc.key] = built.module;
   }
   chunks_[static_cast<std::size_t>(chunk)].push_back(
