@@ -19,6 +19,8 @@ namespace argosy {
 
 namespace {
 
+// A world of its own that is not bound to the thread: current_world() stays
+// what it was.
 struct SideChannel {
   std::shared_ptr<World> world;
   std::unique_ptr<Group> group; // after its world: ends first
@@ -40,6 +42,7 @@ SideChannel& require_channel(const char* op) {
 std::shared_ptr<World> make_world(
     int rank, int size, const Endpoint& endpoint, Deadline deadline) {
   std::shared_ptr<store::KvServer> server;
+  // Before the clients below, of which rank 0 has one too.
   if (rank == 0) {
     server = std::make_shared<store::KvServer>(endpoint);
   }
@@ -88,6 +91,7 @@ void gloo_init_parallel_env(
           .ranks = std::move(ranks),
           .backend = "gloo",
           .timeout = made->world->timeout()});
+  // Reports a missing rank here rather than in the first gloo_barrier().
   pass_barrier(*made);
   thread_channel() = std::move(made);
 }

@@ -10,6 +10,8 @@ namespace argosy {
 
 namespace {
 
+// fleet::init() sets a plain HybridMesh, because the core does not know this
+// class. A copy of it shares its groups.
 HybridCommunicateGroupPtr as_communicate_group(const HybridMeshPtr& mesh) {
   if (mesh == nullptr) {
     return nullptr;

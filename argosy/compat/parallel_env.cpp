@@ -10,6 +10,7 @@ namespace argosy {
 ParallelEnv::ParallelEnv() : ParallelEnv(launch_info()) {}
 
 ParallelEnv::ParallelEnv(LaunchInfo info) : info_(std::move(info)) {
+  // For programs that ask; Argosy itself uses neither devices nor rings.
   const Environment env = Environment::of_process();
   device_id_ = static_cast<int>(env.find_int("DEVICE_ID", 0).value_or(0));
   nrings_ =

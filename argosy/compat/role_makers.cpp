@@ -37,6 +37,7 @@ void set_endpoint(LaunchInfo& info) {
   const std::vector<Endpoint>& own =
       info.role == Role::Server ? info.server_endpoints : info.worker_endpoints;
   if (own.empty()) {
+    // Without endpoints nobody knows which ranks share a host.
     info.knows_local = info.size == 1;
     return;
   }
@@ -74,6 +75,7 @@ LaunchInfo info_of(const UserDefinedRole& role) {
       to_string(info.role),
       info.size);
   set_endpoint(info);
+  // The ranks meet at the first worker's endpoint, where it serves the store.
   if (role.is_collective && info.size > 1 && !info.worker_endpoints.empty()) {
     info.store_url = "tcp://" + info.worker_endpoints.front().text();
     info.serves_store = info.rank == 0;

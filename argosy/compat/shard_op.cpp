@@ -38,6 +38,7 @@ namespace {
 // Einsum letters for the dims of the input and of the weight.
 std::vector<std::string> letters_of(const torch::nn::Module& layer) {
   if (dynamic_cast<const torch::nn::LinearImpl*>(&layer) != nullptr) {
+    // Linear contracts k; LibTorch stores its weight as (out, in).
     return {"bk", "ok"};
   }
   ARGOSY_CHECK(
@@ -45,6 +46,7 @@ std::vector<std::string> letters_of(const torch::nn::Module& layer) {
       "[shard_layer_by] {}, expected Linear or Embedding; shard_op() takes any "
       "op",
       layer.name());
+  // An embedding looks up rows, so that input and weight share no dim.
   return {"bl", "vh"};
 }
 
@@ -73,6 +75,7 @@ void place(
     const ProcessMesh& mesh,
     const Placements& placements) {
   shard_tensor_(parameter, mesh, placements);
+  // Keeps ops from gathering the weight where they could move the input.
   auto& pinned = dtensor::require_parts(parameter, "shard_layer_by").pinned;
   for (std::size_t axis = 0; axis < placements.size(); ++axis) {
     if (placements[axis].is_shard()) {
@@ -90,6 +93,7 @@ void shard_layer_by(
   const auto placements =
       strategy_placements(mesh, letters_of(layer), strategy);
   for (const auto& each : layer.named_parameters(false)) {
+    // Only Linear and Embedding get here: a parameter of one dim is a bias.
     place(
         each.value(),
         mesh,

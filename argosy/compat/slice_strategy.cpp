@@ -89,6 +89,7 @@ class Axes {
   Placements placements(const std::string& letters) const {
     Placements result(owner_.size(), Replicate());
     for (std::size_t axis = 0; axis < owner_.size(); ++axis) {
+      // An axis whose letter the operand lacks does not split it.
       const std::size_t dim = letters.find(owner_[axis]);
       if (owner_[axis] != 0 && dim != std::string::npos) {
         result[axis] = Shard(static_cast<int>(dim));
@@ -102,6 +103,7 @@ class Axes {
     std::int64_t product = 1;
     for (std::size_t axis = 0; axis < owner_.size(); ++axis) {
       if ((set >> axis & 1) != 0) {
+        // A taken axis makes the product 0, which is no number of slices.
         product *= owner_[axis] == 0 ? mesh_.shape()[axis] : 0;
       }
     }
@@ -114,6 +116,9 @@ class Axes {
 
 } // namespace
 
+// Letters name dims as in einsum: equal letters are the same dim of the op and
+// must be split over the same axes. So axes are assigned to letters, and each
+// operand takes the axes of its letters.
 std::vector<Placements> strategy_placements(
     const ProcessMesh& mesh,
     const std::vector<std::string>& letters,
@@ -124,6 +129,7 @@ std::vector<Placements> strategy_placements(
   std::string taken;
   for (const std::string& operand : letters) {
     for (const char letter : operand) {
+      // In order of appearance, so that all ranks assign the same axes.
       if (taken.find(letter) == std::string::npos) {
         axes.take(letter, slices.at(letter));
         taken += letter;

@@ -21,6 +21,7 @@ RankRange last_range(
   }
   const std::int64_t each = left / ranks;
   const std::int64_t more = left % ranks; // ranks that get one sample more
+  // Each earlier rank among the first `more` moves this one by a sample.
   const std::int64_t before = std::min<std::int64_t>(options.rank, more);
   return {
       position + options.rank * each + before,

@@ -49,6 +49,7 @@ class Trainer {
 
   // The most frequent pair; ties go to the smallest.
   bool has_pair() const {
+    // Counts are negated. A pair that occurs once is not worth a token.
     return !ranking_.empty() && ranking_.begin()->first <= -2;
   }
   Merge best_pair() const { return ranking_.begin()->second; }
@@ -80,6 +81,8 @@ class Trainer {
     const Ids& ids = words_[word].ids;
     for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
       const Merge pair{ids[i], ids[i + 1]};
+      // Elements of a set are constant: the pair leaves the ranking with its
+      // old count and enters it with the new one.
       Pair& entry = pairs_[key_of(pair)];
       if (entry.count > 0) {
         ranking_.erase({-entry.count, pair});
@@ -126,6 +129,7 @@ MergeTable::MergeTable(const std::vector<Merge>& merges) {
 Ids MergeTable::encode(std::string_view word) const {
   Ids ids = ids_of_bytes(word);
   for (;;) {
+    // Ids grow in the order of learning, so the least id was learnt first.
     auto first = ids_.end(); // the merge learnt first
     for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
       const auto found = ids_.find(key_of({ids[i], ids[i + 1]}));

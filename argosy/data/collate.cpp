@@ -63,6 +63,7 @@ Example stack_images(const std::vector<ImageSample>& samples) {
   Example batch{
       at::empty({count, 1, first.rows, first.columns}, at::kFloat),
       at::empty({count}, at::kLong)};
+  // One pass that converts and copies, without a tensor for each sample.
   auto* pixels = batch.input.data_ptr<float>();
   auto* labels = batch.target.data_ptr<std::int64_t>();
   for (const ImageSample& sample : samples) {

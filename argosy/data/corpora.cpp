@@ -17,6 +17,7 @@ namespace {
 // Returns the output of a shell command. Throws SystemError whose message ends
 // with `advice`.
 std::string output_of(const char* line, const char* advice) {
+  // "e" closes the pipe in processes that other threads start.
   FILE* pipe = ::popen(line, "re");
   if (pipe == nullptr) {
     throw SystemError(with_errno(str("[data.corpus] ", line)));
@@ -49,6 +50,7 @@ std::string king_james_bible() {
     if (space == std::string_view::npos) {
       continue;
     }
+    // An empty line before each chapter.
     if (verse.substr(0, space).ends_with(":1") && !text.empty()) {
       text += '\n';
     }

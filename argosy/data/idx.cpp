@@ -22,6 +22,7 @@ class GzipFile {
     if (file_ == nullptr) {
       throw SystemError(with_errno(str("[data.idx] ", name_)));
     }
+    // zlib suggests 64 or 128 KB for speed; its default is 8 KB.
     ::gzbuffer(file_, 1U << 17);
   }
   ~GzipFile() { ::gzclose(file_); }
@@ -51,6 +52,7 @@ class GzipFile {
  private:
   std::size_t read_some(std::uint8_t* out, std::size_t size) {
     const int got = ::gzread(file_, out, static_cast<unsigned>(size));
+    // A truncated file gives no negative count, only an error afterwards.
     int error = Z_OK;
     const char* text = ::gzerror(file_, &error);
     if (error == Z_ERRNO) {
@@ -92,6 +94,7 @@ std::vector<std::int64_t> read_shape(GzipFile& file) {
   const auto bytes = read_exactly(file, std::size_t{4} * magic[3]);
   std::vector<std::int64_t> shape;
   for (std::size_t at = 0; at < bytes.size(); at += 4) {
+    // Sizes are big-endian, whatever the host is.
     shape.push_back(
         std::int64_t{bytes[at]} << 24 | bytes[at + 1] << 16 |
         bytes[at + 2] << 8 | bytes[at + 3]);
@@ -103,6 +106,7 @@ std::size_t num_values(
     const std::vector<std::int64_t>& shape, const std::string& name) {
   std::size_t count = 1;
   for (const std::int64_t extent : shape) {
+    // The header comes from the file: its product may not fit.
     const auto factor = static_cast<std::size_t>(extent);
     ARGOSY_CHECK(
         factor == 0 ||

@@ -46,6 +46,7 @@ std::uint8_t code_of(TokenType type) {
 template <typename T>
 T element(std::span<const std::byte> array, std::int64_t index) {
   T value;
+  // A header of 34 bytes precedes the arrays, so they are not aligned.
   std::memcpy(
       &value,
       array.data() + static_cast<std::size_t>(index) * sizeof(T),
@@ -93,6 +94,8 @@ struct Counts {
 // Checks each count against the file size before multiplying with it, so that a
 // corrupt header cannot cause an overflow.
 Counts read_counts(FieldReader& fields) {
+  // A sequence takes 12 bytes of the index: a length of 4 and an offset of 8. A
+  // boundary takes 8.
   const auto sequences = fields.next<std::uint64_t>("number of sequences");
   fields.check(
       sequences <= fields.bytes_left() / 12,
@@ -140,6 +143,7 @@ void MegatronFile::check_sequences() const {
     const auto length = element<std::int32_t>(lengths_, i);
     const auto offset = element<std::int64_t>(offsets_, i);
     ARGOSY_CHECK(
+        // Subtracts the length: adding it to a corrupt offset could overflow.
         length >= 0 && offset >= 0 && offset % width == 0 &&
             offset / width <= tokens_.size() - length,
         "[data.tokens] {}: sequence {} has {} tokens at byte {}, expected "
@@ -157,6 +161,8 @@ void MegatronFile::check_documents() const {
   std::int64_t lowest = 0;
   for (std::int64_t i = 0; i <= num_documents_; ++i) {
     const auto boundary = element<std::int64_t>(documents_, i);
+    // The first boundary is 0, the last the number of sequences, and none is
+    // below its predecessor.
     const bool last = i == num_documents_;
     lowest = last ? num_sequences_ : lowest;
     const std::int64_t highest = i == 0 ? 0 : num_sequences_;
@@ -197,6 +203,7 @@ std::pair<std::int64_t, std::int64_t> MegatronFile::document(
       element<std::int64_t>(documents_, index + 1)};
 }
 
+// Megatron's own limit, so that both choose the same type.
 TokenType megatron_type(std::int64_t vocab_size) {
   return vocab_size < 65500 ? TokenType::U16 : TokenType::I32;
 }
@@ -204,6 +211,7 @@ TokenType megatron_type(std::int64_t vocab_size) {
 MegatronWriter::MegatronWriter(std::filesystem::path prefix, TokenType type)
     : prefix_(std::move(prefix)), type_(type) {
   code_of(type); // throws for an unsupported type
+  // Another name until finish(), so that nobody reads half a file.
   bin_.open(partial_path(), std::ios::binary | std::ios::trunc);
   check_bin();
 }
@@ -279,6 +287,7 @@ void MegatronWriter::finish() {
         str("[data.megatron] ", prefix_.string(), ".bin: ", failed.message()));
   }
   finished_ = true;
+  // The index comes last: whoever finds it finds all of the .bin file.
   write_file(with_ending(prefix_, ".idx"), index());
 }
 

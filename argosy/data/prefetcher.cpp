@@ -47,6 +47,7 @@ std::string name_of(const Slot& slot) {
   try {
     std::rethrow_exception(slot.error);
   } catch (const std::exception& error) {
+    // Names the sample and keeps the original for callers that look for it.
     std::throw_with_nested(Error(name + error.what()));
   } catch (...) {
     std::throw_with_nested(Error(name + "an exception of unknown type"));
@@ -55,6 +56,13 @@ std::string name_of(const Slot& slot) {
 
 } // namespace
 
+// The queue and what its threads need. Each thread owns a reference, so that a
+// thread that the destructor had to detach never touches freed memory.
+//
+// Batches leave the queue in the order in which the sampler made them: a slot
+// enters the queue under the lock, before it is loaded, and next() waits for
+// the front slot even if a later one is ready. num_prefetch bounds the slots,
+// and so the memory of batches that nobody has asked for yet.
 struct Prefetcher::Shared {
   Shared(DistributedBatchSampler the_sampler, Load the_load, int prefetch)
       : load(std::move(the_load)),
@@ -100,6 +108,7 @@ std::shared_ptr<Slot> Prefetcher::Shared::take_slot() {
   if (slot->batch) {
     return slot;
   }
+  // Also after an error: next() reports it before the sampler goes on.
   paused = true;
   slot->ready = true;
   ready.notify_all();
@@ -130,6 +139,7 @@ void Prefetcher::Shared::work() {
     slot->ready = true;
     ready.notify_all();
   }
+  // The destructor waits on `ready` until no thread is left.
   --num_running;
   ready.notify_all();
 }
@@ -168,6 +178,7 @@ Prefetcher::~Prefetcher() {
   shared_->stop = true;
   shared_->drop_slots();
   shared_->room.notify_all();
+  // Bounded, because a read from a dead file system may never return.
   const bool ended = shared_->ready.wait_until(
       lock, Deadline::after(options_.shutdown).time(), [this] {
         return shared_->num_running == 0;
@@ -189,6 +200,8 @@ Prefetcher::~Prefetcher() {
 void Prefetcher::start_threads() {
   while (static_cast<int>(threads_->all.size()) < options_.num_threads) {
     threads_->all.emplace_back([shared = shared_] { shared->work(); });
+    // next() holds the mutex, which work() takes first: no thread can count
+    // itself out before it is counted here.
     ++shared_->num_running;
   }
 }
@@ -211,6 +224,7 @@ std::shared_ptr<void> Prefetcher::next(const Deadline& deadline) {
   shared_->room.notify_all();
   const auto is_ready = [&] { return !slots.empty() && slots.front()->ready; };
   if (!shared_->ready.wait_until(lock, deadline.time(), is_ready)) {
+    // The slot stays in the queue: a later next() can still return it.
     throw TimeoutError(str_format(
         "[data.loader] {} was not ready after {}",
         slots.empty() ? "the next batch" : name_of(*slots.front()),
@@ -239,6 +253,7 @@ SamplerState Prefetcher::state() const {
 
 void Prefetcher::load_state(const SamplerState& state) {
   const std::lock_guard lock(shared_->mutex);
+  // First, because it throws for a state that does not fit.
   shared_->sampler.load_state(state);
   shared_->drop_slots();
   shared_->delivered = shared_->sampler.state();

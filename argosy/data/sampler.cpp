@@ -65,6 +65,7 @@ DistributedBatchSampler::DistributedBatchSampler(
 
 std::optional<Batch> DistributedBatchSampler::next() {
   const auto range = rank_range_at(dataset_size_, options_, position_);
+  // Without padding, the last step may have no sample for this rank.
   if (!range || range->count == 0) {
     set_epoch(epoch_ + 1);
     return std::nullopt;
@@ -92,6 +93,8 @@ void DistributedBatchSampler::set_epoch(std::int64_t epoch) {
 SamplerState DistributedBatchSampler::state() const {
   SamplerState state{
       epoch_, position_, dataset_size_, options_.shuffle, options_.seed};
+  // After the last batch the state names the next epoch: a run that resumes
+  // from it begins with a batch instead of an end of epoch.
   if (position_ > 0 && !rank_range_at(dataset_size_, options_, position_)) {
     state.epoch += 1;
     state.position = 0;
@@ -100,6 +103,8 @@ SamplerState DistributedBatchSampler::state() const {
 }
 
 void DistributedBatchSampler::load_state(const SamplerState& state) {
+  // With another size, order or seed, the position would mean other samples.
+  // Batch size and number of ranks may change.
   check_same("dataset_size", state.dataset_size, dataset_size_);
   check_same("shuffle", state.shuffle, options_.shuffle);
   check_same("seed", state.seed, options_.seed);
@@ -107,11 +112,13 @@ void DistributedBatchSampler::load_state(const SamplerState& state) {
       state.position >= 0,
       "[data.sampler] position {}, expected 0 or more",
       state.position);
+  // Resets the position, so it comes before the position is set.
   set_epoch(state.epoch);
   position_ = state.position;
 }
 
 void DistributedBatchSampler::load_order() {
+  // Shuffling takes O(dataset) time, so the order is kept for the epoch.
   if (options_.shuffle && order_epoch_ != epoch_) {
     order_ = shuffled_indices(dataset_size_, options_.seed, epoch_);
     order_epoch_ = epoch_;

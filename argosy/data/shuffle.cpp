@@ -31,6 +31,9 @@ std::uint64_t draw_below(std::mt19937_64& generator, std::uint64_t bound) {
 
 } // namespace
 
+// Fisher-Yates. Not std::shuffle, whose result depends on the standard library:
+// every rank computes the order by itself, and a resumed run must find the
+// order that the interrupted one had. std::mt19937_64 is specified exactly.
 std::vector<std::int64_t> shuffled_indices(
     std::int64_t size, std::uint64_t seed, std::int64_t epoch) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(size));

@@ -25,6 +25,7 @@ TokenDataset::TokenDataset(
 }
 
 std::int64_t TokenDataset::size() const {
+  // A window has one token more than the sequence: the last target.
   return (tokens_.size() - sequence_length_ - 1) / stride_ + 1;
 }
 

@@ -23,6 +23,7 @@ constexpr LlmcKind kGpt2{20240520, 1, TokenType::U16};
 constexpr LlmcKind kLlama3{20240801, 7, TokenType::U32};
 
 bool is_llmc(const MappedFile& file) {
+  // A short file without header must not fail in FieldReader.
   if (file.size() < kLlmcHeader) {
     return false;
   }
@@ -60,6 +61,8 @@ Tokens open_llmc(const std::filesystem::path& path) {
 
 Tokens open_tokens(const std::filesystem::path& path) {
   auto index = path;
+  // A Megatron .bin file has no header; only its index identifies it. NanoGPT's
+  // has none either, so it is what remains.
   if (std::filesystem::exists(index.replace_extension(".idx"))) {
     return MegatronFile(path).tokens();
   }

@@ -28,6 +28,7 @@ Kind kind_of(char c) {
     return Kind::Digit;
   }
   const unsigned char lower = byte | 0x20U;
+  // Bytes above 127 belong to UTF-8 sequences, which a word must not split.
   return byte > 127 || (lower >= 'a' && lower <= 'z') ? Kind::Letter
                                                       : Kind::Mark;
 }
@@ -62,6 +63,7 @@ Tokenizer::Tokenizer(std::vector<Merge> merges) : merges_(std::move(merges)) {
     bytes_of_.emplace_back(1, static_cast<char>(byte));
   }
   for (const auto& [left, right] : merges_) {
+    // A merge may use only tokens before it, whose bytes are known by now.
     const auto known = static_cast<std::int32_t>(bytes_of_.size());
     ARGOSY_CHECK(
         left >= 0 && left < known && right >= 0 && right < known,
@@ -97,6 +99,7 @@ std::vector<std::int64_t> Tokenizer::encode(std::string_view text) const {
   std::unordered_map<std::string_view, std::vector<std::int32_t>> known;
   std::vector<std::int64_t> ids;
   for (const auto word : split_words(text)) {
+    // Words repeat, so each is encoded once per call.
     auto [found, is_new] = known.try_emplace(word);
     if (is_new) {
       found->second = table.encode(word);

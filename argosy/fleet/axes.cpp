@@ -11,6 +11,8 @@ namespace {
 
 std::vector<std::string> order_of(const HybridConfigs& configs) {
   std::vector<std::string> order = configs.order;
+  // The default order has no expert axis. As the last axis it varies fastest,
+  // so that the ranks of an expert group are neighbours.
   if (configs.ep_degree > 1 && std::ranges::find(order, "ep") == order.end()) {
     order.push_back("ep");
   }
@@ -49,6 +51,7 @@ Axes::Axes(const DistributedStrategy& strategy)
       expert_replicas(hybrid->group_over({"data", "sep"})),
       expert_data(hybrid->group_over({"data", "sharding", "sep"})),
       model(hybrid->group_over({"model"})),
+      // Not over data and sep, whose ranks hold the same reduced gradients.
       norm(hybrid->group_over({"pipe", "sharding", "model", "expert"})) {}
 
 } // namespace argosy::fleet

@@ -16,6 +16,7 @@ std::vector<std::string> file_shard(
       num_parts);
   const auto each = static_cast<long>(files.size()) / num_parts;
   const auto more = static_cast<long>(files.size()) % num_parts;
+  // The first `more` parts have one file more than the others.
   const auto begin_of = [&](long part) {
     return files.begin() + part * each + std::min(part, more);
   };

@@ -16,6 +16,8 @@ struct Current {
   std::shared_ptr<Fleet> fleet;
 };
 
+// Attached to the world, not global: thread ranks of one process have a fleet
+// each.
 Current& current_of(World& world) {
   return *world.attached<Current>([] { return std::make_shared<Current>(); });
 }
@@ -83,6 +85,7 @@ std::shared_ptr<Fleet> start(
     World& world, const JobRole& role, const DistributedStrategy& strategy) {
   check_agrees(role, world);
   auto fleet = std::make_shared<Fleet>(role, strategy);
+  // Before the fleet becomes current: a failed init() must leave none behind.
   check_same(strategy, fleet->util());
   current_of(world).fleet = fleet;
   return fleet;
@@ -140,11 +143,13 @@ void Fleet::replace_strategy(const DistributedStrategy& strategy) {
     return;
   }
   ARGOSY_CHECK(
+      // A model that exists was prepared with the axes of the old strategy.
       !registry_->has_models(),
       "[fleet.distributed_optimizer] the strategy differs from the model's: "
       "{}. Pass it to init()",
       *found);
   check_strategy(strategy);
+  // Before Axes below: all ranks must make the same groups.
   check_same(strategy, util_);
   strategy_ = strategy;
   axes_ = Axes(strategy_);
@@ -174,6 +179,8 @@ std::shared_ptr<Fleet> init(
     bool is_collective,
     const DistributedStrategy& strategy,
     const InitOptions& options) {
+  // Checks before it joins: a wrong setting fails at once, not after the wait
+  // for the other ranks.
   const JobRole before = adopt_role(is_collective);
   check_collective(before);
   check_strategy(strategy);
@@ -256,6 +263,8 @@ HybridMeshPtr hybrid_mesh() {
 
 namespace {
 
+// The axes whose ranks read different samples. Ranks of the other axes work on
+// the same samples together and must load the same ones.
 GroupPtr with_own_data(const char* op) {
   return current_fleet(op)->axes().hybrid->group_over(
       {"data", "sharding", "expert"});
@@ -271,6 +280,8 @@ int data_num() {
   return with_own_data("fleet.data_num")->nranks();
 }
 
+// For programs written for Paddle. Without servers there is nothing to start or
+// stop; both only check that init() was called.
 void init_worker() {
   current_fleet("fleet.init_worker");
 }

@@ -26,6 +26,8 @@ std::vector<at::Tensor> select(
   return result;
 }
 
+// A weight that several pipeline stages share counts on the first of them;
+// pipeline/shared_gradients.cpp sets the mark.
 bool counts(const ParameterMarks& marks) {
   return marks.need_clip && marks.is_firstly_shared;
 }
@@ -43,6 +45,8 @@ double own_squares(const std::vector<at::Tensor>& params, const Axes& axes) {
 
 } // namespace
 
+// The ranks of axes.model hold the same values of these parameters, but each
+// sees its own slice of the tokens: their gradients are parts of a sum.
 void sum_sequence_parallel_grads(
     const std::vector<at::Tensor>& params, const Axes& axes) {
   if (axes.model->nranks() == 1) {
@@ -67,6 +71,8 @@ double clip_model_grad_norm(
   if (axes.norm->nranks() == 1) {
     return optim::clip_grad_norm_(clipped, max_norm);
   }
+  // Each gradient of the model is counted by exactly one rank, so one number
+  // per rank is all that is sent.
   at::Tensor squares = at::full({1}, own_squares(params, axes), at::kDouble);
   all_reduce(squares, ReduceOp::SUM, axes.norm);
   const double norm = std::sqrt(squares.item<double>());
@@ -85,6 +91,7 @@ void broadcast_replicated_params(
   data_parallel::NamedTensors whole;
   for (const at::Tensor& param : select(
            params, [](const auto& marks) { return !marks.is_distributed; })) {
+    // Names serve error messages of check_same(), which is not called here.
     whole.emplace_back("", param);
   }
   data_parallel::share_values(whole, axes.model->ranks().front(), axes.model);

@@ -60,6 +60,7 @@ void share_over(
     const HybridMeshPtr& hcg,
     const char* what) {
   const GroupPtr group = topology(hcg, what).group_over({axis});
+  // Only tensor parallelism splits single parameters.
   const bool splits = axis == std::string_view("model");
   if (group->nranks() == 1) {
     return;
@@ -71,8 +72,10 @@ void share_over(
       shared.push_back(named);
     }
   }
+  // Buffers carry no marks: all ranks hold them whole.
   const auto buffers = data_parallel::distinct(model.named_buffers(true));
   shared.insert(shared.end(), buffers.begin(), buffers.end());
+  // Different modules would otherwise fail or hang inside the broadcast.
   data_parallel::check_same(shared, group);
   data_parallel::share_values(shared, group->ranks().front(), group);
 }
@@ -91,6 +94,7 @@ void fused_allreduce_gradients_with_group(
     const GroupPtr& group,
     std::size_t bucket_size,
     std::optional<double> scale) {
+  // With a scale the caller says how to average.
   const ReduceOp op = scale ? ReduceOp::SUM : ReduceOp::AVG;
   for (const auto& [type, grads] : gradients_of(params)) {
     for (const Tensors& bucket : buckets_of(grads, bucket_size)) {

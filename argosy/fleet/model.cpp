@@ -24,6 +24,7 @@ void cast_all(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
   for (const auto& item : tensors) {
     const at::Tensor& tensor = item.value();
     if (tensor.defined() && tensor.is_floating_point()) {
+      // Keeps the handle: optimizers made earlier hold the same parameter.
       tensor.set_data(tensor.to(at::kBFloat16));
     }
   }
@@ -40,6 +41,7 @@ void cast_weights(torch::nn::Module& module) {
   }
 }
 
+// At most one applies: strategy_check.cpp excludes combinations.
 std::shared_ptr<data_parallel::BucketHook> hook_of(
     const DistributedStrategy& strategy) {
   if (strategy.fp16_allreduce) {
@@ -110,6 +112,8 @@ ModelSetup prepare_model(
     const DistributedStrategy& strategy,
     const Axes& axes,
     std::shared_ptr<Registry> registry) {
+  // All that changes modules or dtypes comes before make_core(), which sees the
+  // final parameters.
   if (strategy.sync_batch_norm) {
     convert_sync_batchnorm(module, axes.data);
   }
@@ -126,6 +130,7 @@ ModelSetup prepare_model(
   }
   setup.autocast = strategy.amp;
   setup.is_local = strategy.localsgd || strategy.adaptive_localsgd;
+  // The hook of dgc needs the optimizer's momentum; Registry::link() sets it.
   if (strategy.dgc) {
     setup.hook = std::make_shared<DeferredHook>();
     setup.options.hook = setup.hook;
@@ -153,6 +158,7 @@ void detail::register_model(
   side.is_local = setup.is_local;
   side.hook = setup.hook;
   for (const auto& item : module.named_parameters(true)) {
+    // Modules may register undefined parameters, such as an absent bias.
     if (item.value().defined()) {
       side.names.emplace(item.value().unsafeGetTensorImpl(), item.key());
     }

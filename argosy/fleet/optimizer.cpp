@@ -44,6 +44,8 @@ optim::GradientMergeOptions merge_of(const DistributedStrategy& strategy) {
   return {.k_steps = configs.k_steps, .avg = configs.avg};
 }
 
+// With the group of all ranks: all must skip the same steps, or their
+// parameters would differ.
 std::unique_ptr<optim::GradScaler> scaler_of(
     const DistributedStrategy& strategy, const GroupPtr& group) {
   if (!strategy.amp) {
@@ -111,6 +113,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   bool will_step() const override { return merge.will_step(); }
   bool is_merging() const override { return merge.is_merging(); }
   std::shared_ptr<data_parallel::BucketHook> hook() override {
+    // Momentum moves from the optimizer into the compression.
     return replacement.dgc_momentum
         ? deep_gradient_compression(dgc_of(strategy, *replacement.dgc_momentum))
         : nullptr;
@@ -118,6 +121,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
 
   void shard(const std::shared_ptr<sharding::ShardedCore>& core) override {
     sharded.emplace(optimizer, core);
+    // ShardedOptimizer has replaced the parameters by this rank's shards.
     params = optim::params_of(optimizer);
   }
 
@@ -130,6 +134,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   bool step_once();
   void average_parameters();
 
+  // The members up to `scaler` are initialized from one another, in this order.
   const DistributedStrategy strategy;
   const Axes axes;
   const std::shared_ptr<Registry> registry;
@@ -222,6 +227,7 @@ void DistributedOptimizer::Impl::clip_gradients() {
     return;
   }
   if (scaler) {
+    // The limit applies to true gradients, not to those of the scaled loss.
     scaler->unscale_(optimizer);
   }
   const auto& configs = strategy.grad_clip_configs;
@@ -234,6 +240,7 @@ void DistributedOptimizer::Impl::clip_gradients() {
 
 // Returns false if the loss scaler skipped the step.
 bool DistributedOptimizer::Impl::step_once() {
+  // Gradients must be complete before clipping takes their norm.
   sum_sequence_parallel_grads(params, axes);
   sum_gradients();
   clip_gradients();
@@ -243,6 +250,7 @@ bool DistributedOptimizer::Impl::step_once() {
   bool stepped = true;
   if (scaler) {
     stepped = scaler->step(optimizer);
+    // After step(), which finds out whether gradients are finite.
     scaler->update();
   } else {
     optimizer.step();
@@ -277,6 +285,7 @@ DistributedOptimizer::DistributedOptimizer(
     std::shared_ptr<Registry> registry)
     : impl_(std::make_shared<Impl>(
           optimizer, strategy, axes, std::move(registry))) {
+  // The registry keeps a weak reference; moving this object keeps impl_.
   impl_->registry->add(impl_);
 }
 
@@ -286,6 +295,7 @@ DistributedOptimizer::DistributedOptimizer(DistributedOptimizer&&) noexcept =
 
 void DistributedOptimizer::zero_grad() {
   impl_->merge.zero_grad();
+  // The model's whole gradients are not among the optimizer's parameters.
   if (impl_->sharded && !impl_->merge.is_merging()) {
     impl_->sharded->zero_grad();
   }
@@ -318,10 +328,13 @@ bool DistributedOptimizer::step() {
   if (stepped) {
     impl.average_parameters();
   }
+  // Also after a step that amp skipped: the next one begins anew.
   if (due) {
     impl.loss_sum = 0;
     impl.num_losses = 0;
   }
+  // Last: whether the next backward reduces gradients depends on how many
+  // batches have been merged.
   impl.registry->update_sync();
   return stepped;
 }

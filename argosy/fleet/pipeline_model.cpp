@@ -36,6 +36,7 @@ PipelineOptions options_of(
       ? PipelineOptions::Reduction::kSum
       : PipelineOptions::Reduction::kMean;
   options.delay_scale_loss = configs.delay_scale_loss;
+  // Paddle's name for sending shapes once instead of with every message.
   options.dynamic_shapes = !configs.p2p_cache_shape;
   options.autocast = setup.autocast;
   return options;
@@ -84,6 +85,7 @@ at::Tensor PipelineModel::forward_backward(
       {.loss_fn = loss_fn, .scale_loss = [&](const at::Tensor& each) {
          return optimizer.scaled(each);
        }});
+  // The engine runs backward itself, so the optimizer has to be told.
   optimizer.after_backward(loss);
   return loss;
 }

@@ -14,6 +14,7 @@ namespace {
 
 using Optimizers = std::vector<std::weak_ptr<RegisteredOptimizer>>;
 
+// The user owns models and optimizers; here they may be gone at any time.
 std::vector<std::shared_ptr<RegisteredOptimizer>> alive(const Optimizers& all) {
   std::vector<std::shared_ptr<RegisteredOptimizer>> result;
   for (const auto& each : all) {
@@ -54,8 +55,11 @@ void DeferredHook::abandon(
   }
 }
 
+// Each model meets each optimizer once, when the later of the two is added. So
+// it does not matter which the user makes first.
 void Registry::link(
     Model& model, const std::shared_ptr<RegisteredOptimizer>& with) {
+  // One common parameter is enough: several optimizers may share a model.
   const auto& names = model.side.names;
   if (!std::ranges::any_of(
           names, [&](const auto& named) { return with->holds(named.first); })) {
@@ -92,6 +96,7 @@ void Registry::add(const std::shared_ptr<RegisteredOptimizer>& optimizer) {
 std::string Registry::name_of(ParameterId parameter) const {
   for (const Model& model : models_) {
     const auto found = model.side.names.find(parameter);
+    // Ids are addresses: those of a model that is gone may be in use again.
     if (found != model.side.names.end() && !model.side.core.expired()) {
       return found->second;
     }
@@ -102,6 +107,8 @@ std::string Registry::name_of(ParameterId parameter) const {
 void Registry::update_sync() const {
   for (const Model& model : models_) {
     if (const auto core = model.side.core.lock()) {
+      // Without an optimizer here the user may have one of LibTorch, which
+      // needs reduced gradients in every step.
       core->set_sync(
           !model.side.is_local &&
           (alive(model.optimizers).empty() ||

@@ -26,6 +26,8 @@ using torch::optim::OptimizerParamGroup;
 using torch::optim::SGDOptions;
 using Groups = std::vector<OptimizerParamGroup>;
 
+// LibTorch's optimizers have no name; the type of their options tells them
+// apart.
 std::string kind_of(const OptimizerOptions& options) {
   if (const auto* sgd = dynamic_cast<const SGDOptions*>(&options)) {
     return sgd->momentum() > 0 ? "SGD with momentum" : "SGD without momentum";
@@ -166,6 +168,7 @@ std::unique_ptr<Optimizer> replaced(
     const std::vector<std::string>& excluded,
     const NameOf& name_of,
     const Of& of) {
+  // Group by group, so that each keeps its own learning rate.
   Groups groups;
   for (const OptimizerParamGroup& group : optimizer.param_groups()) {
     const auto options =
@@ -226,6 +229,7 @@ OptimizerReplacement replace_optimizer(
     return {replaced<optim::Lamb>(optimizer, excluded, name_of, of), {}};
   }
   if (strategy.dgc) {
+    // Made even for one rank, to refuse an unsuitable optimizer there too.
     OptimizerReplacement sgd = replace_for_dgc(optimizer, name_of);
     // A single rank compresses nothing: the user's optimizer keeps its
     // momentum.

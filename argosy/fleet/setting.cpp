@@ -11,6 +11,7 @@ namespace argosy::fleet {
 namespace {
 
 bool is_within(double number, const Range& range) {
+  // NaN fails both comparisons; infinities are refused even without limits.
   const bool low =
       range.least_is_out ? number > range.least : number >= range.least;
   const bool high =
@@ -72,6 +73,7 @@ AnySetting::AnySetting(
   of->add(this);
 }
 
+// Copies the value alone, after checking it against the range of this setting.
 AnySetting& AnySetting::operator=(const AnySetting& other) {
   assign(other.value_);
   return *this;
@@ -105,6 +107,8 @@ Section::Section(Section* of, const char* name, const char* doc)
   of->add(this);
 }
 
+// Entries are members of their section and register by offset, not by address:
+// the offsets of a copied section are right for the copy.
 void Section::add(const Entry* entry) {
   offsets_.push_back(
       reinterpret_cast<const char*>(entry) -
@@ -162,6 +166,7 @@ std::ostream& operator<<(std::ostream& out, const Section& section) {
          setting->expected(),
          setting->doc()});
   }
+  // The last column is not padded, to leave no spaces at the ends of lines.
   std::vector<std::size_t> widths(rows[0].size() - 1);
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < widths.size(); ++i) {

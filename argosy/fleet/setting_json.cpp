@@ -67,6 +67,7 @@ struct Change {
 };
 
 Change change_of(AnySetting& setting, const json& text) {
+  // The default's type decides what the JSON value must be.
   Value value = setting.default_value();
   const bool fits = std::visit([&](auto& it) { return read(text, it); }, value);
   ARGOSY_CHECK(
@@ -79,6 +80,7 @@ Change change_of(AnySetting& setting, const json& text) {
   return {&setting, std::move(value)};
 }
 
+// Unknown names are errors: a misspelt setting would silently keep its default.
 Entry& find(Section& section, const std::string& name) {
   std::vector<std::string> names;
   for (Entry* entry : entries_of(section)) {

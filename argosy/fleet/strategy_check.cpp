@@ -24,6 +24,7 @@ constexpr char kMeans[] =
     "parameters differ by rank between two averages of local SGD, and so would "
     "their moving averages";
 
+// "sharding" stands for all ways to turn it on; see is_sharded().
 bool is_on(const DistributedStrategy& strategy, std::string_view name) {
   if (name == "sharding") {
     return strategy.is_sharded();
@@ -81,6 +82,7 @@ void check_configs(const DistributedStrategy& strategy) {
 
 } // namespace
 
+// A table instead of conditions, so that a test can try every pair.
 const std::vector<Exclusion>& exclusions() {
   static const std::vector<Exclusion> kAll = {
       {"localsgd",

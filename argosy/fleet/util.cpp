@@ -68,6 +68,7 @@ at::Tensor UtilBase::all_reduce(
     const std::string& mode,
     const std::string& comm_world) const {
   check_world("all_reduce", comm_world);
+  // The collective works in place; the caller's tensor stays as it is.
   at::Tensor result = input.detach().clone(at::MemoryFormat::Contiguous);
   argosy::all_reduce(result, op_of(mode), group_);
   return result;

@@ -15,6 +15,8 @@ AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   if (path_.has_parent_path()) {
     std::filesystem::create_directories(path_.parent_path(), ignored);
   }
+  // O_APPEND: each write goes to the end, also when a restarted run continues
+  // the file. Reading serves ends_within_line().
   fd_ = std::make_unique<launch::Fd>(
       ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!*fd_) {

@@ -12,6 +12,8 @@ ChromeTrace::ChromeTrace(int rank, Options options)
   trace_.host = host_name();
 }
 
+// Drops new events rather than old ones and counts them, so that a long run
+// cannot exhaust memory.
 bool ChromeTrace::has_room() {
   if (trace_.spans.size() + trace_.operations.size() < options_.max_events) {
     return true;
@@ -22,6 +24,7 @@ bool ChromeTrace::has_room() {
 
 int ChromeTrace::thread_number(std::uint64_t thread) {
   const int next = static_cast<int>(threads_.size());
+  // Small numbers instead of hashes, since each becomes a lane.
   return threads_.emplace(thread, next).first->second;
 }
 

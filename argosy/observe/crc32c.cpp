@@ -6,7 +6,10 @@ namespace argosy::observe {
 
 namespace {
 
+// The CRC of each byte value, computed by the compiler. One byte per lookup is
+// fast enough for event files, whose records are short.
 constexpr std::array<std::uint32_t, 256> make_table() {
+  // Castagnoli's polynomial, not that of zlib: event files require it.
   constexpr std::uint32_t kPolynomial = 0x82f63b78; // reflected
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {

@@ -27,6 +27,8 @@ void put_fixed(std::string& out, T value) {
   }
 }
 
+// Protobuf's encoding: seven bits per byte, the lowest first; the top bit says
+// that more follow.
 void put_varint(std::string& out, std::uint64_t value) {
   while (value >= 0x80) {
     out += static_cast<char>((value & 0x7f) | 0x80);
@@ -70,6 +72,9 @@ std::uint32_t masked(std::uint32_t crc) {
 
 } // namespace
 
+// A record of TFRecord: length, checksum of the length, data, checksum of the
+// data, little-endian. The length has its own checksum because a reader must
+// trust it before it can find the data.
 std::string framed(std::string_view data) {
   std::string record;
   put_fixed(record, std::uint64_t{data.size()});

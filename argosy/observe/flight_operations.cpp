@@ -65,6 +65,8 @@ std::vector<TraceOperation> NewOperations::in(
       fresh.push_back(trace_operation(operation, record.rank));
     }
   }
+  // Replaced, not extended: an operation that has left the record does not come
+  // back, so the set stays as small as the record.
   taken_ = std::move(ended);
   return fresh;
 }

@@ -17,6 +17,7 @@ Json number(double value) {
   if (std::isfinite(value)) {
     return value;
   }
+  // JSON has no such numbers; the library would write null for all three.
   return std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf");
 }
 
@@ -62,6 +63,7 @@ std::string json_line(const Report& report, double time, int rank) {
 
 JsonLines::JsonLines(const std::filesystem::path& path, int rank)
     : file_(path), rank_(rank) {
+  // A killed run may have left half a line.
   if (file_.ends_within_line()) {
     file_.append("\n");
   }

@@ -9,8 +9,10 @@
 
 namespace argosy::observe {
 
+// constinit: spans in constructors of static objects may read it first.
 constinit Listeners process_listeners;
 
+// listeners_ ends with the observer; the counts of the process do not.
 Observer::~Observer() {
   for (const auto& sink : sinks_) {
     process_listeners.remove(*sink);
@@ -62,6 +64,7 @@ void Observer::report(const Report& report) {
 
 void Observer::span(const SpanEvent& span) {
   if (span.activity == Activity::Wait) {
+    // Relaxed: it is a sum, which orders no other memory.
     waited_ns_.fetch_add(
         span.end_ns - span.begin_ns, std::memory_order_relaxed);
   }

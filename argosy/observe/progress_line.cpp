@@ -33,6 +33,7 @@ ProgressLine::ProgressLine(Options options)
 
 ProgressLine::~ProgressLine() {
   if (line_open_) {
+    // What the terminal shows next must not overwrite the last state.
     launch::write_all(options_.fd, "\n", 1);
   }
 }
@@ -72,6 +73,7 @@ void ProgressLine::on_report(const Report& report) {
 
 void ProgressLine::write(const std::string& text) {
   if (!launch::write_all(options_.fd, text.data(), text.size())) {
+    // The destructor must not write to it again.
     line_open_ = false;
     throw SystemError("[observe.progress_line] the output is closed");
   }

@@ -14,6 +14,7 @@ double per_step(double seconds, const RankStats& stats) {
 void name_slowest(Report& report) {
   const std::vector<double>& times = report.rank_step_seconds;
   const auto slowest = std::ranges::max_element(times);
+  // The median, since a single slow rank would move a mean.
   const double middle = median(times);
   report.slowest_rank = static_cast<int>(slowest - times.begin());
   report.slowest_ratio = middle > 0 ? *slowest / middle : 1;
@@ -36,6 +37,8 @@ void measure(const std::vector<RankStats>& ranks, Report& report) {
     report.samples_per_second +=
         stats.seconds > 0 ? stats.samples / stats.seconds : 0;
     if (stats.steps > 0) { // a rank that has finished keeps its last time
+      // Waits do not count: in lockstep all ranks take the same time, and only
+      // the time that a rank works itself tells which one is slow.
       report.rank_step_seconds[rank] =
           per_step(std::max(0.0, stats.seconds - stats.waited), stats);
     }
@@ -65,6 +68,8 @@ double median(std::vector<double> values) {
                                 : (values[middle - 1] + values[middle]) / 2;
 }
 
+// An exponential mean over time, not over reports: a report of many steps
+// weighs more than one of few.
 double smoothed(double mean, double next, double seconds) {
   constexpr double kMemory = 5; // time constant in seconds
   const double share = 1 - std::exp(-seconds / kMemory);
@@ -84,6 +89,7 @@ Report summarize(
     report.finished = report.finished && stats.finished;
     any_steps = any_steps || stats.steps > 0;
   }
+  // Final reports of ranks that wait for others add no steps.
   if (any_steps) {
     measure(ranks, report);
   }
@@ -95,6 +101,8 @@ Report summarize(
   return report;
 }
 
+// The next gather is collective, so all ranks must agree on its step: each
+// computes it from the same numbers of all ranks.
 std::int64_t steps_to_next_report(
     const std::vector<RankStats>& ranks, std::int64_t every_steps) {
   std::int64_t step = 0;
@@ -113,6 +121,7 @@ std::int64_t steps_to_next_report(
   if (slowest <= 0) {
     return 1; // nothing is known yet
   }
+  // Bounds the cast for steps of almost no time.
   constexpr double kMost = 1e6;
   return static_cast<std::int64_t>(
       std::clamp(std::ceil(period / slowest), 1.0, kMost));

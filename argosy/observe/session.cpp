@@ -25,6 +25,7 @@ constexpr std::string_view kRank = "{rank}";
 std::shared_ptr<ChromeTrace> trace_of(World& world) {
   const auto box = comm::black_box_of(world);
   ChromeTrace::Options options;
+  // The first record marks what happened before the session as seen.
   options.source = [box, fresh = NewOperations(box->record())]() mutable {
     return fresh.in(box->record());
   };
@@ -54,12 +55,14 @@ Session::Session(Outputs outputs, const std::shared_ptr<Group>& group)
     listen(std::make_shared<ProgressLine>(std::move(options)));
   }
   const std::string& lines = outputs.json_lines;
+  // Without {rank} in its name, all ranks would write the same file.
   if (!lines.empty() && (first || with_rank(lines, rank) != lines)) {
     listen(std::make_shared<JsonLines>(with_rank(lines, rank), rank));
   }
   if (!outputs.tensor_board.empty() && first) {
     listen(std::make_shared<TensorBoard>(outputs.tensor_board));
   }
+  // On every rank: finish() gathers the traces on the first.
   if (!trace_path_.empty()) {
     trace_ = trace_of(*world);
     listen(trace_);
@@ -84,6 +87,8 @@ void Session::stop() {
 
 void Session::finish() {
   stop();
+  // Only here, not in the destructor: writing is collective, and a destructor
+  // may run on one rank alone, after an exception.
   if (const auto trace = std::exchange(trace_, nullptr)) {
     write_trace(trace_path_, trace->take(), group_);
   }

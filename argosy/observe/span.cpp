@@ -19,6 +19,7 @@ void Span::begin(
   begin_ns_ = unix_ns();
 }
 
+// Unix times, so that the traces of several hosts fit together.
 void Span::end() {
   observer_->span(
       {.name = name_,

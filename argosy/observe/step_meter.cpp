@@ -56,6 +56,7 @@ StepMeter::StepMeter(
   stats_.step = options_.first_step;
   stats_.period = observer_.report_period();
   const auto ranks = gather_stats_(stats_);
+  // If a single rank shows reports, all must take part in gathering.
   active_ = std::ranges::any_of(
       ranks, [](const auto& stats) { return stats.period > 0; });
   if (!active_) {
@@ -68,6 +69,7 @@ StepMeter::StepMeter(
   next_report_ =
       stats_.step + steps_to_next_report(ranks, options_.report_every_steps);
   last_.step = stats_.step;
+  // Waits before the first step belong to no step.
   observer_.take_waited();
   skip_time();
 }
@@ -118,6 +120,8 @@ void StepMeter::finish() {
     return;
   }
   stats_.finished = true;
+  // Ranks may finish after different numbers of steps. Those that are done keep
+  // taking part in the reports of the others, which are collective.
   do {
     gather_and_report();
   } while (!last_.finished);

@@ -46,6 +46,7 @@ std::string scalar_record(
 
 TensorBoard::TensorBoard(const std::filesystem::path& folder)
     : file_(new_file_in(folder)) {
+  // TensorBoard expects the version as the first record.
   file_.append(framed(version_event(unix_seconds())));
 }
 

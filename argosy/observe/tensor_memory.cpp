@@ -18,6 +18,7 @@ struct TensorMemory::Account {
 
   void add(std::int64_t bytes) {
     const std::int64_t now = current.fetch_add(bytes) + bytes;
+    // Raises the peak unless another thread has raised it further.
     std::int64_t most = peak.load();
     while (most < now && !peak.compare_exchange_weak(most, now)) {
     }
@@ -57,6 +58,7 @@ class Blocks {
   }
 
  private:
+  // The account is shared: a tensor may outlive the world of its rank.
   struct Block {
     std::shared_ptr<Account> account;
     std::int64_t bytes = 0;
@@ -89,6 +91,7 @@ class CountingAllocator final : public c10::Allocator {
     if (block.get() == nullptr || block.get() != block.get_context()) {
       return block;
     }
+    // From here on free_counted() releases the block, not its own deleter.
     const c10::Device device = block.device();
     void* const data = block.release_context();
     blocks().add(data, static_cast<std::int64_t>(bytes));

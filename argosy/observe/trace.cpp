@@ -16,6 +16,8 @@ struct Participant {
   bool gives; // alone
 };
 
+// Identifies an operation on all of its ranks: group, from, to and sequence.
+// Sequences count within the group, or between two ranks for messages.
 using Key = std::tuple<int, int, int, std::uint64_t>;
 
 // The participants of each operation, in rank order.
@@ -33,6 +35,7 @@ std::map<Key, std::vector<Participant>> participants_of(
   return participants;
 }
 
+// A root or sender wins; otherwise the rank that began last.
 const Participant& giver(const std::vector<Participant>& participants) {
   return *std::ranges::max_element(
       participants, [](const Participant& a, const Participant& b) {
@@ -56,6 +59,8 @@ std::vector<Arrow> arrows_between(const std::vector<RankTrace>& ranks) {
   return arrows;
 }
 
+// Takes operations by their begin and reuses the first lane that is free, which
+// needs no more lanes than operations overlap. O(n log n + n * lanes).
 std::vector<int> lanes_of(const std::vector<TraceOperation>& operations) {
   std::vector<std::size_t> order(operations.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

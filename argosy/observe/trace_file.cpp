@@ -107,6 +107,7 @@ std::vector<std::string> gather_bytes(std::string own, const GroupPtr& group) {
   const auto n = static_cast<std::size_t>(group->nranks());
   std::vector<std::int64_t> own_size = {static_cast<std::int64_t>(own.size())};
   std::vector<std::int64_t> sizes(n);
+  // Rank 0 must allocate before it receives.
   all_gather(view_of(sizes), view_of(own_size), group);
   const bool collects = group->rank() == 0;
   std::string nothing;
@@ -116,6 +117,7 @@ std::vector<std::string> gather_bytes(std::string own, const GroupPtr& group) {
   for (std::size_t rank = 0; rank < n; ++rank) {
     all[rank].resize(collects ? static_cast<std::size_t>(sizes[rank]) : 0);
     outs.push_back(view_of(all[rank]));
+    // An all-to-all in which only rank 0 gets bytes: a gather of unequal sizes.
     ins.push_back(view_of(rank == 0 ? own : nothing));
   }
   alltoall(outs, ins, group);
@@ -144,6 +146,8 @@ void write_trace(
       failure = std::current_exception();
     }
   }
+  // Rank 0 comes here even if it failed, since the others wait. After it, every
+  // rank finds the complete file.
   barrier(members);
   if (failure) {
     std::rethrow_exception(failure);

@@ -167,6 +167,7 @@ class Writer {
             R"(, "cat": "communication", )",
             place(trace.rank, kCommunication + lane),
             times(each.begin_ns, each.end_ns),
+            // Named as in PyTorch's traces, whose tools look for these names.
             R"(, "args": {"Collective name": )",
             quoted(each.op),
             R"(, "Process Group Name": ")",
@@ -215,13 +216,18 @@ std::string header(const std::vector<RankTrace>& ranks, std::int64_t origin) {
 
 } // namespace
 
+// Writes text directly: a JSON tree of a large trace would take many times the
+// memory of its text.
 std::string trace_json(const std::vector<RankTrace>& ranks) {
+  // Times relative to the first event keep their nanoseconds in viewers that
+  // read numbers as doubles.
   const std::int64_t origin = first_ns(ranks);
   Writer writer(origin);
   for (const RankTrace& rank : ranks) {
     writer.rank(rank);
   }
   std::size_t id = 0;
+  // After all ranks: an arrow needs the lanes of both of its ends.
   for (const Arrow& arrow : arrows_between(ranks)) {
     writer.arrow(ranks, arrow, ++id);
   }

@@ -32,6 +32,8 @@ void gauge_in_world(std::string_view name, double value) {
   }
 }
 
+// Reached only while some observer of the process listens (see listeners.h), so
+// the lookup of the world costs nothing otherwise.
 void Span::begin_in_world(std::string_view name, Activity activity) {
   auto observer = current_observer();
   if (observer && observer->measures(activity)) {

@@ -51,6 +51,7 @@ Tensors graph_roots(const Tensors& outputs) {
   return roots;
 }
 
+// Removing backwards cannot cause a deadlock: no forward waits for one.
 Schedule forwards_of(const Schedule& schedule) {
   Schedule forwards = schedule;
   for (auto& steps : forwards.steps) {
@@ -91,6 +92,7 @@ Engine::Result Engine::train(const Schedule& schedule, const Batch& batch) {
 
 Engine::Result Engine::evaluate(const Schedule& schedule, const Batch& batch) {
   const at::NoGradGuard no_grad;
+  // run() keeps a pointer to the temporary schedule only until it returns.
   return run(forwards_of(schedule), batch, false);
 }
 
@@ -129,7 +131,9 @@ Engine::Result Engine::run(
   pending_.clear();
   local_.clear();
   times_.clear();
+  // shapes() reads batch_ and trains_, so both are set by now.
   transport_.begin(schedule, shapes());
+  // After begin(), in which later stages wait for the first one.
   start_ = std::chrono::steady_clock::now();
   for (const Step& step :
        schedule.steps[static_cast<std::size_t>(model_.stage())]) {
@@ -255,6 +259,7 @@ Tensors Engine::loss_of(const Step& step, const Tensors& outputs) {
 }
 
 Tensors Engine::backward(const Step& step, const Tensors& needed) {
+  // Present in every verified schedule: the forward of the step came before.
   const auto found = pending_.find({step.chunk, step.microbatch});
   PendingMicrobatch& state = found->second;
   if (step.pass == Pass::kBackwardWeight) {

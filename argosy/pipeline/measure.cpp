@@ -54,6 +54,8 @@ auto timed(double& best, const F& f) {
   return result;
 }
 
+// A layer is any function: its parameters are the leaves of its graph that are
+// not inputs. A parameter that forward does not use has no cost.
 Tensors parameters_of(const Layer& layer, const Tensors& inputs) {
   Tensors leaves = torch_hooks::leaves_of(layer(inputs));
   std::erase_if(leaves, [&](const at::Tensor& leaf) {
@@ -139,6 +141,7 @@ std::vector<LayerCost> measure_layers(
   for (const Layer& layer : layers) {
     const Tensors parameters = parameters_of(layer, own);
     const WithoutGradients without(parameters);
+    // The first run allocates memory and fills caches; its times are dropped.
     LayerCost warm_up;
     LayerCost cost{
         .forward = kNever, .backward_input = kNever, .backward_weight = kNever};

@@ -37,6 +37,8 @@ PartTimes mean_times(const std::vector<StepTime>& steps, int chunk) {
         mean_time(steps, Pass::kBackwardWeight, chunk)};
   }
   const double backward = mean_time(steps, Pass::kBackward, chunk);
+  // Only the sum is known. Both halves of a linear layer are one product of the
+  // same size, so equal halves are a fair guess.
   return {forward, backward / 2, backward / 2};
 }
 
@@ -80,6 +82,8 @@ Schedule synthesize_measured(
   input.costs = measured_costs(pipeline);
   input.memory_cap = memory_cap;
   std::vector<std::string> text(1);
+  // One rank searches, since a search that its time limit ends may give another
+  // result on each rank.
   if (ranks->rank() == 0) {
     text[0] = to_json(synthesize(input));
   }

@@ -20,6 +20,8 @@ std::optional<Message> needed_by(
   return std::nullopt;
 }
 
+// The counterpart of needed_by(): what a step of one part makes is the message
+// that a step of the neighbouring part needs.
 std::optional<Message> made_by(
     const Schedule& schedule, int stage, const Step& step) {
   const int part = schedule.part_of(stage, step.chunk);

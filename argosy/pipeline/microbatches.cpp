@@ -18,6 +18,7 @@ std::vector<Microbatch> split_batch(
       const std::int64_t size = each.size(0) / microbatches;
       for (int i = 0; i < microbatches; ++i) {
         (result[static_cast<std::size_t>(i)].*field)
+            // A view: splitting copies no data.
             .push_back(each.narrow(0, i * size, size));
       }
     }

@@ -54,6 +54,8 @@ void check_costs(const PartCosts& costs, int parts) {
       costs.kept_after_input);
 }
 
+// A forward keeps the activations of one microbatch; the changes of its passes
+// add up to 0 whether backward is whole or in halves.
 double memory_change(Pass pass, double kept_after_input) {
   switch (pass) {
     case Pass::kForward:

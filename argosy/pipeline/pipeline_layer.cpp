@@ -28,6 +28,7 @@ std::vector<double> parameter_counts(const std::vector<LayerDesc>& layers) {
   std::set<std::string> keys;
   for (const LayerDesc& each : layers) {
     double count = 0;
+    // Layers with the same key share their parameters: they count once.
     if (each.key.empty() || keys.insert(each.key).second) {
       const DeferredInit deferred;
       const auto module = each.build(nullptr).module;
@@ -70,6 +71,7 @@ std::vector<double> measured_seconds(
   for (std::size_t i = 0; i < layers.size(); ++i) {
     forwards.emplace_back([&, i](const Tensors& inputs) {
       if (which != i) {
+        // Frees the previous layer before it builds the next.
         built = {};
         built = build_layer(layers[i], options.seed + i, nullptr);
         which = i;
@@ -82,6 +84,7 @@ std::vector<double> measured_seconds(
        measure_layers(forwards, options.segmentation.examples)) {
     seconds.push_back(each.seconds());
   }
+  // Each rank measures other times, but all must split alike.
   broadcast_from_first(seconds, options.group);
   return seconds;
 }
@@ -173,6 +176,8 @@ void PipelineLayerImpl::add(const LayerDesc& desc, int index, int chunk) {
     register_module(std::to_string(index), built.module);
   }
   if (!desc.key.empty() && !is_known) {
+    // Later layers with this key on this stage reuse the module. Other stages
+    // get a copy, which share_weights() and sum_gradients() keep equal.
     by_key_[desc.key] = built.module;
   }
   chunks_[static_cast<std::size_t>(chunk)].push_back(
@@ -233,6 +238,8 @@ Tensors PipelineLayerImpl::forward(int chunk, const Tensors& inputs) {
   while (next != end) {
     const Local* const stop = next +
         std::min<std::ptrdiff_t>(options_.recompute_interval, end - next);
+    // The captured pointers stay valid until backward: chunks_ does not change
+    // after construction.
     values = argosy::recompute(
         options_.recompute,
         [this, next, stop](const Tensors& kept) {

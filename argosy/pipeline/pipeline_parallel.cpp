@@ -115,6 +115,7 @@ Engine::Batch PipelineParallel::batch_of(
     const at::Tensor share = count == 1 ? loss : loss / count;
     return more ? more(share) : share;
   };
+  // Takes `scale` to be linear: its value at 1 is the factor.
   result.loss_scale = result.scale(at::ones({})).item<double>();
   return result;
 }
@@ -157,16 +158,21 @@ at::Tensor PipelineParallel::forward_backward(
   ARGOSY_CHECK(
       !loss_fns_.empty(),
       "[pipeline] training needs a loss function: see loss_fns");
+  // Read before NoSync below turns it off.
   const bool reduces = core_ && core_->sync();
   Engine::Result result;
   {
     std::optional<training::NoSync> no_sync;
     if (core_) {
       core_->before_forward();
+      // Each microbatch runs a backward of its own; gradients accumulate and
+      // are reduced once, after the last.
       no_sync.emplace(core_);
     }
     result = engine_.train(schedule_, batch_of(std::move(microbatches), batch));
   }
+  // While gradients are merged over batches, the sums wait for the last batch:
+  // a second sum would count the first one's result again.
   if (!core_ || reduces) {
     scale_gradients();
     sum_gradients(model_->shared_weights(), model_->group());

@@ -30,6 +30,8 @@ int color_of(Pass pass) {
 }
 
 std::string label_of(const Schedule& schedule, const Step& step) {
+  // With two chunks, the case of the letter tells them apart, which keeps
+  // labels short.
   if (schedule.chunks != 2) {
     return str(step);
   }
@@ -53,6 +55,10 @@ double shortest(const Simulation& simulation) {
   return result;
 }
 
+// Draws a stage per line. A column stands for the time unit_: the shortest
+// step, so that each step has at least one column, or longer if the chart would
+// exceed its limit of columns; then short steps may vanish. Every column has
+// the width of the longest label and a space.
 class TextDrawing {
  public:
   TextDrawing(
@@ -77,6 +83,8 @@ class TextDrawing {
       for (; column < column_of(span.begin); ++column) {
         line += padded(".", width_, ' ');
       }
+      // Counted from rounded times, so that rounding errors do not add up and
+      // stages stay aligned.
       const std::size_t columns = column_of(span.end) - column;
       line += box(schedule_.steps[index][i], columns);
       column += columns;

@@ -62,6 +62,7 @@ void write_text(
       << "</text>\n";
 }
 
+// Scales by the mean step, since the shortest one may be arbitrarily short.
 double pixels_per_time(const Schedule& schedule, const Simulation& simulation) {
   std::size_t steps = 0;
   double busy = 0;
@@ -87,6 +88,7 @@ void write_step(
       << " to " << span.end << "</title><rect class=\"" << letter_of(step.pass)
       << (step.chunk > 0 ? " later" : "") << "\" x=\"" << x << "\" y=\"" << y
       << "\" width=\"" << width << "\" height=\"" << kBox << "\" rx=\"3\"/>";
+  // A label that does not fit is left to the tooltip.
   if (width >= kLetter * static_cast<double>(label.size())) {
     out << "<text class=\"box\" x=\"" << x + width / 2 << "\" y=\"" << y + 16
         << "\">" << label << "</text>";

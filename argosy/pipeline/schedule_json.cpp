@@ -76,6 +76,7 @@ class Reader {
   }
 
  private:
+  // Refuses nonsense in single counts; check_shape() limits their product.
   static constexpr int kMostCount = 10'000;
 
   const json& object_;
@@ -122,6 +123,7 @@ Schedule schedule_from_json(std::string_view text, const std::string& where) {
         steps.is_string(), "{}: steps {}, expected a text", where, steps);
     schedule.steps.push_back(parse_steps(steps.get<std::string>()));
   }
+  // Files may be written by hand; the engine relies on a schedule that ends.
   verify(schedule);
   return schedule;
 }
@@ -149,6 +151,7 @@ PartCosts costs_from_json(std::string_view text, const std::string& where) {
   const Reader reader(document, where);
   PartCosts costs;
   costs.message = reader.number("message", 0);
+  // By default the backward of inputs frees nothing, the cautious guess.
   costs.kept_after_input = reader.number("kept_after_input", 1);
   for (const json& part : reader.list("parts")) {
     const Reader own(part, str(where, ": part ", costs.times.size()));

@@ -137,6 +137,10 @@ std::vector<int> segment_explicit(
   return borders;
 }
 
+// Fills the table twice: first for the least possible maximum of the parts'
+// costs, then for the least sum of squares among the splits that keep to this
+// maximum. Prefix sums give the cost of a part in O(1). The comparison with
+// `limit` is exact, since `limit` is itself one of the values of `sum`.
 std::vector<int> balance(const std::vector<double>& cost, int parts) {
   const int layers = static_cast<int>(cost.size());
   check_enough(layers, parts);

@@ -47,6 +47,7 @@ class GradientSum {
     for (const WorkPtr& work : works_) {
       work->wait();
     }
+    // In stage order on all stages, so that they get the same bits.
     at::Tensor sum = others_.front().clone();
     for (std::size_t i = 1; i < others_.size(); ++i) {
       sum.add_(others_[i]);
@@ -71,9 +72,12 @@ class GradientSum {
 void share_weights(
     const std::vector<SharedWeight>& weights, const GroupPtr& group) {
   const at::NoGradGuard no_grad;
+  // All stages list the weights in the same order, so that each blocking recv()
+  // meets its send().
   for (const SharedWeight& weight : weights) {
     const int first = weight.stages.front();
     ParameterMarks marks = marks_of(weight.parameter);
+    // The gradient norm of fleet/hybrid_step.cpp counts the weight once.
     marks.is_firstly_shared = first == group->rank();
     set_marks(weight.parameter, marks);
     if (group->rank() != first) {
@@ -92,6 +96,7 @@ void share_weights(
 void sum_gradients(
     const std::vector<SharedWeight>& weights, const GroupPtr& group) {
   const at::NoGradGuard no_grad;
+  // All transfers start before the first wait, so that they overlap.
   std::vector<GradientSum> sums;
   sums.reserve(weights.size());
   for (const SharedWeight& weight : weights) {

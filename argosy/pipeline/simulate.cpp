@@ -19,6 +19,7 @@ double idle_share(const std::vector<Span>& spans, double makespan) {
 } // namespace
 
 Simulation simulate(const Schedule& schedule, const PartCosts& costs) {
+  // Without it, a schedule that deadlocks would have a makespan too.
   verify(schedule);
   check_costs(costs, schedule.parts());
   Timeline timeline = make_timeline(schedule, costs.times, costs.message);

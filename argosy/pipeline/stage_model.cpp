@@ -14,6 +14,7 @@ StageModel::StageModel(const GroupPtr& group, int chunks, PartOrder order)
       chunks >= 1, "[pipeline] chunks is {}, expected at least 1", chunks);
 }
 
+// A schedule without steps: only the places of the parts are read from it.
 Schedule StageModel::layout() const {
   return {.stages = stages(), .chunks = chunks_, .order = order_};
 }

@@ -44,6 +44,8 @@ char letter_of(Pass pass) {
   return index < kLetters.size() ? kLetters[index] : '?';
 }
 
+// Leaves out chunk 0, so that schedules with one chunk read F0 F1 B0.
+// parse_step() is the counterpart.
 std::ostream& operator<<(std::ostream& out, const Step& step) {
   out << letter_of(step.pass) << step.microbatch;
   if (step.chunk != 0) {

@@ -80,6 +80,11 @@ std::chrono::nanoseconds nanoseconds(double seconds) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
 }
 
+// Collects candidates (complete schedules that fit the memory limit), then
+// improves the best of them. Each shape may spend a quarter of its share of the
+// time limit on greedy rules and a quarter on tuning the best rule; improve()
+// gets what is left until the deadline of the whole search. Nearly all time
+// goes into simulating: each candidate and each try costs one make_timeline().
 class Search {
  public:
   Search(const SynthesisInput& input, double cap)
@@ -139,10 +144,13 @@ class Search {
         least = makespan;
         best = rule;
       }
+      // With effort 0 all rules run, so that the result never depends on the
+      // clock.
       if (searches() && rules_end.expired()) {
         break;
       }
     }
+    // A rule that reaches the lower bound leaves nothing to tune.
     if (searches() && !best.empty() &&
         least > least_makespan(shape, input_.costs)) {
       add_tuned(shape, best, share);
@@ -166,6 +174,7 @@ class Search {
   Schedule best() {
     ARGOSY_ASSERT(!candidates_.empty(), "no greedy rule yields a schedule");
     keep_best();
+    // Before candidates_ is emptied: num_tries() divides by their number.
     const std::int64_t count = num_tries();
     auto starts = std::exchange(candidates_, {});
     for (std::size_t i = 0; i < starts.size(); ++i) {
@@ -177,6 +186,8 @@ class Search {
           // What an earlier candidate did not use is left for later ones.
           .deadline =
               deadline_.earlier(deadline_.remaining() / (starts.size() - i))};
+      // improve() returns nothing slower than its start, so the start is
+      // dropped.
       add(improve(starts[i].schedule, input_.costs, options));
     }
     ARGOSY_ASSERT(!candidates_.empty(), "the search exceeded the memory cap");
@@ -195,6 +206,8 @@ class Search {
 
   void keep_best() {
     sort();
+    // Equal schedules tie in the sort. A duplicate that another tie separates
+    // stays, which only wastes a start.
     const auto last = std::unique(
         candidates_.begin(),
         candidates_.end(),

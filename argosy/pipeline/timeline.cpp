@@ -5,6 +5,14 @@
 namespace argosy::pipeline {
 namespace {
 
+// Visits the stages in turn and runs the steps of each until one needs a step
+// that has not run. A round without progress ends the simulation: all is done,
+// or the stages wait for one another. A step begins at the maximum of times
+// that do not depend on the order of visits, so neither does the result.
+//
+// ends_ has the end of each forward and backward of inputs by part and
+// microbatch, so that a dependency is one lookup. The cost is O(steps + rounds
+// * stages).
 class TimelineBuilder {
  public:
   TimelineBuilder(
@@ -57,6 +65,7 @@ class TimelineBuilder {
         begin + duration(step.pass, times_[static_cast<std::size_t>(part)]);
     spans.push_back({begin, end});
     timeline_.makespan = std::max(timeline_.makespan, end);
+    // Nothing depends on a backward of weights, so ends_ has no row for it.
     if (step.pass != Pass::kBackwardWeight) {
       end_of(step.pass, part, step.microbatch) = end;
     }
@@ -80,6 +89,7 @@ class TimelineBuilder {
   }
 
   double& end_of(Pass pass, int part, int microbatch) {
+    // A whole backward shares the row of kBackwardInput, which it stands for.
     const int row = pass == Pass::kForward ? part : schedule_.parts() + part;
     return ends_[static_cast<std::size_t>(
         row * schedule_.microbatches + microbatch)];

@@ -84,6 +84,7 @@ const Metas* Transport::known(const Message& message) const {
 }
 
 void Transport::keep_until_sent(const at::Tensor& tensor, int rank) {
+  // isend() reads the memory later, so the tensor is kept beside its work.
   outgoing_.emplace_back(isend(tensor, rank, group_), tensor);
 }
 
@@ -159,6 +160,8 @@ void Transport::post_receive(Inbox& inbox, const Metas& metas) {
   inbox.incoming = std::move(incoming);
 }
 
+// At most one message of each sender is posted ahead: enough to overlap its
+// transfer with a step, and a bound for the memory of waiting messages.
 void Transport::post_ahead(Inbox& inbox) {
   if (inbox.incoming || inbox.next == inbox.order.size()) {
     return;
@@ -169,6 +172,8 @@ void Transport::post_ahead(Inbox& inbox) {
   }
 }
 
+// Waits for the next message in the sender's order, whichever step needs it: an
+// ordered channel cannot deliver a later one first.
 void Transport::await_next(Inbox& inbox) {
   ARGOSY_CHECK(
       inbox.next < inbox.order.size(),
@@ -176,6 +181,8 @@ void Transport::await_next(Inbox& inbox) {
   if (!inbox.incoming) {
     const Message& message = inbox.order[inbox.next];
     const Metas* metas = known(message);
+    // This stage sent the activations of the gradient, so it knows their
+    // shapes.
     if (metas == nullptr && message.is_gradient) {
       throw InternalError("[pipeline] a gradient before its activations");
     }
@@ -225,6 +232,7 @@ double Transport::broadcast(double number, int source) {
     return told.item<double>();
   }
   const at::Tensor told = at::full({1}, number, at::kDouble);
+  // Sends to all before it waits for one.
   std::vector<WorkPtr> works;
   for (const int rank : group_->ranks()) {
     if (rank != rank_of(source)) {

@@ -68,6 +68,8 @@ std::vector<Counts> count_passes(const Schedule& schedule) {
   return counts;
 }
 
+// Each part runs each microbatch forward once and backward once, whole or in
+// halves. With that, a schedule is correct if it ends.
 void check_complete(const Schedule& schedule) {
   const auto counts = count_passes(schedule);
   for (int part = 0; part < schedule.parts(); ++part) {
@@ -110,6 +112,7 @@ std::vector<std::string> waits_of(
     if (!need) {
       continue;
     }
+    // A need that has run is not what the stage waits for.
     const StepRef other = find_step(schedule, *need, step.microbatch);
     if (other.index >= timeline.spans[other.stage].size()) {
       waits.push_back(
@@ -141,6 +144,8 @@ void verify(const Schedule& schedule) {
       where_of(schedule),
       schedule.steps.size(),
       schedule.stages);
+  // Comes first: make_timeline() indexes by part and microbatch, and waits_of()
+  // looks for steps that must exist.
   check_complete(schedule);
   // Deadlocks do not depend on times, so any times will do.
   const std::vector<PartTimes> times(

@@ -25,6 +25,7 @@ class Cheapest {
   double total() const { return sums_.back(); }
 
   // Returns an empty list if there is no such split.
+  // Dynamic programming over parts in O(parts * weights).
   std::vector<int> places(double limit) const {
     std::vector<double> least(num_ + 1, kNoCut);
     least[0] = 0;
@@ -83,6 +84,8 @@ std::vector<int> balanced_cuts(
     const std::vector<double>& weights,
     const std::vector<double>& costs,
     int parts) {
+  // Bisects the weight of the largest part. `enough` always admits a split; 40
+  // halvings bring it to the least that does, within 1e-12 of the total.
   const Cheapest cheapest(weights, costs, parts);
   double too_little = 0;
   double enough = cheapest.total();
@@ -94,6 +97,7 @@ std::vector<int> balanced_cuts(
     const double limit = (too_little + enough) / 2;
     (cheapest.places(limit).empty() ? too_little : enough) = limit;
   }
+  // The slack lets cuts move to positions where fewer bytes cross.
   std::vector<int> places = cheapest.places(1.05 * enough);
   places.erase(places.begin());
   return places;

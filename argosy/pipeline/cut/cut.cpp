@@ -98,6 +98,8 @@ std::vector<std::string> Cutter::layers() const {
   return {names.begin(), names.end()};
 }
 
+// The graph knows no layers, only ops. The states whose names lie within a
+// layer locate it: those that forward uses.
 std::set<int> Cutter::states_of(const std::string& layer) const {
   std::set<int> states;
   bool is_known = false;
@@ -133,6 +135,9 @@ bool Cutter::touches_others(int node, const std::set<int>& own) const {
       states, [&](int state) { return own.count(state) == 0; });
 }
 
+// From the first use of the layer's last state, the layer extends over nodes
+// that touch only its own states. The window begins after the last of these,
+// and ends where a node touches the state of another layer.
 Window Cutter::window_after(const std::set<int>& own) const {
   int last = 0;
   for (const int state : own) {
@@ -147,6 +152,8 @@ Window Cutter::window_after(const std::set<int>& own) const {
   return {last + 1, std::min(next, graph_.num_nodes() - 1)};
 }
 
+// The window goes back over nodes without states, which belong to no layer. It
+// ends at the layer's first node and leaves at least one node before the cut.
 Window Cutter::window_before(const std::set<int>& own) const {
   int first = kNoTouch;
   for (const int state : own) {
@@ -172,6 +179,8 @@ Window Cutter::window(const std::string& layer, SplitPoint point) const {
   return window;
 }
 
+// States and constants never cross: each part holds those that it uses. Nor do
+// fixed values, which repeated() computes again.
 std::vector<int> Cutter::crossing(int place) const {
   std::vector<int> values;
   for (std::size_t i = 0; i < graph_.values.size(); ++i) {
@@ -200,6 +209,7 @@ int Cutter::torn_memory(int place) const {
   return -1;
 }
 
+// The bytes of crossing() for all positions at once, in O(values + nodes).
 std::vector<std::int64_t> Cutter::bytes() const {
   // Difference array: each value adds its bytes from its maker to its last use.
   std::vector<std::int64_t> changes(graph_.nodes.size() + 2, 0);
@@ -250,10 +260,12 @@ std::vector<int> Cutter::repeated(int begin, int end) const {
   for (int node = begin; node < end; ++node) {
     std::ranges::for_each(graph_.node(node).uses, need);
   }
+  // No node uses the outputs; the last part returns them.
   if (end == graph_.num_nodes()) {
     std::ranges::for_each(graph_.outputs, need);
   }
   std::vector<int> nodes;
+  // Nodes use only what earlier nodes make, so one walk finds all.
   for (int i = begin - 1; i >= 0; --i) {
     const Node& node = graph_.node(i);
     const bool is_needed =
@@ -280,6 +292,7 @@ std::vector<int> Cutter::states(const std::vector<int>& nodes) const {
   for (const int node : nodes) {
     std::ranges::for_each(graph_.node(node).uses, add);
   }
+  // The last part also needs states that the module returns as they are.
   if (!nodes.empty() && nodes.back() == graph_.num_nodes() - 1) {
     std::ranges::for_each(graph_.outputs, add);
   }
@@ -338,6 +351,8 @@ Cuts Cutter::parts(const std::vector<int>& places) const {
   std::map<std::string, std::vector<int>> users;
   for (std::size_t i = 0; i < cuts.parts.size(); ++i) {
     for (const int state : cuts.parts[i].states) {
+      // All names of a tied weight belong to one value; the first stands for
+      // it.
       users[graph_.value(state).names[0]].push_back(static_cast<int>(i));
     }
   }
@@ -360,6 +375,7 @@ std::map<std::string, int> owners(const Graph& graph, const Cuts& cuts) {
   return by_name;
 }
 
+// Usually true for other shapes, unless forward branches on them.
 bool has_same_ops(const Graph& a, const Graph& b) {
   return std::equal(
       a.nodes.begin(),
@@ -462,6 +478,7 @@ std::vector<double> state_weights(const Graph& graph) {
   for (const auto& states : touched) {
     double bytes = 0;
     for (const int state : states) {
+      // A shared state counts for the part that uses it first, its owner.
       if (seen.insert(state).second) {
         bytes += static_cast<double>(graph.value(state).bytes);
       }

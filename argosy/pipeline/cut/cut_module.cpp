@@ -73,6 +73,8 @@ CutModule::CutModule(
   }
 }
 
+// The key has all that can make forward issue other ops: the shapes and dtypes
+// of the inputs, autocast, and the training mode of each submodule.
 std::vector<std::int64_t> CutModule::key_of(const Metas& inputs) const {
   Metas shapes = inputs;
   for (TensorMeta& each : shapes) {
@@ -118,6 +120,7 @@ void CutModule::check_states(const Graph& graph, const Cuts& cuts) const {
 CutModule::Runners CutModule::make_runners(const Metas& inputs) const {
   const auto program = std::make_shared<const Program>(
       record(*module_, forward_, examples_of(inputs)));
+  // Each stage has values only of the states of its parts in cuts_.
   const Cuts cuts = cut_alike(program->graph, program_->graph, cuts_);
   check_states(program->graph, cuts);
   Runners runners;
@@ -172,6 +175,7 @@ bool CutModule::uses(
 void CutModule::keep_only(const std::vector<int>& parts) {
   for (const auto& [value, tensor] : program_->held) {
     const auto& names = program_->graph.value(value).names;
+    // A constant of forward, not a state of the module: all parts keep it.
     if (names.empty()) {
       continue;
     }

@@ -23,6 +23,7 @@ CutRule rule_of(const CutOptions& options, int stages) {
       .points = options.split_spec,
       .parts = parts,
       .weight = options.weight,
+      // Each rank measures other times, but all must cut at the same places.
       .make_equal = [group = options.group](auto& seconds) {
         broadcast_from_first(seconds, group);
       }};
@@ -97,6 +98,8 @@ Tensors CutStage::forward(int chunk, const Tensors& inputs) {
   }
   Tensors given = inputs;
   at::Tensor shapes; // of the module's inputs; sent along to the last part
+  // Later parts see activations only, but choose their program by the shapes of
+  // the module's inputs.
   if (part == 0) {
     shapes = at::tensor(pack(metas_of(inputs)), at::kLong);
   } else {

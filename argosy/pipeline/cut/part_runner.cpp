@@ -33,6 +33,7 @@ at::Tensor with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
     is_same = is_same &&
         (tensor.sizes()[i] == 1 || tensor.strides()[i] == strides[i]);
   }
+  // A stride of 0 means an expanded tensor, which cannot be written to.
   if (is_same || std::ranges::find(strides, 0) != strides.end()) {
     return tensor;
   }
@@ -66,6 +67,8 @@ PartRunner::PartRunner(std::shared_ptr<const Program> program, Part part)
   plan_releases();
 }
 
+// Walks backwards: the step that meets a value first is its last user. What the
+// part sends counts as done from the start, so that no step releases it.
 void PartRunner::plan_releases() {
   std::set<int> done(part_.sends.begin(), part_.sends.end());
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
@@ -104,6 +107,7 @@ void PartRunner::check(const Tensors& given) const {
   const Metas expected = received();
   bool fits = metas.size() == expected.size();
   for (std::size_t i = 0; fits && i < metas.size(); ++i) {
+    // Not requires_grad: evaluation runs the same parts without gradients.
     fits = metas[i].sizes == expected[i].sizes &&
         metas[i].type == expected[i].type;
   }
@@ -128,6 +132,7 @@ Tensors PartRunner::run(Tensors given) const {
   trace::Run run(*program_);
   for (std::size_t i = 0; i < given.size(); ++i) {
     run.set(part_.receives[i], accept(i, given[i]));
+    // Else `given` would keep each received tensor until the part ends.
     given[i].reset();
   }
   std::optional<CastCacheScope> casts;

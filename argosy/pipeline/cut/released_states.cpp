@@ -19,6 +19,10 @@ namespace {
 
 using torch_hooks::become;
 
+// Linux backs an anonymous mapping page by page: reads see a shared page of
+// zeros, and only written pages take memory. MAP_NORESERVE lets the
+// placeholders of a model exceed the memory of the host. mmap() refuses a
+// length of 0, hence at least one byte.
 at::Tensor lazy_zeros(const at::Tensor& like) {
   const std::size_t bytes =
       std::max<std::size_t>(like.numel() * like.itemsize(), 1);

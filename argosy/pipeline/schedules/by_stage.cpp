@@ -20,6 +20,8 @@ Steps alternate(const Steps& forwards, const Steps& backwards, int ahead) {
   Steps steps(
       forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm));
   for (std::size_t i = 0; i < backwards.size(); ++i) {
+    // Forward first: on the last stage the backward needs it, and elsewhere the
+    // next stage waits for it.
     if (i + warm < forwards.size()) {
       steps.push_back(forwards[i + warm]);
     }

@@ -21,6 +21,7 @@ Schedule gpipe(int stages, int microbatches, int chunks) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
       append(steps, all_microbatches(Pass::kForward, microbatches, chunk));
     }
+    // The deepest chunk first: the others wait for its gradients.
     for (int chunk = chunks - 1; chunk >= 0; --chunk) {
       append(steps, all_microbatches(Pass::kBackward, microbatches, chunk));
     }

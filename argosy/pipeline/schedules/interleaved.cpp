@@ -12,6 +12,9 @@ struct Group {
   int end;
 };
 
+// The first group takes the remainder, so that every later group has as many
+// microbatches as there are stages: with fewer, a stage would wait at its next
+// chunk until the first microbatch has passed all stages.
 std::vector<Group> groups_of(int stages, int microbatches) {
   const int first = std::min(microbatches, stages + microbatches % stages);
   std::vector<Group> groups{{0, first}};
@@ -44,6 +47,8 @@ Schedule interleaved(int stages, int microbatches, int chunks) {
       .chunks = chunks};
   return by_stage(shape, [&](int stage) {
     const auto groups = groups_of(stages, microbatches);
+    // The first backward needs the first group in all chunks but the last, and
+    // in the last one the way to the last stage and back: 2 * after.
     const int after = stages - 1 - stage;
     return alternate(
         in_groups(groups, Pass::kForward, chunks),

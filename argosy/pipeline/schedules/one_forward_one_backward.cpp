@@ -48,6 +48,7 @@ Schedule eager(int stages, int microbatches) {
     return alternate(
         all_microbatches(Pass::kForward, microbatches),
         all_microbatches(Pass::kBackward, microbatches),
+        // One more forward for each later stage than 1F1B.
         2 * (stages - 1 - stage));
   });
 }

@@ -60,6 +60,7 @@ void start(Writer& writer, int stage, int stages) {
 // Steady state: all passes of both chunks in turn, while forwards are left.
 void go_on(Writer& writer, int microbatches) {
   while (writer.done(Pass::kForward, 1) < microbatches) {
+    // Chunk 0 runs ahead, so its forwards end before those of chunk 1.
     if (writer.done(Pass::kForward, 0) < microbatches) {
       writer.forward(0);
     }
@@ -79,6 +80,7 @@ void end(Writer& writer, int stage, int stages) {
   for (int i = 0; i < stages - stage; ++i) {
     writer.both(0);
   }
+  // Nobody waits for these; they fill the time until all stages are done.
   for (const int chunk : {1, 0}) {
     const int inputs = writer.done(Pass::kBackwardInput, chunk);
     while (writer.done(Pass::kBackwardWeight, chunk) < inputs) {

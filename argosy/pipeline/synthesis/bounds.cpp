@@ -18,6 +18,9 @@ double least_cap(const Schedule& shape, const PartCosts& costs) {
   return least;
 }
 
+// The first p parts lie on the stages 0 to p - 1 in both part orders, so one
+// walk over them visits each stage once, in the order in which the first
+// microbatch reaches the stages.
 double least_makespan(const Schedule& shape, const PartCosts& costs) {
   double least = 0;
   double reached = 0;

@@ -24,6 +24,8 @@ std::optional<StepRef> cause_of(
     const Schedule& schedule, const Timeline& timeline, const StepRef& ref) {
   const auto& spans = timeline.spans[ref.stage];
   const double begin = spans[ref.index].begin;
+  // Exact, because make_timeline() copies that end. Whatever else this stage
+  // has run ended no later, so only needs from other stages remain below.
   if (ref.index > 0 && spans[ref.index - 1].end == begin) {
     return StepRef{ref.stage, ref.index - 1};
   }

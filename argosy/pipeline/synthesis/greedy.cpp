@@ -24,6 +24,13 @@ struct Stage {
   std::array<std::vector<int>, 4> done; // count by pass and chunk
 };
 
+// List scheduling in simulated time. Each stage has a clock and a choice: the
+// step that its rule would run next, and the earliest time at which that step
+// can begin. The loop runs the earliest choice of all stages and renews the
+// choices that this can change: those of the stage itself and of the stage that
+// waits for the result.
+//
+// A run takes 3 * parts * microbatches rounds of O(stages + chunks^2).
 class Greedy {
  public:
   Greedy(
@@ -83,6 +90,7 @@ class Greedy {
     // for longer than `slack`.
     const double slack = rule_[at(stage)].patience *
         costs_.times[at(schedule_.part_of(stage, weight.step.chunk))].weight;
+    // With weight_first, only a backward of inputs can precede the weight step.
     const Choice& rival = rule_[at(stage)].weight_first ? input : best;
     return rival.begin <= state.clock + slack ? rival : weight;
   }
@@ -110,6 +118,7 @@ class Greedy {
     const int part = schedule_.part_of(stage, chunk);
     const Dependencies needs = dependencies_of(pass, part, schedule_.parts());
     double begin = stages_[at(stage)].clock;
+    // A need that has not run ends at kNever, which makes `begin` infinite.
     for (const auto& need : {needs.own, needs.other}) {
       if (need) {
         const bool sent = schedule_.stage_of(need->part) != stage;
@@ -125,6 +134,7 @@ class Greedy {
   // The backward of weights of the chunk that is furthest behind.
   Choice next_weight(int stage) const {
     Choice best;
+    // From the last chunk, so that ties go to it: its backward comes first.
     for (int chunk = schedule_.chunks - 1; chunk >= 0; --chunk) {
       const int batch = done(stage, Pass::kBackwardWeight, chunk);
       if (batch < done(stage, Pass::kBackwardInput, chunk) &&
@@ -168,6 +178,7 @@ class Greedy {
     state.kept += memory * memory_change(step.pass, costs_.kept_after_input);
     ++state.done[at(static_cast<int>(step.pass))][at(step.chunk)];
     schedule_.steps[at(stage)].push_back(step);
+    // No other stage waits for a backward of weights.
     if (step.pass == Pass::kBackwardWeight) {
       choices_[at(stage)] = choose(stage);
     } else {
@@ -233,6 +244,7 @@ std::vector<GreedyRule> greedy_rules(const Schedule& shape) {
   const int filled = shape.parts();
   const int all = shape.chunks * shape.microbatches;
   std::vector<GreedyRule> rules;
+  // No limit, then limits around the number that fills every part once.
   for (const int ahead :
        {all, filled, filled + 1, filled + shape.chunks, 2 * filled - 1}) {
     for (int bits = 0; bits < 16; ++bits) {

@@ -20,6 +20,8 @@ Schedule halved(Schedule schedule) {
   return schedule;
 }
 
+// Tries each adjacent pair of halves on its own, with one simulation of the
+// whole schedule per pair.
 Schedule joined(Schedule schedule, const PartCosts& costs) {
   const double makespan =
       make_timeline(schedule, costs.times, costs.message).makespan;
@@ -32,6 +34,8 @@ Schedule joined(Schedule schedule, const PartCosts& costs) {
               Step{Pass::kBackwardWeight, input.chunk, input.microbatch}) {
         continue;
       }
+      // Stays valid: erase() and insert() act behind it, and the erased element
+      // leaves room for the inserted one.
       const auto place = steps.begin() + static_cast<std::ptrdiff_t>(i);
       steps[i].pass = Pass::kBackward;
       steps.erase(place + 1);

@@ -37,6 +37,15 @@ void move_step(Steps& steps, std::size_t from, std::size_t to) {
   }
 }
 
+// A random walk through schedules. A move takes one step to another position on
+// its stage; every move costs a simulation of the whole schedule, since it can
+// shift all later steps. The price of a schedule is its makespan plus small
+// terms for memory and for the ends of the stages. The walk compares prices;
+// the best schedule is kept by its makespan.
+//
+// After a refused move, current_, its price, its peaks and critical_ are as
+// before. timeline_ may still belong to the refused schedule; the next
+// price_of() overwrites it before anything reads it.
 class Walk {
  public:
   Walk(
@@ -91,6 +100,7 @@ class Walk {
       return;
     }
     move_step(steps, from, to);
+    // The limit is checked first, since it needs only the steps of this stage.
     const double peak =
         std::exchange(peaks_[stage], peak_of(static_cast<int>(stage)));
     const double price =
@@ -158,6 +168,8 @@ class Walk {
     return stage_peak(current_, stage, costs_.memory, costs_.kept_after_input);
   }
 
+  // Not std::uniform_int_distribution: its results depend on the standard
+  // library. The bias of the modulo is negligible for such small counts.
   std::size_t pick(std::size_t count) { return random_() % count; }
 
   Schedule current_;

@@ -37,6 +37,8 @@ std::optional<Schedule> tune(
     const TuneOptions& options) {
   std::mt19937_64 random(options.seed);
   std::optional<Schedule> best;
+  // The given rule is not run again: its caller keeps its schedule. So the
+  // first changed rule that yields a schedule replaces it, even if slower.
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t i = 0; i < options.tries; ++i) {
     if (options.deadline.expired()) {
