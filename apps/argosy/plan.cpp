@@ -114,6 +114,8 @@ int chunks_of(const PipelineOptions& options) {
   if (options.chunks != 0) {
     return options.chunks;
   }
+  // The schedule knows how many chunks it has, except that of the interleaved
+  // one any number is possible.
   const auto one = pipeline::make_schedule(options.schedule, 1, 1);
   return one.name == "interleaved" ? 2 : one.chunks;
 }
@@ -172,6 +174,7 @@ void check_cap(
   const auto& peaks = simulation.peak_memory;
   const auto most = std::max_element(peaks.begin(), peaks.end());
   ARGOSY_CHECK(
+      // Sums of the same sizes in another order differ by rounding.
       *most <= cap * (1 + 1e-9),
       "[plan.pipeline] {} keeps {} at stage {}, --memory-cap is {}; --schedule "
       "{} finds one within it",

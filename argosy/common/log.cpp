@@ -40,6 +40,7 @@ spdlog::logger& logger() {
     spdlog::logger made(
         "argosy", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made.set_pattern("[%H:%M:%S.%e argosy%v");
+    // level() has filtered already.
     made.set_level(spdlog::level::trace);
     made.flush_on(spdlog::level::trace);
     return made;

@@ -15,6 +15,8 @@ namespace argosy::launch {
 
 namespace {
 
+// What a summary quotes of a worker's stderr. The limit of bytes keeps a huge
+// last line out of it, and out of the store, which carries it to other nodes.
 constexpr int kTailLines = 20;
 constexpr std::streamoff kTailBytes = 16384;
 

@@ -63,6 +63,8 @@ bool RenewedLease::stop() {
   return true;
 }
 
+// Runs on the thread of the lease. Three tries fit into a ttl, so that one or
+// two lost requests do no harm. Ends by itself when the lease may have expired.
 void RenewedLease::run() {
   std::unique_lock lock(mutex_);
   while (!stopped_ && Deadline::Clock::now() < known_) {
@@ -75,6 +77,8 @@ void RenewedLease::run() {
     const bool renewed = renew_once();
     lock.lock();
     if (renewed) {
+      // Counts from the request, not the answer: the server may have renewed at
+      // any time between, and alive() must never be true for too long.
       known_ = asked + ttl_;
     }
   }
@@ -87,6 +91,7 @@ bool RenewedLease::renew_once() {
         operations_.renew(Deadline::after(std::min(ttl_ / 3, kLongestTry)));
     if (!renewed) {
       const std::lock_guard lock(mutex_);
+      // The store has dropped the lease and its keys; ends run(), too.
       known_ = Deadline::Clock::time_point::min();
     }
     return renewed;

@@ -205,6 +205,10 @@ bool speaks(const Reading& reading) {
       reading.finding.state == State::Partial;
 }
 
+// A launcher inside a batch job sees the variables of both, for example
+// torchrun's and Slurm's. The level nearest to the process wins (Level in
+// source.h). Sources that are only partly set take part: to pass over them
+// would turn a forgotten variable into a world of another size.
 std::vector<Reading*> winning_level(std::vector<Reading>& readings) {
   std::vector<Reading*> winners;
   for (Reading& reading : readings) {
@@ -250,6 +254,8 @@ void adopt_nearest(Adoption& adoption, std::vector<Reading>& readings) {
         reading->finding.source,
         reading->finding.reason);
   }
+  // Sources of one level may describe the same launch in different variables.
+  // That is fine as long as they agree.
   Reading& first = *winners.front();
   for (const Reading* other : winners) {
     ARGOSY_CHECK(

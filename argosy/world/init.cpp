@@ -94,6 +94,7 @@ std::shared_ptr<World> join(
       find_local_ranks(*store, info, deadline);
     }
   }
+  // Thread ranks see each other's tensors anyway.
   if (info.local_size > 1 && !thread_binding().launch && wants_shared_heap()) {
     share_tensor_memory();
   }
@@ -104,6 +105,8 @@ std::shared_ptr<World> join(
   return world;
 }
 
+// Blocks until all workers have left. The world that it returns is not bound to
+// the thread, since a scheduler is not a rank.
 std::shared_ptr<World> run_scheduler(
     const LaunchInfo& info, milliseconds timeout) {
   const Environment env = Environment::of_process();

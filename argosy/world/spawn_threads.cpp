@@ -49,6 +49,8 @@ LaunchInfo thread_launch_info(int rank, int size) {
       .local_size = size};
 }
 
+// Records the failure before it aborts the store: the abort makes the other
+// ranks fail, too, and the first failure must be the cause.
 void note_failure(ThreadJob& job, int rank, const std::string& message) {
   {
     const std::lock_guard lock(job.mutex);
@@ -92,6 +94,8 @@ void wait_for_ranks(ThreadJob& job, std::chrono::milliseconds grace) {
 }
 
 // Joins threads that have ended; returns the ranks of those that have not.
+// A thread cannot be killed. One that still runs is detached; it holds a
+// reference to the job, so that nothing it uses goes away.
 std::vector<int> join_ended(ThreadJob& job, std::vector<std::thread>& threads) {
   std::vector<bool> ended;
   {

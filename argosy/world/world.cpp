@@ -48,6 +48,7 @@ void World::abort(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     actions.swap(on_abort_);
   }
+  // Without the lock: an action may call back into this world.
   for (const auto& action : actions) {
     action(reason);
   }
@@ -59,6 +60,8 @@ void World::leave(Deadline deadline) {
   }
   try {
     store_->set(departure_key(rank()), {'1'});
+    // The rank that serves the store stays until all have left: its end would
+    // break calls of the others.
     std::int64_t gone = store_->add("left", 1);
     while (info_.serves_store && gone < size() && !deadline.expired()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -18,6 +18,8 @@ void Engine::help(TorchWork& work) {
   while (!busy_ && has_step() && !work.isCompleted()) {
     take_step(held);
   }
+  // wake() notified nobody while this thread was busy, so the engine's own
+  // thread must take over what is left.
   if (stop_ || has_step()) {
     changed_.notify_one();
   }
@@ -26,6 +28,7 @@ void Engine::help(TorchWork& work) {
 void Engine::wake(const Lock& /*held*/) {
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { loop(); });
+    // A busy thread looks for further steps before it leaves.
   } else if (!busy_) {
     changed_.notify_one();
   }

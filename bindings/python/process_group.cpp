@@ -72,6 +72,9 @@ ProcessGroupArgosy::ProcessGroupArgosy(Setup setup)
   init();
 }
 
+// Lets pending operations end for a while. If some do not, a peer is gone or
+// never came; aborting the backend makes them fail, so that stop(), which runs
+// all remaining steps, does not block.
 ProcessGroupArgosy::~ProcessGroupArgosy() {
   // Callbacks of pending operations may need the GIL.
   const GilRelease unlocked;
@@ -113,6 +116,8 @@ WorkPtr ProcessGroupArgosy::issue(
   auto run = [backend = backend_,
               limit = limit(timeout),
               operation = std::move(operation)] {
+    // The time starts when the operation runs, not while it waits behind
+    // others.
     operation(*backend, Deadline::after(limit));
   };
   auto work = c10::make_intrusive<TorchWork>(
@@ -225,6 +230,7 @@ WorkPtr ProcessGroupArgosy::allgather_coalesced(
     const c10d::AllgatherOptions& options) {
   std::vector<comm::Op> ops;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    // outputs[rank][i] belongs to inputs[i], so operation i takes a column.
     Tensors of_ranks;
     for (const Tensors& list : outputs) {
       ARGOSY_CHECK(
@@ -347,6 +353,8 @@ void ProcessGroupArgosy::check_peer(int peer, const char* op) const {
       peer != setup_.rank, "[comm.{}] rank {} is this rank itself", op, peer);
 }
 
+// A queue for each peer keeps messages to it in order, while a send that blocks
+// holds up no other peer.
 std::shared_ptr<OperationQueue> ProcessGroupArgosy::queue_to(int peer) {
   const std::lock_guard lock(mutex_);
   auto& queue = senders_[peer];

@@ -15,6 +15,8 @@ namespace {
 using Counts = std::vector<std::int64_t>;
 
 // Concatenates everyone's rows in rank order; columns must be equal.
+// An all-to-all that sends the same rows to every rank, because ranks have
+// different numbers of rows and all_gather_op() takes equal ones.
 at::Tensor gather_rows(
     const at::Tensor& own,
     const Counts& rows,
@@ -77,6 +79,9 @@ void check_sparse(const at::Tensor& tensor) {
   check_tensor(tensor._values(), "all_reduce");
 }
 
+// Gathers the entries of all ranks everywhere and adds those with equal
+// indices. Every rank receives the sum of all entries, so this pays off while
+// tensors are sparse.
 void sparse_all_reduce(
     const at::Tensor& tensor,
     int rank,
