@@ -114,8 +114,8 @@ int chunks_of(const PipelineOptions& options) {
   if (options.chunks != 0) {
     return options.chunks;
   }
-  // The schedule knows how many chunks it has, except that of the interleaved
-  // one any number is possible.
+  // The default comes from the schedule itself, except for "interleaved", which
+  // takes any number of chunks.
   const auto one = pipeline::make_schedule(options.schedule, 1, 1);
   return one.name == "interleaved" ? 2 : one.chunks;
 }

@@ -23,6 +23,7 @@ RankFailed::RankFailed(int rank, const std::string& message)
     : Error(message), rank_(rank) {}
 
 std::string with_errno(std::string_view what) {
+  // First, since building the text may change errno.
   const int code = errno;
   return str(what, ": ", std::strerror(code));
 }

@@ -28,6 +28,8 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {
+  // rename() is atomic, so readers see the old content or the new, never a
+  // part. The process id keeps concurrent writers apart.
   const std::string partial = str(path.string(), ".", ::getpid(), ".partial");
   {
     std::ofstream out(partial, std::ios::binary | std::ios::trunc);

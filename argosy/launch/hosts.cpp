@@ -108,9 +108,9 @@ bool is_forwarded(const std::string& name) {
              [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-// The command, and the flags for its position in the job.
-// --exit-with-stdin ties the remote launcher to its ssh connection: sshd sends
-// no signal to a command without a terminal, but closes its stdin.
+// The command, and the flags for its position in the job. --exit-with-stdin
+// ties the remote launcher to its ssh connection: sshd sends no signal to a
+// command without a terminal, but closes its stdin.
 std::vector<std::string> place_flags(
     const CommandLine& line, const RemoteNode& node) {
   const int slots = node.host.slots;

@@ -59,7 +59,7 @@ class Reader {
   const CommandLine& line_;
 };
 
-// Finds typos. Also keeps sums of such counts within an int.
+// Finds typos; far above any real job.
 constexpr int kMostProcesses = 1 << 20;
 
 int read_nproc(const Reader& flags, int num_cpus, int num_gpus) {

@@ -60,6 +60,7 @@ Variables fluid_server_list(const NodeAssignment& assignment) {
 Variables paddle_ps_variables(
     const WorkerIdentity& worker, const NodeAssignment& assignment) {
   const Node& own = assignment.own();
+  // A node's ports are in the order of local_workers(): servers first.
   const int process = worker.local_rank + (worker.server ? 0 : own.num_servers);
   const std::string port = str(own.ports[process]);
   const char* role = worker.server ? "PSERVER" : "TRAINER";

@@ -15,8 +15,8 @@ namespace argosy::launch {
 
 namespace {
 
-// What a summary quotes of a worker's stderr. The limit of bytes keeps a huge
-// last line out of it, and out of the store, which carries it to other nodes.
+// What a summary quotes of a worker's stderr. The limit of bytes cuts huge
+// lines, since the store carries the text to other nodes.
 constexpr int kTailLines = 20;
 constexpr std::streamoff kTailBytes = 16384;
 
@@ -119,6 +119,8 @@ std::vector<Failure> collect_failures(
       failures.push_back(describe(plan.workers[i], outcome.results[i]));
     }
   }
+  // The earliest failure is the likely cause; the others often only lost a
+  // peer. A worker's own time is more precise than when we reaped it.
   std::ranges::stable_sort(failures, [](const Failure& a, const Failure& b) {
     return a.time < b.time;
   });
@@ -150,6 +152,7 @@ std::string tail_of(const std::string& path, int lines) {
   std::string text(static_cast<std::size_t>(size - begin), '\0');
   file.seekg(begin);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  // Walks back one line end at a time, not counting that of the last line.
   std::size_t at = text.size() - (text.ends_with('\n') ? 1 : 0);
   for (int i = 0; i < lines && at != std::string::npos && at > 0; ++i) {
     at = text.rfind('\n', at - 1);

@@ -103,6 +103,7 @@ json EtcdClient::call(
     if (failure.empty()) {
       return parse_answer(target, result);
     }
+    // The next member. Concurrent calls may skip one, which does no harm.
     ++current_;
   }
 }

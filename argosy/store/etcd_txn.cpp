@@ -201,6 +201,7 @@ EtcdTxn::Outcome EtcdTxn::Change::apply_once(
     outcome.applied = first_value(parts.at(1).at("response_range")).has_value();
     outcome.now = first_value(parts.at(0).at("response_range"));
   }
+  // An answer came, so it is certain which of the two markers exist.
   marker_may_exist_ = outcome.applied;
   stale_may_exist_ = !outcome.applied;
   return outcome;

@@ -262,6 +262,7 @@ bool KvServer::Impl::advance(Connection& connection) {
   while (connection.greeted && !connection.busy() &&
          in.size() >= kLengthBytes) {
     const std::size_t size = frame_size({in.data(), kLengthBytes});
+    // Such a size comes from a broken client; waiting for it would fill memory.
     if (size > kLongestFrame) {
       return false;
     }

@@ -92,7 +92,7 @@ void KvTable::revoke(std::int64_t lease) {
 }
 
 // Linear in the number of leases; an expired one costs a pass over all keys.
-// Both are small: a node holds a lease, not every key.
+// Leases are few: each launcher holds one.
 std::optional<KvTable::Time> KvTable::expire(Time now) {
   std::vector<std::int64_t> ended;
   std::optional<Time> next;

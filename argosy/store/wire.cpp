@@ -6,8 +6,8 @@ namespace argosy::store {
 
 namespace {
 
-template <typename Integer>
 // Little-endian whatever the host is.
+template <typename Integer>
 void append(std::string& bytes, Integer value) {
   for (std::size_t i = 0; i < sizeof(Integer); ++i) {
     bytes += static_cast<char>(value >> (8 * i) & 255);

@@ -226,6 +226,7 @@ std::shared_ptr<World> init(
   info.source = "explicit";
   info.rank = rank;
   info.size = size;
+  // The caller gives no hosts; find_local_ranks() finds them out.
   info.knows_local = false;
   check_ranks(info);
   const milliseconds timeout = timeout_of(options);

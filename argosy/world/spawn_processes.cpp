@@ -37,7 +37,7 @@ int next_call_number() {
   return calls++;
 }
 
-// ---- in the child -----------------------------------------------------------
+// From here to run_as_rank(): runs in the child.
 
 struct Origin {
   int call_number;
@@ -77,7 +77,7 @@ std::optional<Origin> spawned_by() {
   ::_exit(code); // lint: allow exit
 }
 
-// ---- in the parent ----------------------------------------------------------
+// From here on: runs in the parent.
 
 struct RankProcess {
   pid_t pid = -1;

@@ -93,9 +93,9 @@ void wait_for_ranks(ThreadJob& job, std::chrono::milliseconds grace) {
   job.changed.wait_for(lock, grace, [&] { return job.all_ended(); });
 }
 
-// Joins threads that have ended; returns the ranks of those that have not.
-// A thread cannot be killed. One that still runs is detached; it holds a
-// reference to the job, so that nothing it uses goes away.
+// Joins threads that have ended; returns the ranks of those that have not. A
+// thread cannot be killed, so those are detached; each holds a reference to the
+// job, which therefore outlives them.
 std::vector<int> join_ended(ThreadJob& job, std::vector<std::thread>& threads) {
   std::vector<bool> ended;
   {

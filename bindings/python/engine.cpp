@@ -25,10 +25,11 @@ void Engine::help(TorchWork& work) {
   }
 }
 
+// A busy thread looks for further steps before it leaves, so it needs no
+// notice.
 void Engine::wake(const Lock& /*held*/) {
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { loop(); });
-    // A busy thread looks for further steps before it leaves.
   } else if (!busy_) {
     changed_.notify_one();
   }

@@ -158,6 +158,7 @@ void Mailbox::take_message(Lock& held) {
     kept_.push_back({peer, static_cast<int>(header.tag), std::move(data)});
     return;
   }
+  // Taken out before the lock is released, so that no other step fills it.
   const Receive receive = *found;
   posted_.erase(found);
   held.unlock();

@@ -14,9 +14,9 @@ namespace {
 
 using Counts = std::vector<std::int64_t>;
 
-// Concatenates everyone's rows in rank order; columns must be equal.
-// An all-to-all that sends the same rows to every rank, because ranks have
-// different numbers of rows and all_gather_op() takes equal ones.
+// Concatenates the rows of all ranks in rank order; columns must be equal. Uses
+// an all-to-all that sends the same rows to every rank, because all_gather_op()
+// takes equal numbers of rows.
 at::Tensor gather_rows(
     const at::Tensor& own,
     const Counts& rows,
@@ -80,8 +80,8 @@ void check_sparse(const at::Tensor& tensor) {
 }
 
 // Gathers the entries of all ranks everywhere and adds those with equal
-// indices. Every rank receives the sum of all entries, so this pays off while
-// tensors are sparse.
+// indices. Every rank receives all entries, so this is cheap only while few
+// elements are set.
 void sparse_all_reduce(
     const at::Tensor& tensor,
     int rank,

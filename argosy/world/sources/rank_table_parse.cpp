@@ -112,6 +112,8 @@ std::vector<Device> read_groups(const JsonAt& root) {
   return devices;
 }
 
+// After sorting, entry i must have rank i: a smaller rank is a duplicate, a
+// larger one follows a gap.
 void sort_and_check_ranks(
     std::vector<Device>& devices, const std::string& where) {
   ARGOSY_CHECK(!devices.empty(), "{}: no devices", where);

@@ -204,6 +204,7 @@ void set_store(
   info.serves_store = info.rank == 0;
   if (const auto url = env.find("ARGOSY_STORE")) {
     info.store_url = *url;
+    // Other stores have a server of their own, or need none.
     info.serves_store = info.serves_store && url->starts_with("tcp://");
     return;
   }
