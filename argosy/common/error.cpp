@@ -9,6 +9,7 @@ namespace argosy {
 
 namespace {
 
+// Errors of several ranks often end up in one log.
 std::string with_rank(const std::string& message) {
   const std::string label = rank_label();
   return label.empty() ? message : str(message, "; rank ", label);

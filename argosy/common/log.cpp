@@ -29,6 +29,7 @@ Level level_from_environment() {
   return name ? parse_level(*name) : Level::Warn;
 }
 
+// Read on first use, so that a static object may log before main().
 std::atomic<Level>& current_level() {
   static std::atomic<Level> level{level_from_environment()};
   return level;

@@ -44,6 +44,7 @@ std::string_view trim(std::string_view text) {
 
 namespace {
 
+// from_chars() does not depend on the locale: "0.5" is a number everywhere.
 template <typename Number>
 std::optional<Number> parse_whole(std::string_view text) {
   Number value{};

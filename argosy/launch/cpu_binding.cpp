@@ -43,7 +43,8 @@ HwTopology load_topology() {
 }
 
 // Returns the index of the first object of `type` that shares a CPU with
-// `core`.
+// `core`. hwloc 2 keeps NUMA nodes beside the tree of cores, so that a core has
+// none among its parents; comparing CPU sets works for both types.
 int domain_of(
     hwloc_topology_t topology,
     hwloc_const_bitmap_t core,

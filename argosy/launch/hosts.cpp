@@ -86,7 +86,8 @@ bool stays_here(const std::string& flag) {
   return kKept.count(flag) > 0;
 }
 
-// Variables that locate libraries or affect training.
+// Variables that locate libraries or affect training. ssh starts the command
+// with an environment of its own.
 bool is_forwarded(const std::string& name) {
   constexpr std::string_view kNames[] = {
       "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHON_EXEC"};

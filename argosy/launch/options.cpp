@@ -358,6 +358,8 @@ RunOptions to_options(const CommandLine& line, int num_cpus, int num_gpus) {
   return options;
 }
 
+// Batch systems can announce the end of a job with SIGUSR1 or SIGUSR2, on which
+// programs save a checkpoint.
 std::vector<int> forwarded_signals(const RunOptions& options) {
   std::vector<int> signals = options.ending_signals;
   for (const int signal : {SIGUSR1, SIGUSR2}) {

@@ -7,6 +7,7 @@
 
 namespace argosy::launch {
 
+// Servers come first. The ports of a node (Node::ports) have the same order.
 std::vector<WorkerIdentity> local_workers(
     const NodeAssignment& assignment, const std::string& role) {
   const Node& own = assignment.own();

@@ -77,9 +77,9 @@ int run_job(
 
 } // namespace
 
-// Everything that may refuse the command line comes before run_guarded(), so
-// that mistakes are reported before any process starts. Everything that starts
-// threads (stores, leases) comes inside it, because the guard forks.
+// Flags and the program are checked before run_guarded(), so that most mistakes
+// are reported before any process starts. Everything that starts threads
+// (stores, leases) comes inside it, because the guard forks.
 int run(const std::vector<std::string>& words) {
   ensure_stdio();
   const Environment own = Environment::of_process();

@@ -120,7 +120,7 @@ std::vector<Failure> collect_failures(
     }
   }
   // The earliest failure is the likely cause; the others often only lost a
-  // peer. A worker's own time is more precise than when we reaped it.
+  // peer.
   std::ranges::stable_sort(failures, [](const Failure& a, const Failure& b) {
     return a.time < b.time;
   });

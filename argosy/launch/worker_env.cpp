@@ -36,6 +36,7 @@ Variables torch_variables(
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCHELASTIC_ERROR_FILE", error_file},
   };
+  // As torchrun does: without it, an NCCL operation whose peer died hangs.
   for (const char* name :
        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"}) {
     if (!inherited.has(name)) {
@@ -43,6 +44,7 @@ Variables torch_variables(
     }
   }
   if (chooses_omp_threads(worker.local_size, inherited)) {
+    // As torchrun does; otherwise each worker would start a thread per core.
     variables.emplace("OMP_NUM_THREADS", "1");
   }
   return variables;

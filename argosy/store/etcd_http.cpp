@@ -20,6 +20,7 @@ std::size_t write_body(char* data, std::size_t, std::size_t size, void* sink) {
   return more ? size : 0; // curl stops when fewer bytes are consumed
 }
 
+// curl_global_init() is not thread-safe in all versions of curl.
 void start_curl() {
   static std::once_flag once;
   std::call_once(once, [] { ::curl_global_init(CURL_GLOBAL_DEFAULT); });
@@ -142,6 +143,7 @@ HttpResult EtcdHttp::post_stream(
     const std::string& body,
     Deadline deadline,
     const std::function<bool(std::string_view line)>& on_line) {
+  // Data arrives in any pieces; a message is complete with its line end.
   std::string pending;
   CURL* curl = handles_->take();
   HttpResult result =

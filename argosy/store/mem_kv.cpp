@@ -132,6 +132,7 @@ CompareSet MemKv::compare_set(
 void MemKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
   auto lock = state_->enter();
   TableWait wait(keys);
+  // Every write wakes all waiters, which then look for their own keys.
   const bool ended = state_->written.wait_until(lock, deadline.time(), [&] {
     return state_->aborted || wait.done(state_->table);
   });

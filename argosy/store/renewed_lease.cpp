@@ -35,6 +35,7 @@ bool RenewedLease::alive() const {
   return !stopped_ && Deadline::Clock::now() < known_;
 }
 
+// Stops the thread first, so that no renewal follows the revocation.
 void RenewedLease::release() {
   if (!stop()) {
     return;
@@ -58,6 +59,7 @@ bool RenewedLease::stop() {
     }
     stopped_ = true;
   }
+  // Joins without the lock, which run() needs to end.
   stopping_.notify_all();
   thread_.join();
   return true;

@@ -62,7 +62,7 @@ std::vector<SocketAddress> resolve(
   Answer answer = look_up(endpoint, AI_NUMERICHOST);
   for (Backoff backoff; answer.error != 0; backoff.pause(deadline)) {
     answer = look_up_by(endpoint, deadline);
-    // Names of pods may appear some time after the pods start.
+    // The name server may be out of reach for a moment; other errors are final.
     const bool may_pass = answer.error == EAI_AGAIN;
     if (answer.error != 0 && (!may_pass || deadline.expired())) {
       throw StoreError(str_format(

@@ -63,6 +63,8 @@ int try_connect(int fd, const SocketAddress& address, Deadline deadline) {
   if (errno != EINPROGRESS) {
     return errno;
   }
+  // The socket does not block: it becomes writable when connect() has ended,
+  // and SO_ERROR tells how.
   return ready(fd, POLLOUT, deadline) ? option(fd, SOL_SOCKET, SO_ERROR)
                                       : ETIMEDOUT;
 }

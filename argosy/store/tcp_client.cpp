@@ -90,6 +90,8 @@ std::optional<Socket> TcpClient::connect(
 }
 
 Socket TcpClient::reconnect(Deadline deadline) {
+  // A server that is gone for good should not cost the whole deadline, which
+  // may be half an hour.
   const Deadline limit = deadline.earlier(options_.reconnect);
   std::string instance;
   std::optional<Socket> socket;

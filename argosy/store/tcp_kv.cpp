@@ -71,6 +71,8 @@ CompareSet TcpKv::compare_set(
     const std::optional<std::string>& expected,
     const std::string& desired,
     Deadline deadline) {
+  // A repeat could meet the value that its first try wrote, and would report
+  // that it did not swap.
   const auto request = WireWriter(Op::CompareSet)
                            .text(key)
                            .optional_text(expected)
@@ -102,6 +104,7 @@ void TcpKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
 }
 
 bool TcpKv::erase(const std::string& key, Deadline deadline) {
+  // A repeat would report that the key did not exist.
   const auto request = WireWriter(Op::Erase).text(key);
   const auto reply =
       client_->call("erase", request, Repeat::Forbidden, deadline);

@@ -27,6 +27,7 @@ struct Reading {
   std::vector<std::string> missing; // "A or B" each
 };
 
+// Findings are shown without the tag; the final error adds it once.
 std::string without_tag(std::string_view message) {
   const bool tagged = message.starts_with(kTag);
   return std::string(message.substr(tagged ? sizeof(kTag) - 1 : 0));
@@ -73,6 +74,8 @@ std::string silence_of(const Source& source, const Environment& env) {
   return source.disowned == nullptr ? "" : source.disowned(env);
 }
 
+// Records an invalid value instead of throwing: `argosy env` shows all sources,
+// another level may win, and ARGOSY_ADOPT may choose another source.
 Reading read_source(const Source& source, const Context& context) {
   Reading reading;
   reading.source = &source;

@@ -43,6 +43,7 @@ milliseconds default_timeout(const Environment& env) {
   if (const auto paddle_ms = env.find_int("PADDLE_PG_TIMEOUT", 1)) {
     return milliseconds(*paddle_ms);
   }
+  // As c10d's process groups.
   return std::chrono::minutes(30);
 }
 
@@ -213,6 +214,7 @@ std::shared_ptr<World> init(
   }
   const milliseconds timeout = timeout_of(options);
   const Deadline deadline = Deadline::after(timeout);
+  // One deadline for connecting and for the rendezvous together.
   return join(info, connect(info, deadline), timeout, deadline);
 }
 

@@ -57,6 +57,7 @@ bool poll_until(
     Deadline deadline,
     const std::function<void(milliseconds)>& progress) {
   const auto began = Deadline::Clock::now();
+  // Ranks that start normally print nothing; later one warning in 15 s.
   auto next_progress = began + std::chrono::seconds(5);
   // Short at first, since ranks usually start together; up to 10 ms, because
   // all ranks poll one server.
@@ -80,6 +81,8 @@ constexpr char kAllHere[] = "all here";
 // Returns what is wrong with our claim to be `rank` of `size`, or "".
 std::string claim_membership(
     c10d::Store& store, int rank, int size, const std::string& who) {
+  // The size first: with different sizes, ranks would wait for different
+  // numbers of peers.
   const std::string agreed = claim(store, "size", std::to_string(size));
   if (agreed != std::to_string(size)) {
     return str_format(

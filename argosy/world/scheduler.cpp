@@ -125,6 +125,7 @@ struct Heartbeat::Impl {
   std::thread thread;
 
   void beat_until_stopped() {
+    // Held during a beat, too: the destructor waits for one request at most.
     std::unique_lock lock(mutex);
     try {
       while (!stop) {

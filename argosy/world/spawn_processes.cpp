@@ -32,6 +32,7 @@ namespace {
 // call>:<pid of the parent>".
 constexpr char kSpawnVariable[] = "ARGOSY_SPAWN";
 
+// A child runs the same code as its parent, so both count the calls alike.
 int next_call_number() {
   static std::atomic<int> calls{0};
   return calls++;
@@ -77,7 +78,7 @@ std::optional<Origin> spawned_by() {
   ::_exit(code); // lint: allow exit
 }
 
-// From here on: runs in the parent.
+// From here to start_ranks(): runs in the parent.
 
 struct RankProcess {
   pid_t pid = -1;
@@ -152,6 +153,8 @@ void start(
         0644);
     ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   }
+  // glibc's posix_spawn() does not copy the address space, which may be huge,
+  // and is safe in a program with threads.
   const int error = ::posix_spawn(
       &process.pid,
       "/proc/self/exe",

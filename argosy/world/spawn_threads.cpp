@@ -86,6 +86,8 @@ void run_thread_rank(ThreadJob& job, int rank, int size) {
   note_end(job, rank);
 }
 
+// Without a failure there is no limit, since ranks may train for days. The
+// grace period starts with the first failure.
 void wait_for_ranks(ThreadJob& job, std::chrono::milliseconds grace) {
   std::unique_lock lock(job.mutex);
   job.changed.wait(

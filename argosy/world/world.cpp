@@ -26,6 +26,8 @@ World::World(
 
 World::~World() = default;
 
+// Holds the lock while it makes the object, so that two threads of a rank never
+// make two.
 std::shared_ptr<void> World::attach(
     const std::type_info& type,
     const std::function<std::shared_ptr<void>()>& make) {
@@ -46,15 +48,18 @@ void World::abort(const std::string& reason) {
   std::vector<std::function<void(const std::string&)>> actions;
   {
     const std::lock_guard lock(mutex_);
+    // Each action runs once, even if several threads abort.
     actions.swap(on_abort_);
   }
-  // Without the lock: an action may call back into this world.
+  // Outside the lock, so that an action may wait for other threads that use
+  // this world.
   for (const auto& action : actions) {
     action(reason);
   }
 }
 
 void World::leave(Deadline deadline) {
+  // Once: the counter "left" must count each rank once.
   if (left_.exchange(true) || size() == 1) {
     return;
   }
@@ -79,6 +84,7 @@ ThreadBinding& thread_binding() {
   return of_thread<ThreadBinding>();
 }
 
+// The label makes log lines and errors of this thread name its rank.
 void bind_world(std::shared_ptr<World> world) {
   if (world) {
     set_rank_label(world->rank(), world->size());

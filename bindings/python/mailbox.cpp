@@ -99,6 +99,7 @@ void Mailbox::step(Lock& held) {
       take_message(held);
       return;
     }
+    // Ends the work without the lock: its callbacks may post a receive.
     const TorchWorkPtr work = found->work;
     posted_.erase(found);
     held.unlock();

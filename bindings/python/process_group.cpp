@@ -36,7 +36,8 @@ std::unique_ptr<comm::Backend> connect(const ProcessGroupArgosy::Setup& setup) {
        .deadline = Deadline::after(setup.timeout)});
 }
 
-// Fuses adjacent operations where possible.
+// Fuses adjacent operations where possible. Keeps the order. All ranks issue
+// the same operations, so all fuse alike.
 void execute_all(
     const std::vector<comm::Op>& ops,
     int rank,
@@ -107,6 +108,7 @@ TorchWork::About ProcessGroupArgosy::about(
       .outputs = std::move(outputs)};
 }
 
+// c10d passes kUnsetTimeout if the caller gives no time limit.
 milliseconds ProcessGroupArgosy::limit(milliseconds given) const {
   return given == c10d::kUnsetTimeout ? setup_.timeout : given;
 }

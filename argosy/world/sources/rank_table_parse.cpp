@@ -11,6 +11,8 @@ namespace {
 
 using Device = RankTable::Device;
 
+// The counts are redundant and optional. One that differs from the lists shows
+// that the table was truncated, or edited by hand.
 void check_count(
     const JsonAt& object, const std::string& key, std::size_t found) {
   if (!object.has(key)) {
