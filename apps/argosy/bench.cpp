@@ -55,6 +55,7 @@ fs::path own_path() {
 
 fs::path find_program(const std::string& name) {
   const fs::path here = own_path().parent_path();
+  // The command runs both installed and from the build folder.
   for (const char* folder : {BENCH_INSTALLED, BENCH_BUILT}) {
     fs::path program = (here / folder / name).lexically_normal();
     if (fs::exists(program)) {
@@ -83,6 +84,7 @@ int bench(const std::vector<std::string>& arguments) {
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
+  // Not a child process: signals and the exit code are then the bench's own.
   ::execv(argv[0], argv.data());
   throw SystemError(with_errno(str("[bench] ", words[0])));
 }

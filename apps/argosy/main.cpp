@@ -72,6 +72,8 @@ int dispatch(const std::vector<std::string>& words) {
 
 } // namespace
 
+// Exits with 2 for mistakes in the command line or the environment, and with 1
+// for failures, so that scripts can tell them apart.
 int main(int argc, char** argv) {
   try {
     return dispatch({argv + 1, argv + argc});

@@ -98,6 +98,8 @@ void add_outputs(CLI::App& app, PipelineOptions& options) {
       "--save", options.save, "Write the schedule to this file, as JSON");
 }
 
+// make_schedule() knows the names; the smallest shape keeps the check cheap. It
+// does not know the synthesised schedule, which this command adds.
 void check_name(const std::string& schedule) {
   try {
     pipeline::make_schedule(schedule, 1, 1);
@@ -114,6 +116,8 @@ int chunks_of(const PipelineOptions& options) {
   if (options.chunks != 0) {
     return options.chunks;
   }
+  // The default comes from the schedule itself, except for "interleaved", which
+  // takes any number of chunks.
   const auto one = pipeline::make_schedule(options.schedule, 1, 1);
   return one.name == "interleaved" ? 2 : one.chunks;
 }
@@ -172,6 +176,7 @@ void check_cap(
   const auto& peaks = simulation.peak_memory;
   const auto most = std::max_element(peaks.begin(), peaks.end());
   ARGOSY_CHECK(
+      // Sums of the same sizes in another order differ by rounding.
       *most <= cap * (1 + 1e-9),
       "[plan.pipeline] {} keeps {} at stage {}, --memory-cap is {}; --schedule "
       "{} finds one within it",

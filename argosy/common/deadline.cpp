@@ -20,11 +20,13 @@ bool Deadline::expired() const {
 }
 
 milliseconds Deadline::remaining() const {
+  // Rounds up, so that 0 means expired.
   const auto left = std::chrono::ceil<milliseconds>(time_ - Clock::now());
   return std::max(left, milliseconds::zero());
 }
 
 milliseconds Deadline::remaining(milliseconds slice) const {
+  // Never 0, with which a loop around poll() would spin.
   return std::max(std::min(remaining(), slice), milliseconds(1));
 }
 

@@ -9,6 +9,8 @@
 
 namespace argosy {
 
+// A copy, so that what a caller has read does not change under it when another
+// part of the program calls setenv().
 Environment Environment::of_process() {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -9,6 +9,7 @@ namespace argosy {
 
 namespace {
 
+// Errors of several ranks often end up in one log.
 std::string with_rank(const std::string& message) {
   const std::string label = rank_label();
   return label.empty() ? message : str(message, "; rank ", label);
@@ -23,6 +24,7 @@ RankFailed::RankFailed(int rank, const std::string& message)
     : Error(message), rank_(rank) {}
 
 std::string with_errno(std::string_view what) {
+  // First, since building the text may change errno.
   const int code = errno;
   return str(what, ": ", std::strerror(code));
 }

@@ -28,6 +28,8 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {
+  // rename() is atomic, so readers see the old content or the new, never a
+  // part. The process id keeps concurrent writers apart.
   const std::string partial = str(path.string(), ".", ::getpid(), ".partial");
   {
     std::ofstream out(partial, std::ios::binary | std::ios::trunc);
@@ -47,6 +49,8 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   }
 }
 
+// A file without a name goes away with its last descriptor or mapping, even if
+// the process is killed. Old kernels return EISDIR for O_TMPFILE.
 int open_nameless(const std::filesystem::path& folder) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) {

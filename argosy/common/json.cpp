@@ -41,6 +41,8 @@ class KeyWatch {
 
 } // namespace
 
+// nlohmann::json silently keeps one of two equal keys, which would hide a
+// mistake in a file that a person wrote; hence KeyWatch.
 json parse_json(std::string_view text, const std::string& where) {
   try {
     return json::parse(text, KeyWatch(where));

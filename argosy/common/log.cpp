@@ -29,6 +29,7 @@ Level level_from_environment() {
   return name ? parse_level(*name) : Level::Warn;
 }
 
+// Read on first use, so that a static object may log before main().
 std::atomic<Level>& current_level() {
   static std::atomic<Level> level{level_from_environment()};
   return level;
@@ -40,6 +41,7 @@ spdlog::logger& logger() {
     spdlog::logger made(
         "argosy", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made.set_pattern("[%H:%M:%S.%e argosy%v");
+    // level() has filtered already.
     made.set_level(spdlog::level::trace);
     made.flush_on(spdlog::level::trace);
     return made;

@@ -78,6 +78,7 @@ std::string Endpoint::text() const {
 
 Endpoint parse_endpoint(
     std::string_view text, std::string_view what, int default_port) {
+  // In [::1]:80, the port follows the first colon after the bracket.
   const std::size_t bracket = text.starts_with('[') ? text.find(']') : 0;
   const std::size_t colon = bracket == std::string_view::npos
       ? std::string_view::npos
@@ -142,6 +143,8 @@ std::string address_towards(const std::string& peer) {
   return "127.0.0.1";
 }
 
+// Only a guess, for launchers that do not say which peer to reach; with a peer,
+// address_towards() follows the route.
 std::string own_address() {
   for (const std::string& address : interface_addresses()) {
     // Link-local addresses are not reachable without a scope.

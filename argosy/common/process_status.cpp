@@ -23,6 +23,8 @@ std::string ProcessStatus::text() const {
   return str("exit code ", exit_code);
 }
 
+// sigabbrev_np() is thread-safe and does not depend on the locale, unlike
+// strsignal().
 std::string signal_name(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name == nullptr ? str("signal ", signal) : str("SIG", name);

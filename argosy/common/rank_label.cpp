@@ -6,6 +6,7 @@ namespace argosy {
 
 namespace {
 
+// One for each thread, since ranks may be threads of one process.
 struct Label {
   int rank = 0;
   int size = 0; // 0: no label

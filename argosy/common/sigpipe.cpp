@@ -21,6 +21,8 @@ bool is_pending() {
 
 } // namespace
 
+// The kernel sends SIGPIPE to the thread that wrote, so the mask of this thread
+// suffices. One that was pending before belongs to somebody else and stays.
 WithoutSigpipe::WithoutSigpipe() {
   const sigset_t pipe = only_sigpipe();
   ::pthread_sigmask(SIG_BLOCK, &pipe, &before_);

@@ -44,6 +44,7 @@ std::string_view trim(std::string_view text) {
 
 namespace {
 
+// from_chars() does not depend on the locale: "0.5" is a number everywhere.
 template <typename Number>
 std::optional<Number> parse_whole(std::string_view text) {
   Number value{};
@@ -60,6 +61,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
+    // `diagonal` holds what row[j - 1] was in the previous row.
     std::size_t diagonal = std::exchange(row[0], i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);

@@ -32,6 +32,10 @@ std::string cause_text(const std::optional<Failure>& cause) {
                                cause->status.text());
 }
 
+// Runs attempts until one succeeds or no restart is left. An attempt starts all
+// workers of this node once: join the other nodes, plan, supervise, tell the
+// others how it ended. The number of the attempt comes from the membership, not
+// from a counter here, so that all nodes agree on how many restarts are left.
 class Agent {
  public:
   Agent(
@@ -149,6 +153,7 @@ std::optional<Failure> Agent::tell(const Attempt& attempt) {
              assignment.node_rank,
              signal_name(attempt.outcome.signal))});
   }
+  // Another node may have failed first; then our failure is only its effect.
   if (auto cause = membership_.root_cause()) {
     return cause;
   }
@@ -170,6 +175,7 @@ int Agent::exit_code_of_failure(
   }
   std::cerr << summary_text(options_.program[0], failures) << std::flush;
   say_about_flight_records(attempt.plan.assignment.attempt);
+  // A failed job never exits with 0.
   const int code = cause ? cause->status.shell_code() : 1;
   return code == 0 ? 1 : code;
 }

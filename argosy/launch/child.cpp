@@ -79,10 +79,13 @@ bool place_stdio(std::array<int, 3> stdio) {
   sigset_t none;
   ::sigemptyset(&none);
   ::setpgid(0, 0);
+  // The kernel kills the worker when the launcher ends, however it ends.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const bool orphan = ::getppid() != p.parent; // the parent died before prctl()
   if (!orphan && place_stdio(p.stdio) &&
       (!p.bound || ::sched_setaffinity(0, sizeof(p.cpus), &p.cpus) == 0)) {
+    // exec() keeps the mask, in which the launcher blocks what it reads from
+    // its signalfd (signals.cpp).
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::execve(p.argv[0], p.argv.data(), p.envp.data());
   }
@@ -108,6 +111,8 @@ pid_t start_child(const ChildSpec& spec) {
   }
   ::setpgid(pid, pid); // also here, so that the group exists when we return
   report.write.close();
+  // Blocks until exec() closes the other end or the child reports, so that a
+  // missing program is an error here and not a worker that failed.
   int error = 0;
   if (::read(report.read.get(), &error, sizeof(error)) == sizeof(error)) {
     ::waitpid(pid, nullptr, 0);

@@ -43,7 +43,8 @@ HwTopology load_topology() {
 }
 
 // Returns the index of the first object of `type` that shares a CPU with
-// `core`.
+// `core`. hwloc 2 keeps NUMA nodes beside the tree of cores, so that a core has
+// none among its parents; comparing CPU sets works for both types.
 int domain_of(
     hwloc_topology_t topology,
     hwloc_const_bitmap_t core,
@@ -104,6 +105,7 @@ Topology read_topology() {
     const hwloc_obj_t object =
         ::hwloc_get_obj_by_depth(topology.get(), depth, i);
     Core core = describe_core(topology.get(), object->cpuset, allowed.get());
+    // A batch system may have given us only some cores of the machine.
     if (!core.cpus.empty()) {
       cores.push_back(std::move(core));
     }
@@ -111,6 +113,10 @@ Topology read_topology() {
   return cores;
 }
 
+// With Core, ranks get disjoint, contiguous shares of the cores, as equal as
+// possible; with more ranks than cores, some share a core. With Numa and
+// Socket, a rank gets the whole domain in which its share begins, so that ranks
+// of one domain may move within it but stay near their memory.
 std::vector<std::vector<int>> bind_ranks(
     const Topology& topology, BindTo bind, int num_ranks) {
   std::vector<std::vector<int>> sets(num_ranks);

@@ -52,6 +52,7 @@ std::multimap<pid_t, pid_t> children_by_parent() {
   }
   while (const dirent* entry = ::readdir(proc.get())) {
     const auto pid = parse_int(entry->d_name);
+    // A process may end between readdir() and here; it is then skipped.
     const auto process = pid ? read_process(*pid) : std::nullopt;
     if (process && !process->zombie) {
       children.emplace(process->parent, static_cast<pid_t>(*pid));
@@ -62,6 +63,9 @@ std::multimap<pid_t, pid_t> children_by_parent() {
 
 } // namespace
 
+// Breadth-first over one snapshot of /proc: `found` is both the result and the
+// queue. Reads one small file per process of the host, so callers use it only
+// when a job ends, not while it runs.
 std::vector<pid_t> descendants(pid_t ancestor) {
   const auto children = children_by_parent();
   std::vector<pid_t> found;
@@ -90,6 +94,8 @@ void become_subreaper() {
   }
 }
 
+// A process may fork between the snapshot and its SIGKILL, and a subreaper then
+// inherits the new one. So this repeats until a snapshot is empty.
 void kill_descendants() {
   while (true) {
     const auto alive = descendants(::getpid());

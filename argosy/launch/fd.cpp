@@ -58,6 +58,8 @@ Fd open_null() {
   return open_or_throw("/dev/null", O_RDWR);
 }
 
+// If a descriptor below 3 were free, a pipe could get its number, and what is
+// meant for the console would go into that pipe.
 void ensure_stdio() {
   // open() returns the lowest free number: above 2 means that all three are
   // open.

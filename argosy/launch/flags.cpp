@@ -50,7 +50,8 @@ CLI::Option* add_flag(CLI::App& app, const Flag& flag, CommandLine& line) {
       ->take_last();
 }
 
-// Options write into `line`, which must outlive the parser.
+// Options write into `line`, which must outlive the parser. A flag that is
+// given twice has its last value, as in torchrun.
 std::unique_ptr<CLI::App> make_parser(CommandLine& line) {
   auto app = std::make_unique<CLI::App>(
       "Starts a program on several ranks, and stops all of them if one fails.",
@@ -104,6 +105,7 @@ std::size_t flag_words(const CLI::App& app, const std::string& word) {
 }
 
 // Moves the words of our own flags to the front part; the rest is the program.
+// CLI11 alone would also take flags that follow the program's name.
 std::pair<std::vector<std::string>, std::vector<std::string>> split_program(
     const CLI::App& app, const std::vector<std::string>& words) {
   std::vector<std::string> own;

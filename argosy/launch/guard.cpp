@@ -52,6 +52,11 @@ ProcessStatus forward_until_end(pid_t child, SignalSource& signals) {
 
 } // namespace
 
+// The guard is the process that the user started. It does nothing but forward
+// signals, wait and clean up, so that even a launcher that crashes or is killed
+// leaves no worker behind. The reverse case is the pipe `alive`: the guard
+// holds its write end and never writes, so the launcher sees the end of the
+// pipe when the guard dies.
 int run_guarded(
     const std::vector<int>& signals,
     const std::function<int(int alive_fd)>& launcher) {
@@ -63,6 +68,7 @@ int run_guarded(
     throw SystemError(with_errno("[launch.guard] fork"));
   }
   if (child == 0) {
+    // Otherwise our own copy would keep the pipe open after the guard's death.
     alive.write.close();
     const int code = run_child(launcher, alive.read.get());
     std::cout.flush();
@@ -72,6 +78,7 @@ int run_guarded(
   ::setpgid(child, child);
   alive.read.close();
   const ProcessStatus status = forward_until_end(child, source);
+  // If the launcher was killed, its descendants are ours now.
   kill_descendants();
   return status.shell_code();
 }

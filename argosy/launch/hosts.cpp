@@ -86,7 +86,8 @@ bool stays_here(const std::string& flag) {
   return kKept.count(flag) > 0;
 }
 
-// Variables that locate libraries or affect training.
+// Variables that locate libraries or affect training. ssh starts the command
+// with an environment of its own.
 bool is_forwarded(const std::string& name) {
   constexpr std::string_view kNames[] = {
       "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHON_EXEC"};
@@ -108,7 +109,9 @@ bool is_forwarded(const std::string& name) {
              [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-// The command, and the flags for its position in the job.
+// The command, and the flags for its position in the job. --exit-with-stdin
+// ties the remote launcher to its ssh connection: sshd sends no signal to a
+// command without a terminal, but closes its stdin.
 std::vector<std::string> place_flags(
     const CommandLine& line, const RemoteNode& node) {
   const int slots = node.host.slots;
@@ -153,6 +156,7 @@ std::string remote_command(
     const CommandLine& line,
     const RemoteNode& node,
     const Environment& environment) {
+  // exec: no shell stays between sshd and the launcher.
   std::vector<std::string> words = {"exec", "env"};
   for (const auto& [name, value] : environment.variables()) {
     if (is_forwarded(name)) {
@@ -201,11 +205,14 @@ JobPlan plan_hosts(
   RemoteNode node;
   node.num_nodes = static_cast<int>(hosts.size());
   node.run_id = line.get("rdzv-id", random_id());
+  // Hosts share a file system, or have the same files at the same paths.
   node.command = std::filesystem::read_symlink("/proc/self/exe").string();
   node.folder = std::filesystem::current_path().string();
   JobPlan plan;
   for (const HostSlots& host : hosts) {
     node.host = host;
+    // This machine may have several interfaces; each host gets the address on
+    // its own route.
     node.endpoint = Endpoint{address_towards(host.host), port}.text();
     WorkerSpec worker{
         .identity = {
@@ -217,6 +224,8 @@ JobPlan plan_hosts(
     worker.argv = ssh;
     worker.argv.push_back(host.host);
     worker.argv.push_back(remote_command(line, node, environment));
+    // A signal would only end ssh here. The end of stdin reaches the other side
+    // (Supervisor::check_stdin() there).
     worker.ends_with_stdin = true;
     plan.workers.push_back(std::move(worker));
     ++node.node_rank;
@@ -257,6 +266,7 @@ int run_on_hosts(
       "[launch.hosts] --hostfile {}: no such file",
       options.hostfile);
   const auto hosts = parse_hostfile(*text, options.hostfile);
+  // Here and not on the first host, so that the store outlives every node.
   const store::KvServer server(Endpoint{"", 0});
   const JobPlan plan =
       plan_hosts(line, options, environment, hosts, server.port());

@@ -20,6 +20,7 @@ void Interrupt::pause(std::chrono::milliseconds time) {
     if (polled[1].revents != 0) {
       throw Interrupted(SIGKILL);
     }
+    // Drops signals that only workers should get: none runs during a pause.
     while (const auto signal = signals_.next()) {
       if (std::ranges::find(ending_, *signal) != ending_.end()) {
         throw Interrupted(*signal);

@@ -81,6 +81,8 @@ namespace {
 
 void replace_all(
     std::string& text, std::string_view from, std::string_view to) {
+  // Continues behind what it inserted, so that a role named like a pattern does
+  // not loop forever.
   for (std::size_t at = text.find(from); at != std::string::npos;
        at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -127,6 +129,7 @@ std::string make_run_dir(
   for (char& letter : name) {
     letter = letter == '/' ? '_' : letter;
   }
+  // Two runs with the same id on one host get different folders.
   std::string pattern =
       (parent / str(log_dir.empty() ? "argosy_" : "", name, "_XXXXXX"))
           .string();

@@ -23,6 +23,7 @@ std::vector<std::string> endpoints(
   std::vector<std::string> all;
   for (const Node& node : nodes) {
     const int num_processes = node.num_servers + node.num_workers;
+    // One unknown endpoint makes the list useless, since ranks index it.
     if (node.address.empty() ||
         static_cast<int>(node.ports.size()) != num_processes) {
       return {};

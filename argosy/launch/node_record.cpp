@@ -7,6 +7,10 @@
 
 namespace argosy::launch {
 
+// Nodes that ask for a rank get it; the others fill the gaps in the order in
+// which they came. Every node computes this from the same closed list, so all
+// agree without another message. Requested ranks may leave gaps, which vanish
+// here: the result lists arrivals, and a node's rank is its index.
 std::vector<int> order_nodes(const Arrivals& arrivals) {
   std::map<int, int> by_rank;
   for (const auto& [arrival, record] : arrivals) {
@@ -55,6 +59,7 @@ std::string size_conflict(const NodeRecord& a, const NodeRecord& b) {
 std::optional<std::string> find_conflict(const Arrivals& arrivals) {
   std::map<int, std::string> owners;
   for (const auto& [arrival, record] : arrivals) {
+    // Comparing each with the first suffices, since equality is transitive.
     const NodeRecord& first = arrivals.begin()->second;
     if (!same_size(first, record)) {
       return size_conflict(first, record);
@@ -82,6 +87,7 @@ std::string missing_nodes_text(
   bool all_ask = true;
   for (const auto& [arrival, record] : arrivals) {
     hosts.push_back(label(record.node));
+    // If some nodes take any rank, no rank can be called missing.
     all_ask = all_ask && record.requested_rank.has_value();
     taken[record.requested_rank.value_or(-1)] = true;
   }

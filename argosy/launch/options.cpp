@@ -59,6 +59,7 @@ class Reader {
   const CommandLine& line_;
 };
 
+// Finds typos; far above any real job.
 constexpr int kMostProcesses = 1 << 20;
 
 int read_nproc(const Reader& flags, int num_cpus, int num_gpus) {
@@ -183,6 +184,7 @@ void read_rdzv(const Reader& flags, RunOptions& options) {
   rdzv.backend = read_backend(flags, endpoint);
   if (rdzv.backend != RdzvBackend::Static) {
     const std::size_t path = std::min(endpoint.find('/'), endpoint.size());
+    // The default ports of torchrun's rendezvous and of etcd's clients.
     const int port = rdzv.backend == RdzvBackend::Tcp ? 29400 : 2379;
     const Endpoint parsed = parse_endpoint(
         endpoint.substr(0, path), "[launch.options] --rdzv-endpoint", port);
@@ -336,6 +338,8 @@ BindTo read_binding(const Reader& flags) {
 RunOptions to_options(const CommandLine& line, int num_cpus, int num_gpus) {
   const Reader flags(line);
   RunOptions options;
+  // The order matters: read_rdzv() needs the number of nodes, read_master() the
+  // backend, and read_servers() overrides the number of workers.
   read_nodes(flags, options);
   options.num_workers = read_nproc(flags, num_cpus, num_gpus);
   options.role = flags.text("role", "default");
@@ -354,6 +358,8 @@ RunOptions to_options(const CommandLine& line, int num_cpus, int num_gpus) {
   return options;
 }
 
+// Batch systems can announce the end of a job with SIGUSR1 or SIGUSR2, on which
+// programs save a checkpoint.
 std::vector<int> forwarded_signals(const RunOptions& options) {
   std::vector<int> signals = options.ending_signals;
   for (const int signal : {SIGUSR1, SIGUSR2}) {
@@ -364,12 +370,16 @@ std::vector<int> forwarded_signals(const RunOptions& options) {
   return signals;
 }
 
+// Counts the CPUs that this process may use, not those of the machine:
+// containers and batch systems restrict them.
 int count_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
   return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+// Looks for device files /dev/nvidia<N>, since the launcher links neither torch
+// nor CUDA.
 int count_gpus(const Environment& environment) {
   int count = 0;
   std::error_code missing;

@@ -46,6 +46,10 @@ void OutputPump::pump() {
   streams_ = std::move(open);
 }
 
+// The supervisor calls this after all workers have ended. A turn reads up to
+// 256 KiB, more than a pipe holds by default (64 KiB), so that nothing that was
+// written is lost. Does not wait for the end of a pipe, which another process
+// may still hold open.
 void OutputPump::finish() {
   pump();
   for (Stream& stream : streams_) {
@@ -70,6 +74,8 @@ bool OutputPump::pump(Stream& stream) {
   return true;
 }
 
+// The file gets the bytes as they come. The console gets whole lines, so that
+// the lines of several workers do not mix.
 void OutputPump::take(Stream& stream, const char* data, std::size_t size) {
   write_all(stream.file.get(), data, size);
   stream.partial.append(data, size);

@@ -58,6 +58,7 @@ Variables plan_variables(
   if (!inherited.has("ARGOSY_FLIGHT_DIR")) {
     variables["ARGOSY_FLIGHT_DIR"] = attempt_dir(run_dir, assignment.attempt);
   }
+  // Last, so that --env of the user overrides what the launcher sets.
   for (const auto& [name, value] : options.env) {
     variables[name] = value;
   }
@@ -93,6 +94,7 @@ JobPlan plan_job(
     plan_output(options, dir, worker);
     worker.prefix =
         line_prefix(form, identity.role, identity.local_rank, identity.rank);
+    // Several readers would each get random parts of stdin.
     worker.reads_stdin = identity.local_rank == 0 && !identity.server &&
         !options.exit_with_stdin;
     worker.variables =

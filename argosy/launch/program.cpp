@@ -21,6 +21,9 @@ bool is_executable(const std::string& path) {
   return is_file(path) && ::access(path.c_str(), X_OK) == 0;
 }
 
+// execve() in child.cpp does not search PATH. Searching here also finds a
+// missing program before anything starts, and uses the PATH that the worker
+// gets. As in POSIX, an empty entry is the current folder.
 std::optional<std::string> find_in_path(
     const std::string& name, const Environment& environment) {
   const std::string path =
@@ -60,6 +63,7 @@ std::string find_program(
   throw_missing(name);
 }
 
+// Python puts "-c" into sys.argv[0]; the script expects its own path there.
 constexpr const char* kRunPath =
     "import runpy, sys; sys.argv = sys.argv[1:]; "
     "runpy.run_path(sys.argv[0], run_name='__main__')";
@@ -79,6 +83,7 @@ std::vector<std::string> interpreter(
   }
   std::vector<std::string> words = {
       find_program(environment.get("PYTHON_EXEC", "python3"), environment),
+      // Unbuffered: lines appear when they are printed, also in a pipe or file.
       "-u"};
   if (options.program_kind == ProgramKind::Module) {
     words.push_back("-m");

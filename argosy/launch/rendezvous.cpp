@@ -238,6 +238,8 @@ bool Rendezvous::try_close(const Arrivals& here) {
   Arrivals taken(
       here.begin(),
       std::next(here.begin(), std::min(count, options_.max_nodes)));
+  // Several nodes may close at the same time with different lists. The first
+  // one wins; accept_closed() reads it.
   kv_.compare_set(key("closed"), std::nullopt, to_json(taken), soon());
   return true;
 }
@@ -325,6 +327,8 @@ bool Rendezvous::must_stop() {
       return true;
     }
     report_vanished(state);
+    // If two nodes report at the same time, one report wins. All nodes then
+    // read the same cause.
     return false; // the next poll finds what we reported
   } catch (const TimeoutError& error) {
     // The others rely on us as long as our lease is alive.
@@ -387,6 +391,8 @@ void Rendezvous::report_vanished(
 bool Rendezvous::all_done() {
   std::size_t num_done = 0;
   unless_lost([&] {
+    // Without a lease: the key must outlive this launcher, or the others would
+    // take its end for a loss.
     kv_.set(key(str("done/", arrival_)), "1", soon());
     num_done = kv_.list(key("done/"), soon()).size();
   });

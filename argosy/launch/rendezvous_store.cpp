@@ -73,6 +73,8 @@ RendezvousStore open_rendezvous_store(
   RendezvousStore store;
   store.url = url_of(options);
   if (options.backend == RdzvBackend::Tcp) {
+    // All nodes get the same endpoint; the node on that machine serves it,
+    // whichever node starts first.
     store.server = try_serve(endpoint);
   }
   // Other nodes reach a server under the endpoint's name.

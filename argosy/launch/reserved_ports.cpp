@@ -15,6 +15,7 @@ std::vector<std::uint16_t> ReservedPorts::reserve(int count) {
 }
 
 std::uint16_t ReservedPorts::reserve_master(std::uint16_t port) {
+  // Kept over restarts, so that every attempt uses the same master port.
   if (!master_) {
     try {
       master_.emplace(port);

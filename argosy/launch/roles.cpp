@@ -7,6 +7,7 @@
 
 namespace argosy::launch {
 
+// Servers come first. The ports of a node (Node::ports) have the same order.
 std::vector<WorkerIdentity> local_workers(
     const NodeAssignment& assignment, const std::string& role) {
   const Node& own = assignment.own();
@@ -60,6 +61,7 @@ Variables fluid_server_list(const NodeAssignment& assignment) {
 Variables paddle_ps_variables(
     const WorkerIdentity& worker, const NodeAssignment& assignment) {
   const Node& own = assignment.own();
+  // A node's ports are in the order of local_workers(): servers first.
   const int process = worker.local_rank + (worker.server ? 0 : own.num_servers);
   const std::string port = str(own.ports[process]);
   const char* role = worker.server ? "PSERVER" : "TRAINER";

@@ -40,6 +40,7 @@ void print_plan(
     const RunOptions& options,
     const std::vector<std::string>& argv,
     const Environment& environment) {
+  // A dry run shows this node without waiting for others.
   const auto membership = make_static_membership(options);
   const Topology topology =
       options.bind_to == BindTo::None ? Topology{} : read_topology();
@@ -76,6 +77,9 @@ int run_job(
 
 } // namespace
 
+// Flags and the program are checked before run_guarded(), so that most mistakes
+// are reported before any process starts. Everything that starts threads
+// (stores, leases) comes inside it, because the guard forks.
 int run(const std::vector<std::string>& words) {
   ensure_stdio();
   const Environment own = Environment::of_process();

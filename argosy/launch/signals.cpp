@@ -10,6 +10,8 @@ namespace argosy::launch {
 
 namespace {
 
+// nohup ignores SIGHUP for the whole job, and a shell does so with SIGINT for
+// background jobs. A signalfd would undo that.
 bool is_ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 &&
@@ -27,6 +29,8 @@ SignalSource::SignalSource(const std::vector<int>& signals) {
     }
   }
   sigset_t blocked = set_;
+  // With SIGPIPE blocked, a write to a closed console fails with EPIPE instead
+  // of ending the launcher.
   ::sigaddset(&blocked, SIGPIPE);
   ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
   fd_ = Fd(::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -75,6 +75,8 @@ StartedWorker start_worker(
   for (const auto& [name, value] : worker.variables) {
     child.environment[name] = value;
   }
+  // `in`, `out` and `err` close at the end of this scope. If the launcher kept
+  // the write end of a pipe, the pump would never see its end.
   started.pid = start_child(child);
   return started;
 }

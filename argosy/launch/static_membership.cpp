@@ -30,6 +30,8 @@ std::vector<std::string> texts(const std::vector<Endpoint>& endpoints) {
   return all;
 }
 
+// Without a rendezvous, nobody assigns a node its place: it is the node whose
+// address belongs to this machine.
 int own_index(const std::vector<Node>& nodes, const RunOptions& options) {
   if (options.node_rank) {
     return std::min<int>(*options.node_rank, nodes.size() - 1);
@@ -78,6 +80,8 @@ class StaticMembership : public Membership {
         .host = host_name(),
         .num_servers = options_.num_servers,
         .num_workers = options_.num_workers};
+    // Ports stay empty on several nodes: no node can know which ports are free
+    // on another.
     assignment.nodes.assign(options_.max_nodes, node);
     if (options_.max_nodes == 1) {
       Node& own = assignment.nodes[0];
@@ -107,7 +111,10 @@ class StaticMembership : public Membership {
 
   Endpoint master(int node_rank, int num_nodes) {
     const auto given = options_.master_port;
+    // Several nodes cannot agree on a free port without a store, so they use
+    // torchrun's default port. One node takes any free port.
     const std::uint16_t fixed = given.value_or(num_nodes > 1 ? 29500 : 0);
+    // Node 0 reserves the port; here another program may use the same number.
     if (node_rank > 0) {
       return {options_.master_addr, fixed};
     }

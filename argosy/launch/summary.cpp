@@ -15,6 +15,8 @@ namespace argosy::launch {
 
 namespace {
 
+// What a summary quotes of a worker's stderr. The limit of bytes cuts huge
+// lines, since the store carries the text to other nodes.
 constexpr int kTailLines = 20;
 constexpr std::streamoff kTailBytes = 16384;
 
@@ -117,6 +119,8 @@ std::vector<Failure> collect_failures(
       failures.push_back(describe(plan.workers[i], outcome.results[i]));
     }
   }
+  // The earliest failure is the likely cause; the others often only lost a
+  // peer.
   std::ranges::stable_sort(failures, [](const Failure& a, const Failure& b) {
     return a.time < b.time;
   });
@@ -148,6 +152,7 @@ std::string tail_of(const std::string& path, int lines) {
   std::string text(static_cast<std::size_t>(size - begin), '\0');
   file.seekg(begin);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  // Walks back one line end at a time, not counting that of the last line.
   std::size_t at = text.size() - (text.ends_with('\n') ? 1 : 0);
   for (int i = 0; i < lines && at != std::string::npos && at > 0; ++i) {
     at = text.rfind('\n', at - 1);

@@ -26,6 +26,12 @@ using std::chrono::milliseconds;
 // signal directly and again from its guard. Within this time it counts once.
 constexpr milliseconds kSameSignal{100};
 
+// Supervises the workers of one attempt on this node, with one thread and one
+// poll(): signals, the pipes of the workers' output, the guard and stdin wake
+// it up. Every worker leads a process group of its own (child.cpp), so a signal
+// to the group also reaches the processes that the worker started. A process
+// that leaves the group is still a descendant, because the launcher is a
+// subreaper (descendants.h); end_leftovers() finds it.
 class Supervisor {
  public:
   Supervisor(
@@ -89,6 +95,7 @@ Outcome Supervisor::run() {
     }
     end_leftovers();
   } catch (...) {
+    // If the third of four workers does not start, the first two must not stay.
     kill_descendants();
     throw;
   }
@@ -117,6 +124,8 @@ bool Supervisor::finished() {
 
 void Supervisor::step(milliseconds most) {
   wait_for_events(wait_time(most));
+  // Before reap(): a worker that died of a signal sent to the whole job then
+  // counts as stopped, not as failed.
   take_signals();
   reap();
   pump_.pump();
@@ -147,6 +156,8 @@ void Supervisor::wait_for_events(milliseconds most) {
   }
 }
 
+// The guard (guard.cpp) never writes to its pipe, so any event means that it
+// died. Then nobody forwards signals to us, or cleans up after us.
 void Supervisor::check_guard(const pollfd& alive) {
   if (alive.revents != 0 && outcome_.ending != Ending::Abandoned) {
     outcome_.ending = Ending::Abandoned;
@@ -237,6 +248,7 @@ void Supervisor::on_failure(std::size_t index) {
 }
 
 void Supervisor::look_at_peers() {
+  // A look is a round trip to the store, hence not at every wake-up.
   if (options_.watch == nullptr || phase_ != Phase::Running ||
       !next_look_.expired()) {
     return;
@@ -298,6 +310,8 @@ void Supervisor::end_leftovers() {
     escalate_at_ = Deadline::after(options_.grace);
   }
   signal_descendants(SIGTERM);
+  // Only our own children raise SIGCHLD when they end, so this loop looks for
+  // the others.
   milliseconds pause(1);
   while (phase_ != Phase::Killing && !descendants(::getpid()).empty()) {
     step(pause);

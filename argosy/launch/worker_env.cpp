@@ -9,6 +9,9 @@ bool chooses_omp_threads(int local_size, const Environment& inherited) {
   return local_size > 1 && !inherited.has("OMP_NUM_THREADS");
 }
 
+// The names and values are torchrun's, so that programs written for it run
+// unchanged. Rank 0 serves the store at MASTER_PORT itself (no agent store);
+// the launcher only reserves the port (reserved_ports.h).
 Variables torch_variables(
     const WorkerIdentity& worker,
     const NodeAssignment& assignment,
@@ -33,6 +36,7 @@ Variables torch_variables(
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCHELASTIC_ERROR_FILE", error_file},
   };
+  // As torchrun does: without it, an NCCL operation whose peer died hangs.
   for (const char* name :
        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"}) {
     if (!inherited.has(name)) {
@@ -40,6 +44,7 @@ Variables torch_variables(
     }
   }
   if (chooses_omp_threads(worker.local_size, inherited)) {
+    // As torchrun does; otherwise each worker would start a thread per core.
     variables.emplace("OMP_NUM_THREADS", "1");
   }
   return variables;
@@ -63,6 +68,7 @@ Variables paddle_variables(
       {"PADDLE_LOG_DIR", log_dir},
       {"POD_NAME", str(assignment.run_id, "-", assignment.node_rank)},
   };
+  // Empty if the ports of other nodes are unknown (StaticMembership).
   const auto endpoints = assignment.worker_endpoints();
   if (endpoints.empty()) {
     return variables;

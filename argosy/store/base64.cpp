@@ -28,6 +28,8 @@ std::size_t padding_of(std::string_view text) {
 
 } // namespace
 
+// Three bytes are four letters of six bits. The last group is filled up with
+// zero bits; `=` stands for letters that carry none of its bytes.
 std::string base64_encode(std::string_view bytes) {
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);

@@ -75,6 +75,8 @@ std::string EtcdClient::url(const std::string& path) const {
   return str("http://", endpoint().text(), "/v3/", path);
 }
 
+// call() repeats until its deadline, because members come back. A host name
+// that does not exist should fail at once, hence this check.
 void EtcdClient::resolve_any(Deadline deadline) const {
   for (std::size_t i = 0; i < endpoints_.size(); ++i) {
     try {
@@ -103,6 +105,7 @@ json EtcdClient::call(
     if (failure.empty()) {
       return parse_answer(target, result);
     }
+    // The next member. Concurrent calls may skip one, which does no harm.
     ++current_;
   }
 }

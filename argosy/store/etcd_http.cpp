@@ -20,6 +20,7 @@ std::size_t write_body(char* data, std::size_t, std::size_t size, void* sink) {
   return more ? size : 0; // curl stops when fewer bytes are consumed
 }
 
+// curl_global_init() is not thread-safe in all versions of curl.
 void start_curl() {
   static std::once_flag once;
   std::call_once(once, [] { ::curl_global_init(CURL_GLOBAL_DEFAULT); });
@@ -30,6 +31,7 @@ void set_limits(CURL* curl, const Deadline& deadline) {
       static_cast<long>(deadline.remaining(std::chrono::hours(24)).count());
   const long connect =
       static_cast<long>(deadline.remaining(kConnectTry).count());
+  // Otherwise curl may use SIGALRM for time-outs, which is unsafe with threads.
   ::curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   ::curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, left);
   ::curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, connect);
@@ -57,6 +59,7 @@ HttpResult perform(
   const Headers headers;
   std::string reason(CURL_ERROR_SIZE, '\0');
   set_limits(curl, deadline);
+  // A proxy for the outside world, from http_proxy, does not reach etcd.
   ::curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
   ::curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
   ::curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.list);
@@ -69,6 +72,7 @@ HttpResult perform(
   const CURLcode code = ::curl_easy_perform(curl);
   HttpResult result;
   ::curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &result.status);
+  // A sink that has seen enough makes curl report CURLE_WRITE_ERROR.
   if (code != CURLE_OK && code != CURLE_WRITE_ERROR) {
     result.failure =
         reason[0] != '\0' ? reason.c_str() : ::curl_easy_strerror(code);
@@ -80,6 +84,8 @@ HttpResult perform(
 
 } // namespace
 
+// Each handle keeps its connection to etcd open between requests, and serves
+// one request at a time.
 class EtcdHttp::Handles {
  public:
   ~Handles() {
@@ -137,6 +143,7 @@ HttpResult EtcdHttp::post_stream(
     const std::string& body,
     Deadline deadline,
     const std::function<bool(std::string_view line)>& on_line) {
+  // Data arrives in any pieces; a message is complete with its line end.
   std::string pending;
   CURL* curl = handles_->take();
   HttpResult result =

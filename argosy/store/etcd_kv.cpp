@@ -31,6 +31,7 @@ std::string range_end(std::string prefix) {
     prefix.pop_back();
   }
   if (prefix.empty()) {
+    // etcd's sign for "up to the last key".
     return std::string(1, '\0');
   }
   ++prefix.back();
@@ -75,6 +76,10 @@ class EtcdKv::Impl {
   const std::string root;
 };
 
+// Reads keys in batches and returns those that are absent, with the revision of
+// the batch that held the first of them. A watch of that key from the next
+// revision on then misses no put, even one that happens before the watch
+// exists.
 EtcdKv::Impl::Missing EtcdKv::Impl::missing(
     const std::vector<std::string>& keys, Deadline deadline) {
   Missing result;
@@ -156,6 +161,8 @@ std::int64_t EtcdKv::add(
   // Guesses that the key is absent; a wrong guess returns its value.
   std::optional<EtcdValue> held;
   for (;;) {
+    // Optimistic: writes only if the key did not change since it was read.
+    // Compares revisions, which never repeat, unlike values.
     const std::int64_t sum = counter_sum(
         key, held ? std::optional(held->value) : std::nullopt, amount);
     const json unchanged =
@@ -193,6 +200,9 @@ CompareSet EtcdKv::compare_set(
                   : std::nullopt};
 }
 
+// Reads all keys, watches the first absent one, and reads again those that were
+// absent. One watch at a time suffices, since all keys must come anyway. Costs
+// about a watch and a read per key, and less if several keys come meanwhile.
 void EtcdKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
   std::vector<std::string> open = keys;
   try {

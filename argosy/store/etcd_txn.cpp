@@ -11,6 +11,8 @@ namespace {
 
 using nlohmann::json;
 
+// How long markers of a client that died remain. Far longer than a request is
+// usually repeated, because a repeat relies on its marker.
 constexpr std::chrono::seconds kMarkerTtl(600);
 
 std::string random_id() {
@@ -145,6 +147,9 @@ void EtcdTxn::forget_lease() {
 EtcdTxn::Change::Change(EtcdTxn& txn)
     : txn_(txn), marker_(txn.new_marker()), stale_(txn.take_stale()) {}
 
+// Hands markers that may exist to the next change, which erases one of them in
+// its own transaction. A marker whose request got no answer counts as existing,
+// since the request may still arrive.
 EtcdTxn::Change::~Change() {
   const std::lock_guard lock(txn_.mutex_);
   if (marker_may_exist_) {
@@ -181,6 +186,8 @@ EtcdTxn::Outcome EtcdTxn::Change::apply_once(
       {"compare", conditions},
       {"success", {operation, put(marker_, "", txn_.marker_lease(deadline))}},
       {"failure", {range_of(key), range_of(marker_)}}};
+  // If a lost try was applied, this condition fails, and the failure branch
+  // reads the marker.
   request["compare"].push_back(is_absent(marker_));
   if (!stale_.empty()) {
     request["success"].push_back(erasure(stale_));
@@ -194,6 +201,7 @@ EtcdTxn::Outcome EtcdTxn::Change::apply_once(
     outcome.applied = first_value(parts.at(1).at("response_range")).has_value();
     outcome.now = first_value(parts.at(0).at("response_range"));
   }
+  // An answer came, so it is certain which of the two markers exist.
   marker_may_exist_ = outcome.applied;
   stale_may_exist_ = !outcome.applied;
   return outcome;

@@ -25,6 +25,7 @@ namespace {
 
 using Time = KvTable::Time;
 
+// How long the server stops accepting after accept() failed.
 constexpr std::chrono::milliseconds kAcceptPause(100);
 
 struct Connection {
@@ -40,6 +41,8 @@ struct Connection {
   bool busy() const { return wait || !out.empty(); }
 };
 
+// Identifies this run of the server. A client that reconnects compares it
+// (TcpClient::reconnect()) and so notices a restart, which loses all keys.
 std::string new_instance() {
   std::random_device random;
   std::string bytes;
@@ -79,6 +82,10 @@ bool write_some(Connection& connection) {
   return true;
 }
 
+// A connection either reads a request, waits for keys, or writes a reply. It is
+// polled only for that; epoll is level-triggered, so unread input of a waiting
+// client would otherwise wake the server again and again. EPOLLRDHUP reports a
+// client that dies while it waits.
 std::uint32_t interest(const Connection& connection) {
   if (!connection.out.empty()) {
     return EPOLLOUT | EPOLLRDHUP;
@@ -88,6 +95,10 @@ std::uint32_t interest(const Connection& connection) {
 
 } // namespace
 
+// One thread serves all clients, so that the table needs no lock and every
+// request is atomic. After each batch of events it checks all pending waits
+// again. A wait starts at the key that was absent last time (TableWait), so
+// this usually costs one lookup for each waiting client.
 class KvServer::Impl {
  public:
   explicit Impl(const Endpoint& address);
@@ -223,6 +234,7 @@ bool KvServer::Impl::serve(Connection& connection, std::uint32_t events) {
 
 // Returns false for a greeting that is not ours.
 bool KvServer::Impl::greet(Connection& connection) {
+  // The greeting may arrive in pieces, so a prefix of it is good so far.
   const std::size_t size = std::min(connection.in.size(), kHello.size());
   if (connection.in.compare(0, size, kHello, 0, size) != 0) {
     // A client of another version gets our greeting, so that it can report it.
@@ -250,6 +262,7 @@ bool KvServer::Impl::advance(Connection& connection) {
   while (connection.greeted && !connection.busy() &&
          in.size() >= kLengthBytes) {
     const std::size_t size = frame_size({in.data(), kLengthBytes});
+    // Such a size comes from a broken client; waiting for it would fill memory.
     if (size > kLongestFrame) {
       return false;
     }
@@ -281,6 +294,7 @@ void KvServer::Impl::reply(Connection& connection, const std::string& body) {
 
 void KvServer::Impl::answer_waits() {
   const auto now = Deadline::Clock::now();
+  // A copy, because advance() and close() change the set.
   const auto fds = waiting_;
   for (const int fd : fds) {
     Connection& connection = connections_.at(fd);
@@ -313,6 +327,8 @@ int KvServer::Impl::next_timeout() {
   for (const int fd : waiting_) {
     next = std::min(next, connections_.at(fd).wait->deadline);
   }
+  // Rounds up: a wake-up just before the timer would poll with 0 ms until it is
+  // due.
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now);
   return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
 }

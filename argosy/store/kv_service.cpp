@@ -9,6 +9,8 @@ namespace argosy::store {
 
 namespace {
 
+// Fields are read in separate statements, because C++ does not define the order
+// in which arguments are evaluated.
 void do_set(KvTable& table, WireReader& in) {
   const std::string key = in.text();
   const std::string value = in.text();

@@ -41,6 +41,9 @@ void KvStore::set(const std::string& key, const Bytes& value) {
   kv_->set(key, to_text(value), deadline());
 }
 
+// c10d has no separate value for "absent". An empty `expected` matches an
+// absent key and also an empty value, hence two tries. If the key is absent and
+// `expected` is not empty, c10d returns `expected`.
 Bytes KvStore::compareSet(
     const std::string& key, const Bytes& expected, const Bytes& desired) {
   const Deadline limit = deadline();

@@ -22,6 +22,8 @@ std::optional<std::string> KvTable::get(const std::string& key) const {
                                  : std::optional(found->second.value);
 }
 
+// As in etcd, writing a key without a lease detaches it from the lease that it
+// had.
 std::int64_t KvTable::add(const std::string& key, std::int64_t amount) {
   const std::int64_t sum = counter_sum(key, get(key), amount);
   entries_[key] = {std::to_string(sum), 0};
@@ -82,12 +84,15 @@ bool KvTable::renew(std::int64_t lease, Time now) {
 
 void KvTable::revoke(std::int64_t lease) {
   if (leases_.erase(lease) > 0) {
+    // Entries name their lease, so a key that was set again without it stays.
     std::erase_if(entries_, [lease](const auto& entry) {
       return entry.second.lease == lease;
     });
   }
 }
 
+// Linear in the number of leases; an expired one costs a pass over all keys.
+// Leases are few: each launcher holds one.
 std::optional<KvTable::Time> KvTable::expire(Time now) {
   std::vector<std::int64_t> ended;
   std::optional<Time> next;

@@ -38,6 +38,8 @@ class MemLease final : public Lease {
       : state_(std::move(state)), id_(id) {}
   ~MemLease() override { release(); }
 
+  // The methods of a lease do not enter(): release() runs in destructors and
+  // must not throw after an abort.
   bool alive() const override {
     const std::lock_guard lock(state_->mutex);
     return state_->table.has_lease(id_);
@@ -130,6 +132,7 @@ CompareSet MemKv::compare_set(
 void MemKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
   auto lock = state_->enter();
   TableWait wait(keys);
+  // Every write wakes all waiters, which then look for their own keys.
   const bool ended = state_->written.wait_until(lock, deadline.time(), [&] {
     return state_->aborted || wait.done(state_->table);
   });
@@ -139,6 +142,7 @@ void MemKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
   }
 }
 
+// Notifies nobody: waits are for keys that appear.
 bool MemKv::erase(const std::string& key, Deadline /*deadline*/) {
   const auto lock = state_->enter();
   return state_->table.erase(key);

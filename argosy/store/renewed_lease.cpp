@@ -35,6 +35,7 @@ bool RenewedLease::alive() const {
   return !stopped_ && Deadline::Clock::now() < known_;
 }
 
+// Stops the thread first, so that no renewal follows the revocation.
 void RenewedLease::release() {
   if (!stop()) {
     return;
@@ -58,11 +59,14 @@ bool RenewedLease::stop() {
     }
     stopped_ = true;
   }
+  // Joins without the lock, which run() needs to end.
   stopping_.notify_all();
   thread_.join();
   return true;
 }
 
+// Runs on the thread of the lease. Three tries fit into a ttl, so that one or
+// two lost requests do no harm. Ends by itself when the lease may have expired.
 void RenewedLease::run() {
   std::unique_lock lock(mutex_);
   while (!stopped_ && Deadline::Clock::now() < known_) {
@@ -75,6 +79,8 @@ void RenewedLease::run() {
     const bool renewed = renew_once();
     lock.lock();
     if (renewed) {
+      // Counts from the request, not the answer: the server may have renewed at
+      // any time between, and alive() must never be true for too long.
       known_ = asked + ttl_;
     }
   }
@@ -87,6 +93,7 @@ bool RenewedLease::renew_once() {
         operations_.renew(Deadline::after(std::min(ttl_ / 3, kLongestTry)));
     if (!renewed) {
       const std::lock_guard lock(mutex_);
+      // The store has dropped the lease and its keys; ends run(), too.
       known_ = Deadline::Clock::time_point::min();
     }
     return renewed;

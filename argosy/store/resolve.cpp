@@ -58,9 +58,11 @@ Answer look_up_by(const Endpoint& endpoint, Deadline deadline) {
 
 std::vector<SocketAddress> resolve(
     const Endpoint& endpoint, Deadline deadline) {
+  // Numeric addresses need neither a name server nor a thread.
   Answer answer = look_up(endpoint, AI_NUMERICHOST);
   for (Backoff backoff; answer.error != 0; backoff.pause(deadline)) {
     answer = look_up_by(endpoint, deadline);
+    // The name server may be out of reach for a moment; other errors are final.
     const bool may_pass = answer.error == EAI_AGAIN;
     if (answer.error != 0 && (!may_pass || deadline.expired())) {
       throw StoreError(str_format(

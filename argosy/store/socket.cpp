@@ -20,12 +20,15 @@ namespace argosy::store {
 
 namespace {
 
+// All ranks of a job connect at the same time when it starts.
 constexpr int kBacklog = 1024;
 
 // Returns false at the deadline.
 bool ready(int fd, short events, const Deadline& deadline) {
   for (;;) {
     pollfd entry{fd, events, 0};
+    // poll() takes an int of milliseconds, which a long deadline would
+    // overflow.
     const auto left = deadline.remaining(std::chrono::hours(1));
     const int count = ::poll(&entry, 1, static_cast<int>(left.count()));
     if (count > 0) {
@@ -60,6 +63,8 @@ int try_connect(int fd, const SocketAddress& address, Deadline deadline) {
   if (errno != EINPROGRESS) {
     return errno;
   }
+  // The socket does not block: it becomes writable when connect() has ended,
+  // and SO_ERROR tells how.
   return ready(fd, POLLOUT, deadline) ? option(fd, SOL_SOCKET, SO_ERROR)
                                       : ETIMEDOUT;
 }
@@ -105,8 +110,11 @@ std::vector<SocketAddress> addresses_to_listen_on(const Endpoint& address) {
 }
 
 bool try_listen(int fd, const SocketAddress& address) {
+  // Allows a restart while old connections are in TIME_WAIT, and a port that a
+  // ReservedPort (common/net.cpp) holds for us.
   set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.get()->sa_family == AF_INET6) {
+    // The default depends on the host (sysctl net.ipv6.bindv6only).
     set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   }
   return fd >= 0 && ::bind(fd, address.get(), address.size) == 0 &&
@@ -128,6 +136,7 @@ Socket::~Socket() {
 Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
+  // The destructor of `other` closes what we held.
   std::swap(fd_, other.fd_);
   return *this;
 }
@@ -209,11 +218,17 @@ IoResult receive(
   return IoResult::Done;
 }
 
+// An idle connection has nothing to read. If it has, the server closed it, or
+// it is out of step.
 bool is_quiet(const Socket& socket) {
   pollfd entry{socket.fd(), POLLIN | POLLRDHUP, 0};
   return ::poll(&entry, 1, 0) == 0;
 }
 
+// Requests are small and each waits for its reply, so Nagle's algorithm would
+// only delay them. Keep-alive finds a host that vanished without closing its
+// connections after 10 + 3 * 5 seconds; otherwise a wait would last until its
+// deadline.
 void set_tcp_options(const Socket& socket) {
   set_option(socket.fd(), IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket.fd(), SOL_SOCKET, SO_KEEPALIVE, 1);

@@ -90,6 +90,8 @@ std::optional<Socket> TcpClient::connect(
 }
 
 Socket TcpClient::reconnect(Deadline deadline) {
+  // A server that is gone for good should not cost the whole deadline, which
+  // may be half an hour.
   const Deadline limit = deadline.earlier(options_.reconnect);
   std::string instance;
   std::optional<Socket> socket;
@@ -112,6 +114,8 @@ Socket TcpClient::reconnect(Deadline deadline) {
   return std::move(*socket);
 }
 
+// A connection carries one request at a time, so concurrent calls use several.
+// A long wait() of one thread then does not block another.
 Socket TcpClient::take(Deadline deadline) {
   for (;;) {
     Socket socket;
@@ -160,6 +164,7 @@ std::string TcpClient::call(
     Deadline deadline) {
   const std::string frame = framed(what, request.body());
   for (;;) {
+    // take() reconnects, and throws if the server is lost, which ends the loop.
     Socket socket = take(deadline);
     std::string reply;
     const IoResult result = exchange(socket, frame, reply, deadline);

@@ -61,6 +61,7 @@ std::optional<std::string> TcpKv::get(
 std::int64_t TcpKv::add(
     const std::string& key, std::int64_t amount, Deadline deadline) {
   const auto request = WireWriter(Op::Add).text(key).i64(amount);
+  // If the first try was applied and its reply lost, a repeat would add twice.
   const auto reply = client_->call("add", request, Repeat::Forbidden, deadline);
   return fields(reply).i64();
 }
@@ -70,6 +71,8 @@ CompareSet TcpKv::compare_set(
     const std::optional<std::string>& expected,
     const std::string& desired,
     Deadline deadline) {
+  // A repeat could meet the value that its first try wrote, and would report
+  // that it did not swap.
   const auto request = WireWriter(Op::CompareSet)
                            .text(key)
                            .optional_text(expected)
@@ -82,6 +85,8 @@ CompareSet TcpKv::compare_set(
 }
 
 void TcpKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
+  // The server watches the time, since only it knows which keys are missing.
+  // The client allows it a little longer, so that its answer arrives.
   const auto left = deadline.remaining();
   const auto request = WireWriter(Op::Wait).i64(left.count()).texts(keys);
   std::string reply;
@@ -99,6 +104,7 @@ void TcpKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
 }
 
 bool TcpKv::erase(const std::string& key, Deadline deadline) {
+  // A repeat would report that the key did not exist.
   const auto request = WireWriter(Op::Erase).text(key);
   const auto reply =
       client_->call("erase", request, Repeat::Forbidden, deadline);
@@ -122,6 +128,8 @@ std::unique_ptr<Lease> TcpKv::grant(
     std::chrono::milliseconds ttl, Deadline deadline) {
   check_ttl(ttl);
   const auto request = WireWriter(Op::Grant).i64(ttl.count());
+  // A repeat may leave a second lease on the server, which nobody renews and
+  // which so expires.
   const auto reply = client_->call("grant", request, Repeat::Allowed, deadline);
   const std::int64_t id = fields(reply).i64();
   return std::make_unique<RenewedLease>(

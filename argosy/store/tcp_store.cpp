@@ -87,6 +87,8 @@ StorePtr connect(
   return client;
 }
 
+// 24 days is the largest number of whole days whose milliseconds fit into an
+// int.
 milliseconds limited(milliseconds timeout) {
   return timeout == c10d::Store::kNoTimeout ? std::chrono::hours(24 * 24)
                                             : timeout;
@@ -113,6 +115,9 @@ StorePtr TcpStore::client(Deadline deadline) {
   return client_;
 }
 
+// After a failure, a late answer may still arrive on the connection, and the
+// next call would take it for its own. The next call connects anew. The server
+// that this rank may host is a separate object and stays.
 void TcpStore::drop() {
   const std::lock_guard lock(mutex_);
   client_.reset();
@@ -148,6 +153,7 @@ Bytes TcpStore::compareSet(
   });
 }
 
+// Waits first, because wait() has a time limit and names the missing key.
 Bytes TcpStore::get(const std::string& key) {
   wait({key});
   return run("get", [&](c10d::Store& store) { return store.get(key); });

@@ -30,6 +30,7 @@ struct Parts {
 };
 
 Scheme parse_scheme(const Parts& parts, std::string_view name) {
+  // In the order of Scheme.
   const std::vector<std::string> names = {"tcp", "file", "etcd", "mem"};
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) {

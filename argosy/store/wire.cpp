@@ -6,6 +6,7 @@ namespace argosy::store {
 
 namespace {
 
+// Little-endian whatever the host is.
 template <typename Integer>
 void append(std::string& bytes, Integer value) {
   for (std::size_t i = 0; i < sizeof(Integer); ++i) {

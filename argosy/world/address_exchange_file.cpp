@@ -99,10 +99,12 @@ std::optional<std::string> believed_value(
     const std::string& path, const std::string& run_id) {
   const auto content = read_own(path);
   const auto lines = split(content.value_or(""), '\n');
+  // Four lines with their ends: split() returns an empty fifth part.
   if (lines.size() != 5 || lines[0] != run_id) {
     return std::nullopt;
   }
   const auto pid = parse_int(lines[1]);
+  // The start time tells the writer from a later process with the same id.
   const bool alive =
       pid && process_start_time(static_cast<int>(*pid)) == lines[2];
   return alive ? std::optional(lines[3]) : std::nullopt;

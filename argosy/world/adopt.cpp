@@ -27,6 +27,7 @@ struct Reading {
   std::vector<std::string> missing; // "A or B" each
 };
 
+// Findings are shown without the tag; the final error adds it once.
 std::string without_tag(std::string_view message) {
   const bool tagged = message.starts_with(kTag);
   return std::string(message.substr(tagged ? sizeof(kTag) - 1 : 0));
@@ -73,6 +74,8 @@ std::string silence_of(const Source& source, const Environment& env) {
   return source.disowned == nullptr ? "" : source.disowned(env);
 }
 
+// Records an invalid value instead of throwing: `argosy env` shows all sources,
+// another level may win, and ARGOSY_ADOPT may choose another source.
 Reading read_source(const Source& source, const Context& context) {
   Reading reading;
   reading.source = &source;
@@ -205,6 +208,10 @@ bool speaks(const Reading& reading) {
       reading.finding.state == State::Partial;
 }
 
+// A launcher inside a batch job sees the variables of both, for example
+// torchrun's and Slurm's. The level nearest to the process wins (Level in
+// source.h). Sources that are only partly set take part: to pass over them
+// would turn a forgotten variable into a world of another size.
 std::vector<Reading*> winning_level(std::vector<Reading>& readings) {
   std::vector<Reading*> winners;
   for (Reading& reading : readings) {
@@ -250,6 +257,8 @@ void adopt_nearest(Adoption& adoption, std::vector<Reading>& readings) {
         reading->finding.source,
         reading->finding.reason);
   }
+  // Sources of one level may describe the same launch in different variables.
+  // That is fine as long as they agree.
   Reading& first = *winners.front();
   for (const Reading* other : winners) {
     ARGOSY_CHECK(

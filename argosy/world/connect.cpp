@@ -30,6 +30,8 @@ StorePtr serve_on_free_port(const LaunchInfo& info, std::string& address) {
   options.waitWorkers = false;
   const bool one_host = info.local_size == info.size;
   const std::string host = one_host ? "127.0.0.1" : own_address();
+  // c10d's server listens on all interfaces; "localhost" is for the client in
+  // this process.
   auto store = c10::make_intrusive<c10d::TCPStore>("localhost", options);
   address = Endpoint{host, store->getPort()}.text();
   return store;

@@ -43,6 +43,7 @@ milliseconds default_timeout(const Environment& env) {
   if (const auto paddle_ms = env.find_int("PADDLE_PG_TIMEOUT", 1)) {
     return milliseconds(*paddle_ms);
   }
+  // As c10d's process groups.
   return std::chrono::minutes(30);
 }
 
@@ -94,6 +95,7 @@ std::shared_ptr<World> join(
       find_local_ranks(*store, info, deadline);
     }
   }
+  // Thread ranks see each other's tensors anyway.
   if (info.local_size > 1 && !thread_binding().launch && wants_shared_heap()) {
     share_tensor_memory();
   }
@@ -104,6 +106,8 @@ std::shared_ptr<World> join(
   return world;
 }
 
+// Blocks until all workers have left. The world that it returns is not bound to
+// the thread, since a scheduler is not a rank.
 std::shared_ptr<World> run_scheduler(
     const LaunchInfo& info, milliseconds timeout) {
   const Environment env = Environment::of_process();
@@ -210,6 +214,7 @@ std::shared_ptr<World> init(
   }
   const milliseconds timeout = timeout_of(options);
   const Deadline deadline = Deadline::after(timeout);
+  // One deadline for connecting and for the rendezvous together.
   return join(info, connect(info, deadline), timeout, deadline);
 }
 
@@ -223,6 +228,7 @@ std::shared_ptr<World> init(
   info.source = "explicit";
   info.rank = rank;
   info.size = size;
+  // The caller gives no hosts; find_local_ranks() finds them out.
   info.knows_local = false;
   check_ranks(info);
   const milliseconds timeout = timeout_of(options);

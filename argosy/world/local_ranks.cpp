@@ -25,6 +25,9 @@ std::string host_identity() {
 
 } // namespace
 
+// Every rank publishes its host and reads those of all others, so the store
+// serves size * size requests. Only launchers that do not tell the local rank
+// cause this.
 void find_local_ranks(c10d::Store& store, LaunchInfo& info, Deadline deadline) {
   const std::string own = host_identity();
   store.set(str("host/", info.rank), {own.begin(), own.end()});

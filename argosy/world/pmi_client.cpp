@@ -51,6 +51,10 @@ std::map<std::string, std::string> parse_words(const std::string& line) {
 
 } // namespace
 
+// PMI-1, the protocol between an MPI launcher and its processes: lines of
+// "cmd=name key=value ...", each answered by a line. The launcher passes either
+// a connected descriptor (PMI_FD), which is not ours to close, or an address
+// (PMI_PORT).
 PmiClient::PmiClient(const Environment& env, Deadline deadline)
     : deadline_(deadline) {
   if (const auto fd = env.find_int("PMI_FD", 0, 65535)) {

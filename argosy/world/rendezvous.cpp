@@ -38,6 +38,7 @@ std::string member_key(int rank) {
   return str("member/", rank);
 }
 
+// One request per rank, so only for messages, not in the loop that waits.
 std::vector<int> missing_ranks(c10d::Store& store, int size) {
   std::vector<int> missing;
   for (int rank = 0; rank < size; ++rank) {
@@ -56,7 +57,10 @@ bool poll_until(
     Deadline deadline,
     const std::function<void(milliseconds)>& progress) {
   const auto began = Deadline::Clock::now();
+  // Ranks that start normally print nothing; later one warning in 15 s.
   auto next_progress = began + std::chrono::seconds(5);
+  // Short at first, since ranks usually start together; up to 10 ms, because
+  // all ranks poll one server.
   Backoff backoff(std::chrono::microseconds(100), milliseconds(10));
   while (!done()) {
     if (deadline.expired()) {
@@ -77,6 +81,8 @@ constexpr char kAllHere[] = "all here";
 // Returns what is wrong with our claim to be `rank` of `size`, or "".
 std::string claim_membership(
     c10d::Store& store, int rank, int size, const std::string& who) {
+  // The size first: with different sizes, ranks would wait for different
+  // numbers of peers.
   const std::string agreed = claim(store, "size", std::to_string(size));
   if (agreed != std::to_string(size)) {
     return str_format(
@@ -101,6 +107,13 @@ std::string claim_membership(
 
 } // namespace
 
+// All ranks meet through these keys of the store:
+//   size           what the first rank was told; the others compare
+//   member/<rank>  who holds the rank; finds two processes with one rank
+//   arrived        counter of ranks
+//   verdict        "all here" from the last rank to arrive, or a conflict
+// So each rank polls a single key, whatever the size of the world, and a
+// conflict that one rank finds ends the wait of all.
 void rendezvous(
     c10d::Store& store,
     int rank,
@@ -187,6 +200,8 @@ int rank_by_arrival(
       size);
   store.set(str("arrival/", ticket), bytes(str(address, " ", id)));
   std::int64_t come = 0;
+  // `come` only grows, so that all polls together cost one check per process,
+  // plus one per poll.
   const auto all_here = [&] {
     while (come < size && store.check({str("arrival/", come)})) {
       ++come;
@@ -212,6 +227,8 @@ int rank_by_arrival(
   for (std::int64_t other = 0; other < size; ++other) {
     arrivals.push_back(read_arrival(store, other));
   }
+  // Every process sorts the same list, so the ranks are distinct and do not
+  // depend on who came first.
   std::ranges::sort(
       arrivals, [](const auto& a, const auto& b) { return a.key() < b.key(); });
   const auto self = std::ranges::find_if(

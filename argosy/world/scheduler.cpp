@@ -20,6 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = Deadline::Clock;
 
+// Many beats fit into the default silence of 30 s, so a slow store is not taken
+// for a lost worker.
 constexpr milliseconds kBeatInterval(500);
 
 std::string beat_key(int rank) {
@@ -34,6 +36,8 @@ class Register {
 
   void look() {
     for (std::size_t rank = 0; rank < beats_.size(); ++rank) {
+      // add() of 0 reads a counter without waiting; get() would block until the
+      // worker comes.
       const std::int64_t now = store_.add(beat_key(static_cast<int>(rank)), 0);
       if (now != beats_[rank]) {
         beats_[rank] = now;
@@ -121,6 +125,7 @@ struct Heartbeat::Impl {
   std::thread thread;
 
   void beat_until_stopped() {
+    // Held during a beat, too: the destructor waits for one request at most.
     std::unique_lock lock(mutex);
     try {
       while (!stop) {
@@ -136,6 +141,8 @@ struct Heartbeat::Impl {
 
 Heartbeat::Heartbeat(const LaunchInfo& info, int rank, Deadline deadline)
     : impl_(new Impl) {
+  // A connection of its own: a long wait() of the rank would block heartbeats
+  // on the same one.
   impl_->store = connect(info, deadline);
   impl_->rank = rank;
   impl_->thread = std::thread([this] { impl_->beat_until_stopped(); });

@@ -32,12 +32,13 @@ namespace {
 // call>:<pid of the parent>".
 constexpr char kSpawnVariable[] = "ARGOSY_SPAWN";
 
+// A child runs the same code as its parent, so both count the calls alike.
 int next_call_number() {
   static std::atomic<int> calls{0};
   return calls++;
 }
 
-// ---- in the child -----------------------------------------------------------
+// From here to run_as_rank(): runs in the child.
 
 struct Origin {
   int call_number;
@@ -77,7 +78,7 @@ std::optional<Origin> spawned_by() {
   ::_exit(code); // lint: allow exit
 }
 
-// ---- in the parent ----------------------------------------------------------
+// From here to start_ranks(): runs in the parent.
 
 struct RankProcess {
   pid_t pid = -1;
@@ -112,6 +113,7 @@ Environment rank_environment(
   environment.set("GROUP_WORLD_SIZE", "1");
   environment.set("MASTER_ADDR", "127.0.0.1");
   environment.set("MASTER_PORT", std::to_string(port));
+  // Tells rank 0 to connect to the parent's store instead of serving one.
   environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");
   environment.set("TORCHELASTIC_RESTART_COUNT", "0");
   environment.set("TORCHELASTIC_RUN_ID", str("spawn-", ::getpid(), "-", port));
@@ -151,6 +153,8 @@ void start(
         0644);
     ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   }
+  // glibc's posix_spawn() does not copy the address space, which may be huge,
+  // and is safe in a program with threads.
   const int error = ::posix_spawn(
       &process.pid,
       "/proc/self/exe",
@@ -168,6 +172,7 @@ void start(
   process.pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0));
 }
 
+// Waits for this process id only: other children belong to the program.
 void reap(RankProcess& process) {
   int status = 0;
   if (::waitpid(process.pid, &status, 0) == process.pid) {
@@ -237,6 +242,8 @@ class RankProcesses {
     }
   }
 
+  // A pidfd becomes readable when its process ends. So this needs no handler of
+  // SIGCHLD, which would be the program's.
   void wait_for_one() {
     std::vector<pollfd> fds;
     std::vector<int> ranks;
@@ -304,6 +311,10 @@ void start_ranks(
 
 } // namespace
 
+// fork() without exec() is not safe once LibTorch has started threads, so a
+// rank is this program started anew. The child runs main() again until it
+// reaches the spawn() with the number that ARGOSY_SPAWN names; it skips earlier
+// ones, which its parent has completed.
 void spawn_processes(
     const std::function<void()>& function,
     int num_ranks,

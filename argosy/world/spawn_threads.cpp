@@ -49,6 +49,8 @@ LaunchInfo thread_launch_info(int rank, int size) {
       .local_size = size};
 }
 
+// Records the failure before it aborts the store: the abort makes the other
+// ranks fail, too, and the first failure must be the cause.
 void note_failure(ThreadJob& job, int rank, const std::string& message) {
   {
     const std::lock_guard lock(job.mutex);
@@ -84,6 +86,8 @@ void run_thread_rank(ThreadJob& job, int rank, int size) {
   note_end(job, rank);
 }
 
+// Without a failure there is no limit, since ranks may train for days. The
+// grace period starts with the first failure.
 void wait_for_ranks(ThreadJob& job, std::chrono::milliseconds grace) {
   std::unique_lock lock(job.mutex);
   job.changed.wait(
@@ -91,7 +95,9 @@ void wait_for_ranks(ThreadJob& job, std::chrono::milliseconds grace) {
   job.changed.wait_for(lock, grace, [&] { return job.all_ended(); });
 }
 
-// Joins threads that have ended; returns the ranks of those that have not.
+// Joins threads that have ended; returns the ranks of those that have not. A
+// thread cannot be killed, so those are detached; each holds a reference to the
+// job, which therefore outlives them.
 std::vector<int> join_ended(ThreadJob& job, std::vector<std::thread>& threads) {
   std::vector<bool> ended;
   {

@@ -26,6 +26,8 @@ World::World(
 
 World::~World() = default;
 
+// Holds the lock while it makes the object, so that two threads of a rank never
+// make two.
 std::shared_ptr<void> World::attach(
     const std::type_info& type,
     const std::function<std::shared_ptr<void>()>& make) {
@@ -46,19 +48,25 @@ void World::abort(const std::string& reason) {
   std::vector<std::function<void(const std::string&)>> actions;
   {
     const std::lock_guard lock(mutex_);
+    // Each action runs once, even if several threads abort.
     actions.swap(on_abort_);
   }
+  // Outside the lock, so that an action may wait for other threads that use
+  // this world.
   for (const auto& action : actions) {
     action(reason);
   }
 }
 
 void World::leave(Deadline deadline) {
+  // Once: the counter "left" must count each rank once.
   if (left_.exchange(true) || size() == 1) {
     return;
   }
   try {
     store_->set(departure_key(rank()), {'1'});
+    // The rank that serves the store stays until all have left: its end would
+    // break calls of the others.
     std::int64_t gone = store_->add("left", 1);
     while (info_.serves_store && gone < size() && !deadline.expired()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -76,6 +84,7 @@ ThreadBinding& thread_binding() {
   return of_thread<ThreadBinding>();
 }
 
+// The label makes log lines and errors of this thread name its rank.
 void bind_world(std::shared_ptr<World> world) {
   if (world) {
     set_rank_label(world->rank(), world->size());

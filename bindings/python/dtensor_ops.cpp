@@ -108,6 +108,9 @@ Ints mesh_ranks_of(const at::Tensor& dtensor) {
   return {mesh.process_ids().begin(), mesh.process_ids().end()};
 }
 
+// DTensor calls these three around ops that wait for other ranks
+// (interpreter.h). Thread ranks share one GIL: a rank that kept it while it
+// waits would stop the ranks that it waits for.
 void* let_go_of_python() {
   return PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
 }

@@ -18,11 +18,15 @@ void Engine::help(TorchWork& work) {
   while (!busy_ && has_step() && !work.isCompleted()) {
     take_step(held);
   }
+  // wake() notified nobody while this thread was busy, so the engine's own
+  // thread must take over what is left.
   if (stop_ || has_step()) {
     changed_.notify_one();
   }
 }
 
+// A busy thread looks for further steps before it leaves, so it needs no
+// notice.
 void Engine::wake(const Lock& /*held*/) {
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { loop(); });

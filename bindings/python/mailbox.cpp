@@ -67,6 +67,14 @@ void send_tagged(
       deadline);
 }
 
+// Matches messages and receives by source and tag, in MPI's words: `posted_`
+// are receives without a message yet, `kept_` are unexpected messages. The
+// backend delivers the messages of a peer in order and knows no tags. So one
+// step reads the next header; if a posted receive fits, the data goes straight
+// into its tensor, otherwise it is kept, at the cost of a copy. Kept messages
+// are older than those still to come, so a receive looks there first; this
+// keeps messages with equal source and tag in order. After an error, data may
+// be left unread in a stream, so all later receives fail with it.
 Mailbox::Mailbox(std::shared_ptr<comm::Backend> backend)
     : backend_(std::move(backend)) {}
 
@@ -91,6 +99,7 @@ void Mailbox::step(Lock& held) {
       take_message(held);
       return;
     }
+    // Ends the work without the lock: its callbacks may post a receive.
     const TorchWorkPtr work = found->work;
     posted_.erase(found);
     held.unlock();
@@ -128,6 +137,8 @@ void Mailbox::take_message(Lock& held) {
   const auto sooner = [](const Receive& a, const Receive& b) {
     return a.deadline.time() < b.deadline.time();
   };
+  // Any message may be for any receive, so the one that expires first limits
+  // the wait.
   const Deadline deadline =
       std::min_element(posted_.begin(), posted_.end(), sooner)->deadline;
   held.unlock();
@@ -148,6 +159,7 @@ void Mailbox::take_message(Lock& held) {
     kept_.push_back({peer, static_cast<int>(header.tag), std::move(data)});
     return;
   }
+  // Taken out before the lock is released, so that no other step fills it.
   const Receive receive = *found;
   posted_.erase(found);
   held.unlock();

@@ -41,6 +41,8 @@ PYBIND11_MODULE(_C, module) {
       py::arg("timeout"),
       py::arg("name"),
       py::arg("global_ranks"),
+      // The constructor blocks until all members have called it, and thread
+      // ranks share the GIL.
       py::call_guard<py::gil_scoped_release>());
   module.def("share_tensor_memory", &share_tensor_memory);
 }

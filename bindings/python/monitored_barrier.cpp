@@ -18,6 +18,7 @@ std::vector<std::uint8_t> bytes(const std::string& text) {
 }
 
 bool comes(c10d::Store& store, const std::string& key, Deadline deadline) {
+  // After the deadline, ranks that have come must not be called missing.
   if (store.check({key})) {
     return true;
   }
@@ -46,6 +47,9 @@ std::vector<std::string> missing_ranks(
 
 } // namespace
 
+// Goes through the store and not the backend, so that it can name the ranks
+// that hang: each rank but 0 sets a key, rank 0 waits for all and writes a
+// verdict. Linear for rank 0. `number` makes the keys of each barrier unique.
 void monitored_barrier(
     c10d::Store& store,
     int rank,

@@ -13,6 +13,7 @@ using comm::Op;
 using comm::OpKind;
 using Counts = std::vector<std::size_t>;
 
+// c10d's interface takes a list with a tensor for each device of a process.
 template <typename List>
 const auto& only_of(const List& list, std::string_view op) {
   ARGOSY_CHECK(
@@ -105,6 +106,8 @@ Counts row_counts(
   return counts;
 }
 
+// Checks here, on the calling thread, so that the error comes from the call and
+// not from the thread that runs the operation.
 Op reduction(
     OpKind kind, const at::Tensor& tensor, const c10d::ReduceOp& reduce) {
   check_tensor(tensor, to_string(kind));

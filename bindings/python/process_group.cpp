@@ -36,7 +36,8 @@ std::unique_ptr<comm::Backend> connect(const ProcessGroupArgosy::Setup& setup) {
        .deadline = Deadline::after(setup.timeout)});
 }
 
-// Fuses adjacent operations where possible.
+// Fuses adjacent operations where possible. Keeps the order. All ranks issue
+// the same operations, so all fuse alike.
 void execute_all(
     const std::vector<comm::Op>& ops,
     int rank,
@@ -72,6 +73,9 @@ ProcessGroupArgosy::ProcessGroupArgosy(Setup setup)
   init();
 }
 
+// Lets pending operations end for a while. If some do not, a peer is gone or
+// never came; aborting the backend makes them fail, so that stop(), which runs
+// all remaining steps, does not block.
 ProcessGroupArgosy::~ProcessGroupArgosy() {
   // Callbacks of pending operations may need the GIL.
   const GilRelease unlocked;
@@ -104,6 +108,7 @@ TorchWork::About ProcessGroupArgosy::about(
       .outputs = std::move(outputs)};
 }
 
+// c10d passes kUnsetTimeout if the caller gives no time limit.
 milliseconds ProcessGroupArgosy::limit(milliseconds given) const {
   return given == c10d::kUnsetTimeout ? setup_.timeout : given;
 }
@@ -113,6 +118,8 @@ WorkPtr ProcessGroupArgosy::issue(
   auto run = [backend = backend_,
               limit = limit(timeout),
               operation = std::move(operation)] {
+    // The time starts when the operation runs, not while it waits behind
+    // others.
     operation(*backend, Deadline::after(limit));
   };
   auto work = c10::make_intrusive<TorchWork>(
@@ -225,6 +232,7 @@ WorkPtr ProcessGroupArgosy::allgather_coalesced(
     const c10d::AllgatherOptions& options) {
   std::vector<comm::Op> ops;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    // outputs[rank][i] belongs to inputs[i], so operation i takes a column.
     Tensors of_ranks;
     for (const Tensors& list : outputs) {
       ARGOSY_CHECK(
@@ -347,6 +355,8 @@ void ProcessGroupArgosy::check_peer(int peer, const char* op) const {
       peer != setup_.rank, "[comm.{}] rank {} is this rank itself", op, peer);
 }
 
+// A queue for each peer keeps messages to it in order, while a send that blocks
+// holds up no other peer.
 std::shared_ptr<OperationQueue> ProcessGroupArgosy::queue_to(int peer) {
   const std::lock_guard lock(mutex_);
   auto& queue = senders_[peer];

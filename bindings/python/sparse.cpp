@@ -14,7 +14,9 @@ namespace {
 
 using Counts = std::vector<std::int64_t>;
 
-// Concatenates everyone's rows in rank order; columns must be equal.
+// Concatenates the rows of all ranks in rank order; columns must be equal. Uses
+// an all-to-all that sends the same rows to every rank, because all_gather_op()
+// takes equal numbers of rows.
 at::Tensor gather_rows(
     const at::Tensor& own,
     const Counts& rows,
@@ -77,6 +79,9 @@ void check_sparse(const at::Tensor& tensor) {
   check_tensor(tensor._values(), "all_reduce");
 }
 
+// Gathers the entries of all ranks everywhere and adds those with equal
+// indices. Every rank receives all entries, so this is cheap only while few
+// elements are set.
 void sparse_all_reduce(
     const at::Tensor& tensor,
     int rank,

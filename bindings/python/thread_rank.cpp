@@ -40,6 +40,7 @@ void join_thread_ranks(
 }
 
 void abort_thread_ranks(const std::string& name, const std::string& reason) {
+  // Ranks may still wait in the store, or already in collectives.
   store::MemKv::named(name)->abort(reason);
   if (const auto world = current_world()) {
     world->abort(reason);

@@ -74,6 +74,7 @@ bool TorchWork::wait(std::chrono::milliseconds timeout) {
   // A caller with a time limit must be able to return before the operation
   // ends.
   if (timeout == kNoTimeout) {
+    // A work may outlive its group.
     if (const auto engine = engine_.lock()) {
       engine->help(*this);
     }

@@ -32,6 +32,7 @@ std::vector<JsonAt> JsonAt::items() const {
   return all;
 }
 
+// Accepts integers, too: tools write ids as strings or as numbers.
 std::string JsonAt::text() const {
   if (value_.is_string()) {
     return value_.get<std::string>();

@@ -63,6 +63,7 @@ void set_scheduler(LaunchInfo& info, const Environment& env) {
 
 Claim read_mindspore(const Context& context) {
   LaunchInfo info;
+  // First: a worker's size is the number of workers.
   set_counts(info, context.env);
   set_mindspore_role(info, context.env);
   set_local_unknown(info);

@@ -118,6 +118,7 @@ Claim read_paddle(const Context& context) {
   check_role(env);
   LaunchInfo info;
   set_rank(info, env, "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM");
+  // Before set_endpoints(), which reads what it adds.
   add_backup_env(env);
   set_endpoints(info, env);
   set_current_endpoint(info, env);

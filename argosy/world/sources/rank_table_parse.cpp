@@ -11,6 +11,8 @@ namespace {
 
 using Device = RankTable::Device;
 
+// The counts are redundant and optional. One that differs from the lists shows
+// that the table was truncated, or edited by hand.
 void check_count(
     const JsonAt& object, const std::string& key, std::size_t found) {
   if (!object.has(key)) {
@@ -112,6 +114,8 @@ std::vector<Device> read_groups(const JsonAt& root) {
   return devices;
 }
 
+// After sorting, entry i must have rank i: a smaller rank is a duplicate, a
+// larger one follows a gap.
 void sort_and_check_ranks(
     std::vector<Device>& devices, const std::string& where) {
   ARGOSY_CHECK(!devices.empty(), "{}: no devices", where);

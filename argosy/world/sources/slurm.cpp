@@ -26,6 +26,8 @@ std::string first_set(
   return names.front();
 }
 
+// All tasks of a step compute the same port without communication. Steps of one
+// job, and jobs on one host, rarely get the same.
 std::uint16_t step_port(const Environment& env) {
   const long long job = required_int(env, "SLURM_JOB_ID", 0);
   const long long step = find_int(env, "SLURM_STEP_ID", 0).value_or(0);

@@ -112,6 +112,7 @@ Names expand_item(
     const std::size_t close = item.find(']', open);
     const Names numbers =
         expand_brackets(item.substr(open + 1, close - open - 1), text, what);
+    // Before combine(), which would otherwise exhaust memory.
     if (names.size() * numbers.size() > kMostHosts) {
       refuse(what, text, "too many hosts");
     }
@@ -123,6 +124,9 @@ Names expand_item(
 
 } // namespace
 
+// Slurm's compact host list: items separated by commas. An item may contain
+// bracketed lists of numbers and ranges, and stands for all combinations:
+// a[1-2]b[07,9] is a1b07, a1b9, a2b07, a2b9. Leading zeros set the width.
 std::vector<std::string> expand_nodelist(
     std::string_view text, std::string_view what) {
   Names all;

@@ -30,6 +30,7 @@ Claim read_env(const Context& context) {
   LaunchInfo info;
   set_rank(info, env, "RANK", "WORLD_SIZE");
   set_local(info, env, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  // After set_local(), which only infers the node from the local rank.
   set_group(info, env);
   set_store(info, env);
   check_store(info, "MASTER_ADDR and MASTER_PORT");

@@ -54,6 +54,8 @@ std::optional<int> find_port(const Environment& env, std::string_view name) {
   return find_int(env, name, 1, 65535);
 }
 
+// Ports in [15000, 32000) are below Linux's default range of ephemeral ports
+// (32768 and above), so that no outgoing connection holds one by chance.
 std::uint16_t job_port(long long seed) {
   return static_cast<std::uint16_t>(15000 + seed % 17000);
 }
@@ -112,6 +114,10 @@ void set_rank(
 
 namespace {
 
+// Launchers place ranks in blocks (node 0 has ranks 0, 1, ...) or in turn (rank
+// r is on node r modulo the number of nodes). The local rank shows which. With
+// any other placement, or nodes of different sizes, the ranks find out when
+// they meet (find_local_ranks()).
 void set_nodes(LaunchInfo& info) {
   info.knows_local = info.size % info.local_size == 0;
   if (!info.knows_local) {
@@ -198,6 +204,7 @@ void set_store(
   info.serves_store = info.rank == 0;
   if (const auto url = env.find("ARGOSY_STORE")) {
     info.store_url = *url;
+    // Other stores have a server of their own, or need none.
     info.serves_store = info.serves_store && url->starts_with("tcp://");
     return;
   }
