@@ -351,9 +351,9 @@ class Groups {
       group = std::make_shared<Group>(
           world_,
           Group::Setup{
-              // Negative, so that it never equals a counted number; the 30 bits
-              // that the
-              // shift leaves fit into an int.
+              // Negative, unlike counted numbers; the shift leaves 30 bits,
+              // which
+              // fit into an int.
               .id = -1 - static_cast<int>(std::hash<std::string>{}(key) >> 34),
               .ranks = ranks,
               .timeout = world_.timeout(),

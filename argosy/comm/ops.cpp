@@ -416,7 +416,7 @@ std::vector<WorkPtr> batch_isend_irecv(const std::vector<P2POp>& ops) {
         each.op == &isend || each.op == &irecv,
         "[comm.batch_isend_irecv] op must be isend or irecv");
   }
-  // In a second loop: a bad entry throws before any message is under way. Each
+  // In a second loop: a wrong op throws before any message is under way. Each
   // direction to a peer has a lane of its own, so the order cannot deadlock.
   std::vector<WorkPtr> works;
   for (const P2POp& each : ops) {
