@@ -185,9 +185,8 @@ at::Tensor gather(const at::Tensor& tensor, int dst, const GroupPtr& group) {
       [=](const at::Tensor& in) {
         Tensors parts;
         argosy::gather(in, receives ? &parts : nullptr, dst, members);
-        // Ranks that receive nothing return no rows, yet stay in the graph:
-        // backward must reach this node on all ranks, because the scatter is
-        // collective.
+        // No rows, yet a place in the graph: backward must reach this node on
+        // all ranks, because the scatter is collective.
         return receives ? at::cat(parts) : in.narrow(0, 0, 0).clone();
       },
       [=](const at::Tensor& gradient) {

@@ -40,9 +40,8 @@ class Link {
       : make_(std::move(make)), members_(std::move(members)) {}
 
   Backend& get(Deadline deadline) {
-    // Both lanes of a pair may come here at once: one connects, the other
-    // waits. A failed attempt leaves backend_ empty, and the next operation
-    // tries again.
+    // Both lanes of a pair may come here at once: the second one waits. After
+    // a failed attempt, the next operation tries again.
     const std::lock_guard lock(mutex_);
     if (!abort_reason_.empty()) {
       throw PeerLost(str_format(
@@ -351,9 +350,7 @@ class Groups {
       group = std::make_shared<Group>(
           world_,
           Group::Setup{
-              // Negative, unlike counted numbers; the shift leaves 30 bits,
-              // which
-              // fit into an int.
+              // Negative, unlike counted numbers; the shift leaves 30 bits.
               .id = -1 - static_cast<int>(std::hash<std::string>{}(key) >> 34),
               .ranks = ranks,
               .timeout = world_.timeout(),

@@ -65,9 +65,8 @@ void Lamb::update(const Options& options, std::vector<Entry>& entries) {
             .root_correction2 = std::sqrt(bias_correction(b2, age))};
       });
   const std::vector<Span> spans = spans_of(entries);
-  // Two passes: the first updates the averages and sums up both norms, the
-  // second computes the direction again instead of storing it, which saves a
-  // buffer.
+  // The second pass computes the direction again: to store it would take a
+  // buffer as large as the parameters.
   auto squares = run(kernels().lamb_direction, spans, steps);
   // The norms are those of whole parameters, also where a DTensor is sharded.
   add_over_parts(entries, squares);

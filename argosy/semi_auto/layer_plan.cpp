@@ -131,7 +131,7 @@ void add_hook(
     }
     const auto& before =
         dtensor::require_parts(each.value(), "parallelize").hooks;
-    // A copy: the hooks that are there may be shared with other parameters.
+    // A copy: hooks are constant once a parameter has them.
     auto hooks = before != nullptr ? std::make_shared<LayerHooks>(*before)
                                    : std::make_shared<LayerHooks>();
     hooks->is_linear = is<torch::nn::LinearImpl>(layer.module);

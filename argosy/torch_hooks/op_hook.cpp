@@ -68,8 +68,7 @@ void add_fallback() {
 
 void CaughtOp::run_uncaught() {
   const c10::impl::ExcludeDispatchKeyGuard excluded(key_);
-  // A new call instead of a redispatch: the exclusion, which is of the thread,
-  // then holds for the ops that this one calls as well.
+  // The exclusion is of the thread: it holds for the ops that this one calls.
   op_.callBoxed(stack_);
 }
 

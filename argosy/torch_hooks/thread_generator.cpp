@@ -20,8 +20,6 @@ const at::Generator*& current_generator() {
   return of_thread<CurrentGenerator>().pointer;
 }
 
-// Fills the argument `generator` where the caller left it open. Ops on wrappers
-// are left alone.
 void give_generator(CaughtOp& caught, const at::Generator& generator) {
   const auto& arguments = caught.schema().arguments();
   c10::IValue* const first = caught.arguments();
