@@ -23,6 +23,8 @@ GroupPtr group_or_default(const GroupPtr& group) {
   return group ? group : get_group(0);
 }
 
+// Collectives work in place on contiguous memory; autograd's input must stay as
+// it is.
 at::Tensor fresh_copy(const at::Tensor& tensor) {
   return tensor.clone(at::MemoryFormat::Contiguous);
 }
@@ -53,6 +55,8 @@ at::Tensor averaged(const at::Tensor& tensor, ReduceOp op, const Group& group) {
 // Gradient to those who had the extreme value, in equal parts.
 at::Tensor extreme(
     const at::Tensor& tensor, ReduceOp op, const GroupPtr& group) {
+  // The mask, divided by the number of ranks that share the extreme value.
+  // Forward fills it and backward reads it; it costs a second all_reduce.
   auto chosen = std::make_shared<at::Tensor>();
   return apply(
       tensor,
@@ -66,6 +70,7 @@ at::Tensor extreme(
         return out;
       },
       [=](const at::Tensor& gradient) {
+        // The result is on all ranks, so the loss of each rank contributes.
         return functional::all_reduce(gradient, ReduceOp::SUM, group) * *chosen;
       });
 }
@@ -103,6 +108,7 @@ at::Tensor reduce(
       [=](const at::Tensor& in) {
         at::Tensor out = fresh_copy(in);
         argosy::reduce(out, dst, op, members);
+        // The others keep their own tensors, which are no part of the result.
         const bool receives = members->rank() == members->get_group_rank(dst);
         return receives ? out : out.zero_();
       },
@@ -150,6 +156,8 @@ at::Tensor reduce_scatter(
     std::int64_t dim) {
   const GroupPtr members = group_or_default(group);
   check_is_sum(op, "reduce_scatter");
+  // Shards of a dim that does not divide differ in size: only the size of the
+  // whole tells backward how to gather them.
   auto whole = std::make_shared<std::int64_t>();
   return apply(
       tensor,
@@ -177,10 +185,14 @@ at::Tensor gather(const at::Tensor& tensor, int dst, const GroupPtr& group) {
       [=](const at::Tensor& in) {
         Tensors parts;
         argosy::gather(in, receives ? &parts : nullptr, dst, members);
+        // No rows, yet a place in the graph: backward must reach this node on
+        // all ranks, because the scatter is collective.
         return receives ? at::cat(parts) : in.narrow(0, 0, 0).clone();
       },
       [=](const at::Tensor& gradient) {
         std::vector<std::int64_t> whole = sizes;
+        // Other ranks pass zeros only to have the shape that scatter() checks;
+        // it reads the data of the root alone.
         whole[0] *= members->nranks();
         return functional::scatter(
             receives ? gradient : at::zeros(whole, gradient.options()),
@@ -228,6 +240,7 @@ at::Tensor alltoall_single(
         return out;
       },
       [=](const at::Tensor& gradient) {
+        // With the splits exchanged: each part goes back where it came from.
         return functional::alltoall_single(
             gradient, out_split_sizes, in_split_sizes, members);
       });
@@ -254,6 +267,8 @@ at::Tensor send(const at::Tensor& tensor, int dst, const GroupPtr& group) {
       tensor,
       [=](const at::Tensor& in) {
         argosy::send(in, dst, members);
+        // A message has no result. The user adds this zero to the loss, so that
+        // backward reaches the node and fetches the gradient from the receiver.
         return at::zeros({}, in.options());
       },
       [=](const at::Tensor& gradient) {
@@ -275,14 +290,23 @@ at::Tensor recv(const at::Tensor& like, int src, const GroupPtr& group) {
       },
       [=](const at::Tensor& gradient) {
         argosy::send(gradient.contiguous(), src, members);
+        // The values of `like` do not matter; it is there to put a node into
+        // the graph.
         return at::zeros_like(gradient);
       });
 }
 
+// The next four are for tensor parallelism, where all ranks of the group
+// compute the same loss from the same activations. The gradient of a replicated
+// result is then already the same on every rank: to sum it, as all_reduce() and
+// all_gather() do in their backward, would count it once for each rank. So the
+// backward of a sum is the identity and that of a concatenation takes the own
+// shard; c_identity and c_split are their counterparts.
 at::Tensor c_identity(const at::Tensor& tensor, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
   return apply(
       tensor,
+      // Not `in` itself: apply() must not return one of its inputs.
       [](const at::Tensor& in) { return in.detach(); },
       [=](const at::Tensor& gradient) {
         return functional::mp_allreduce(gradient, members);

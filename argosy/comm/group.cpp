@@ -40,6 +40,8 @@ class Link {
       : make_(std::move(make)), members_(std::move(members)) {}
 
   Backend& get(Deadline deadline) {
+    // Both lanes of a pair may come here at once: the second one waits. After
+    // a failed attempt, the next operation tries again.
     const std::lock_guard lock(mutex_);
     if (!abort_reason_.empty()) {
       throw PeerLost(str_format(
@@ -75,6 +77,8 @@ class Link {
 // What carries operations out, one at a time: a connection, and a thread for
 // what is not synchronous.
 struct Lane {
+  // In this order: destruction joins the worker's thread while the connection
+  // that its operation uses is still there.
   std::shared_ptr<Link> link;
   Worker worker;
 
@@ -98,6 +102,8 @@ struct Group::Impl {
   const int global_rank;
   const comm::MakeBackend make;
 
+  // Before the lanes: their threads report to these observers until destruction
+  // has joined them.
   comm::flight::GroupRecorder recorder;
   comm::TrafficMeter traffic;
   const comm::Observers<2> observers{&recorder, &traffic};
@@ -112,6 +118,8 @@ struct Group::Impl {
         recorder(comm::black_box_of(world), setup.id, setup.ranks),
         collectives(link(setup, key_of(setup), rank, setup.ranks)) {}
 
+  // Under this name the members meet in the store, so it must be the same on
+  // all of them: the number that all count alike, or a key made of the ranks.
   static std::string key_of(const Setup& setup) {
     return setup.key.empty() ? str(setup.id) : setup.key;
   }
@@ -133,6 +141,8 @@ struct Group::Impl {
   }
 
   // Between this rank and another.
+  // The map never moves its elements, so the reference stays valid without the
+  // lock. Both ends derive the same name and the same order of the two ranks.
   Pair& pair(const Setup& setup, int rank, int peer) {
     const std::lock_guard lock(mutex);
     const auto found = pairs.find(peer);
@@ -157,6 +167,8 @@ struct Group::Impl {
   std::function<void()> runner(
       const Setup& setup, int rank, Lane& lane, std::vector<Op> ops);
 
+  // A send and a recv have lanes of their own: a rank may send to a peer while
+  // it receives from it, and messages do not wait behind collectives.
   Lane& lane(const Setup& setup, int rank, const Op& op) {
     switch (op.kind) {
       case comm::OpKind::Send:
@@ -188,6 +200,9 @@ int Group::get_group_rank(int global_rank) const {
   return static_cast<int>(found - setup_.ranks.begin());
 }
 
+// Observers hear of the issue here, on the calling thread, so that the flight
+// recorder numbers operations in the order of the calls; they hear of start and
+// end on the thread that runs the function.
 std::function<void()> Group::Impl::runner(
     const Setup& setup, int rank, Lane& lane, std::vector<Op> ops) {
   const comm::ObservedOperation observed(
@@ -220,6 +235,8 @@ void Group::check_member(const comm::Op& op) const {
 // which must be the same on all ranks for collectives.
 std::shared_ptr<Work> Group::issue(Op op, bool sync) {
   check_member(op);
+  // Also a synchronous operation is only collected: it runs, fused with its
+  // neighbours, when the collector's owner issues the batches.
   if (auto* collector = comm::Collector::of(*this)) {
     return collector->add(std::move(op));
   }
@@ -228,11 +245,15 @@ std::shared_ptr<Work> Group::issue(Op op, bool sync) {
   if (!sync) {
     return lane.worker.run_later(std::move(run));
   }
+  // An observer of waits lets somebody else run while this thread waits, so the
+  // operation cannot run on this thread.
   if (comm::ThreadObserver::of_waits() != nullptr) {
     auto under_way = lane.worker.run_later(std::move(run));
     under_way->wait();
     return under_way;
   }
+  // On the calling thread: handing a short operation to the worker and back
+  // would cost two thread switches.
   auto work = std::make_shared<Work>();
   lane.worker.run_now([&] { work->run(run); });
   work->wait();
@@ -245,6 +266,8 @@ std::shared_ptr<Work> Group::issue(comm::Batch batch) {
   auto run = impl_->runner(setup_, rank_, lane, std::move(batch.ops));
   return lane.worker.run_later(
       [run = std::move(run), works = std::move(batch.works)] {
+        // Each Work ends with the outcome of the whole batch; the last line
+        // throws the error on, to the Work that run_later() returns.
         Work whole;
         whole.run(run);
         for (const auto& work : works) {
@@ -259,6 +282,7 @@ const comm::TrafficMeter& Group::traffic() const {
 }
 
 void Group::drain() {
+  // run_now() begins when all that was issued before has ended.
   impl_->collectives.worker.run_now([] {});
 }
 
@@ -288,6 +312,7 @@ std::string Group::backend_name() {
 void Group::abort(const std::string& reason) {
   impl_->collectives.link->abort(reason);
   const std::lock_guard lock(impl_->mutex);
+  // Both lanes of a pair share one link.
   for (auto& [peer, pair] : impl_->pairs) {
     pair.outgoing.link->abort(reason);
   }
@@ -303,6 +328,7 @@ class Groups {
     for (int rank = 0; rank < world.size(); ++rank) {
       all[static_cast<std::size_t>(rank)] = rank;
     }
+    // The first one gets number 0, which get_group(0) relies on.
     add(std::move(all), "auto", world.timeout());
   }
 
@@ -324,6 +350,7 @@ class Groups {
       group = std::make_shared<Group>(
           world_,
           Group::Setup{
+              // Negative, unlike counted numbers; the shift leaves 30 bits.
               .id = -1 - static_cast<int>(std::hash<std::string>{}(key) >> 34),
               .ranks = ranks,
               .timeout = world_.timeout(),
@@ -341,6 +368,7 @@ class Groups {
   bool forget(const Group& group) {
     const std::lock_guard lock(mutex_);
     const auto found = groups_.find(group.id());
+    // By address as well: a group of an earlier world may have the same number.
     if (found == groups_.end() || found->second.get() != &group) {
       return false;
     }
@@ -371,6 +399,8 @@ class Groups {
       std::vector<int> ranks,
       const std::string& backend,
       std::chrono::milliseconds timeout) {
+    // All ranks must make their groups in the same order, members or not: the
+    // number is the name under which the members meet.
     const int id = next_id_++;
     groups_[id] = std::make_shared<Group>(
         world_,
@@ -394,6 +424,7 @@ std::shared_ptr<Groups> groups_of(const std::shared_ptr<World>& world) {
   return world->attached<Groups>([&] {
     auto groups = std::make_shared<Groups>(*world);
     world->on_abort(
+        // Weak: the world owns both the callback and the groups.
         [weak = std::weak_ptr<Groups>(groups)](const std::string& reason) {
           if (const auto alive = weak.lock()) {
             alive->abort(reason);
@@ -409,6 +440,8 @@ namespace {
 
 // Brings them into order.
 void check_ranks(std::vector<int>& ranks, const World& world) {
+  // All members must number themselves alike, whatever order each one gave;
+  // get_group_rank() searches by bisection.
   std::ranges::sort(ranks);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ARGOSY_CHECK(
@@ -443,6 +476,7 @@ std::shared_ptr<Group> shared_group(
     const std::shared_ptr<World>& world, std::vector<int> ranks) {
   ARGOSY_CHECK(world != nullptr, "[comm.shared_group] no world given");
   check_ranks(ranks, *world);
+  // All ranks, without duplicates: group 0 has the connections already.
   if (static_cast<int>(ranks.size()) == world->size()) {
     return groups_of(world)->find(0);
   }

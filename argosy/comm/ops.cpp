@@ -10,6 +10,11 @@
 #include "argosy/comm/tensors.h"
 #include "argosy/common/error.h"
 
+// Each function checks its arguments, describes the call as an Op and hands it
+// to the group. The checks run on the calling thread, so that an error appears
+// at the call and not later in Work::wait(). They are local: whether the peers
+// pass matching tensors is not known here. Calls of dtype_of() whose result is
+// not used are there for its check.
 namespace argosy {
 
 namespace {
@@ -93,6 +98,7 @@ Counts equal_parts(
 }
 
 void fill_like(Tensors& list, const at::Tensor& tensor, int num_ranks) {
+  // As in Paddle, an empty list asks for new tensors.
   if (list.empty()) {
     for (int rank = 0; rank < num_ranks; ++rank) {
       list.push_back(at::empty_like(tensor, at::MemoryFormat::Contiguous));
@@ -180,6 +186,7 @@ WorkPtr gather(
       .kind = OpKind::Gather,
       .in = {tensor},
       .root = root_in(*members, dst, OpKind::Gather)};
+  // Only the root has a list; the others may pass null.
   if (members->rank() == op.root) {
     ARGOSY_CHECK(
         gather_list != nullptr,
@@ -300,6 +307,7 @@ Counts element_counts(
       which,
       num_ranks,
       rows);
+  // The elements of one row. Without rows there is nothing to divide by.
   const std::int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
   Counts counts;
   for (const std::int64_t part : parts) {
@@ -322,6 +330,8 @@ WorkPtr alltoall(
       out_list.push_back(at::empty_like(tensor, at::MemoryFormat::Contiguous));
     }
   }
+  // Sizes may differ from tensor to tensor, and a rank does not know what its
+  // peers send: only the number of tensors and their types can be checked.
   for (const Tensors* list : {&std::as_const(out_list), &in_list}) {
     check_size(*list, members->nranks(), OpKind::AllToAll);
     for (const at::Tensor& tensor : *list) {
@@ -406,6 +416,8 @@ std::vector<WorkPtr> batch_isend_irecv(const std::vector<P2POp>& ops) {
         each.op == &isend || each.op == &irecv,
         "[comm.batch_isend_irecv] op must be isend or irecv");
   }
+  // In a second loop: a wrong op throws before any message is under way. Each
+  // direction to a peer has a lane of its own, so the order cannot deadlock.
   std::vector<WorkPtr> works;
   for (const P2POp& each : ops) {
     works.push_back(each.op(*each.tensor, each.peer, each.group));
@@ -423,6 +435,8 @@ void wait(const WorkPtr& work) {
 }
 
 void wait(const at::Tensor& /*tensor*/, const GroupPtr& group) {
+  // Collectives of a group end in the order of their calls, so the one that
+  // writes the tensor is among those that drain() waits for.
   group_or_default(group)->drain();
 }
 

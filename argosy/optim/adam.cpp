@@ -74,6 +74,7 @@ FusedOptimizer::StateTensors AdamW::tensors_of(
 void AdamW::update(const Options& options, std::vector<Entry>& entries) {
   const auto steps = steps_by_age<State>(entries, [&](std::int64_t age) {
     AdamStep step = adam_step(options, age, grad_scale());
+    // Decoupled decay, which is all that AdamW does differently from Adam.
     step.shrink = 1 - options.lr() * options.weight_decay();
     return step;
   });

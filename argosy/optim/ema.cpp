@@ -60,6 +60,8 @@ Ema::Ema(std::vector<at::Tensor> params, EmaOptions options)
   check(params_, options_);
   const at::NoGradGuard no_grad;
   averages_ = zeros_like(params_);
+  // With the correction the average begins at 0, which the division in
+  // average() makes up for; without it, at the parameters.
   for (std::size_t i = 0; !options_.bias_correction && i < params_.size();
        ++i) {
     averages_[i].copy_(params_[i]);

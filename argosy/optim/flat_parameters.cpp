@@ -55,6 +55,7 @@ FlatLayout plan(
   return plan_flat(numels, c10::elementSize(type), alignment);
 }
 
+// The size of a huge page on x86-64.
 constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
 
 // Allocates zeros in huge pages if the system grants them: kernels read several
@@ -62,6 +63,8 @@ constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
 at::Tensor new_zeros(std::int64_t numel, c10::ScalarType type) {
   at::Tensor buffer = at::empty({numel}, at::TensorOptions(type));
   const auto begin = reinterpret_cast<std::uintptr_t>(buffer.data_ptr());
+  // Only huge pages that lie in the buffer as a whole. Before zero_(): Linux
+  // chooses the size of a page when it is first touched.
   const std::uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
   const std::uintptr_t end = (begin + buffer.nbytes()) / kHugePage * kHugePage;
   if (first < end) {
@@ -125,6 +128,9 @@ at::Tensor alias(
   return result;
 }
 
+// One copy of each parameter into its slot; from then on the user's tensors and
+// the buffers are the same memory, and a collective or a kernel handles all of
+// them in one call.
 FlatParameters::FlatParameters(
     std::vector<at::Tensor> params, FlatOptions options)
     : params_(std::move(params)) {
@@ -155,6 +161,8 @@ void FlatParameters::adopt_param(std::size_t index) {
   at::Tensor& view = data_views_[index];
   if (!shares(param, view)) {
     view.copy_(param);
+    // set_data() keeps the tensor's identity: modules, optimizers and hooks
+    // that hold it see the new memory.
     param.set_data(view);
   }
 }
@@ -165,6 +173,8 @@ void FlatParameters::adopt_grad(std::size_t index) {
   if (is_dense(grad) && !shares(grad, view)) {
     view.copy_(grad);
     grad = view;
+    // A gradient in its own slot is left alone; a sparse one stays with the
+    // user.
   } else if (!is_dense(grad)) {
     // Without a dense gradient the slot counts as zeros in sums over the
     // buffer.
@@ -202,6 +212,8 @@ void FlatParameters::zero_grad() {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     at::Tensor& grad = params_[i].mutable_grad();
     if (grad.defined() && !(is_dense(grad) && shares(grad, grad_views_[i]))) {
+      // Gradients outside of the buffer, such as sparse ones, are zeroed on
+      // their own.
       grad = grad.detach().zero_();
     }
   }

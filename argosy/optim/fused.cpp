@@ -36,6 +36,8 @@ bool is_ordered_like(const at::Tensor& grad, const at::Tensor& param) {
       same_order(grad, param);
 }
 
+// Kernels walk parameter, gradient and states by one index over the memory, so
+// a gradient with other strides (as of a transposed view) needs a copy.
 at::Tensor ordered_like(const at::Tensor& grad, const at::Tensor& param) {
   const at::Tensor& typed = is_main_grad(grad, param) ? grad : param;
   at::Tensor copy =
@@ -79,6 +81,8 @@ void FusedOptimizer::check_sparse(const OptimizerOptions&) const {
       "without momentum and decay, and Adagrad without decay do");
 }
 
+// Never reached where check_sparse() throws; optimizers that support sparse
+// gradients override both.
 void FusedOptimizer::update_sparse(const OptimizerOptions&, Entry&) {}
 
 // Allocates the tensors of the state and puts their memory into the span.
@@ -96,11 +100,14 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
   }
   entry.state = state.get();
   StateTensors found = tensors_of(*state, options);
+  // 16-bit parameters have states and master weights of float32.
   const auto type =
       entry.param->scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
   const bool is_stored = impl_->stored && impl_->stored->has(group, index);
   std::int64_t number = 0; // of the tensor, in the order of the store
   const auto settle = [&](at::Tensor& tensor, std::size_t kind) {
+    // A state that kernels can use stays where it is. Others, as those that
+    // load_state_dict() has set, move into the arena or the store once.
     const bool fits = tensor.defined() && tensor.scalar_type() == type &&
         same_order(tensor, *entry.param) && !impl_->adopting && !impl_->stored;
     if (!fits) {
@@ -112,6 +119,7 @@ void FusedOptimizer::prepare_state(std::size_t group, Entry& entry) {
       } else if (is_stored) {
         // It has its value already.
       } else if (kind < StateTensors::kMost) {
+        // SGD's first momentum is the gradient itself.
         entry.fresh = true;
         placed.fill_(found.initial);
       } else {
@@ -151,6 +159,8 @@ Entry FusedOptimizer::make_entry(std::size_t group, std::size_t index) {
     return entry;
   }
   if (is_dtensor(whole)) {
+    // Collective if the gradient is Partial or placed differently: all ranks
+    // must have a gradient for the same parameters.
     entry.reordered = local_of(beside(grad, whole));
   }
   const at::Tensor& own = entry.reordered.defined() ? entry.reordered : grad;
@@ -221,6 +231,7 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
       prepare_state(group, entry);
     }
   }
+  // Each state has been moved by now; step() does not do it again.
   impl_->adopting = false;
   for (std::size_t group = 0; group < entries.size(); ++group) {
     update_group(group, entries[group]);

@@ -13,6 +13,7 @@ namespace argosy::optim {
 template <typename F>
 void FusedOptimizer::for_each_param(
     const std::vector<std::string>& names, const F& f) {
+  // Runs over all groups: without names, a parameter is known by its number.
   std::size_t number = 0;
   for (std::size_t group = 0; group < param_groups_.size(); ++group) {
     const auto& params = param_groups_[group].params();
@@ -31,6 +32,7 @@ void FusedOptimizer::for_each_param(
 
 StateDict FusedOptimizer::state_dict(const std::vector<std::string>& names) {
   StateDict result;
+  // Kept to the end: stored states exist as tensors only while it lives.
   const auto in_memory = states_in_memory();
   for_each_param(
       names, [&](const auto& name, const auto& key, auto& options, auto& p) {
@@ -89,6 +91,8 @@ void FusedOptimizer::load_state_dict(
                 of.step == nullptr ? nullptr : take(name + ".step")) {
           *of.step = step->item<std::int64_t>();
         }
+        // A parameter without entries has had no step yet, and gets its state
+        // then.
         if (num_used > used_before) {
           loaded[key] = std::move(state);
         }

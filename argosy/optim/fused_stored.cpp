@@ -37,6 +37,8 @@ std::vector<std::vector<StateSize>> FusedOptimizer::state_sizes() const {
 void FusedOptimizer::step_by_buffer(std::vector<std::vector<Entry>>& entries) {
   StoredStates& stored = *impl_->stored;
   auto sizes = state_sizes();
+  // Options or parameters have changed since the layout was made (or there is
+  // none yet): rescue what is stored, then write it into the new layout.
   if (!stored.fits(sizes)) {
     copy_states();
     stored.lay_out(std::move(sizes));
@@ -53,6 +55,7 @@ void FusedOptimizer::step_by_buffer(std::vector<std::vector<Entry>>& entries) {
           });
       stored.open(buffer_of(*begin));
       step_buffer(group, {begin, end});
+      // Written back before the next fetch, so that one buffer suffices.
       stored.close(true);
       begin = end;
     }
@@ -118,6 +121,7 @@ std::vector<at::Tensor*> FusedOptimizer::copy_states() const {
       }
     }
   }
+  // Only read: the store need not write the buffer back.
   stored.close(false);
   return copies;
 }
@@ -126,6 +130,8 @@ std::shared_ptr<void> FusedOptimizer::states_in_memory() const {
   if (!impl_->stored) {
     return nullptr;
   }
+  // The deleter ends the copies: state() is whole only as long as the caller
+  // holds the result.
   return std::shared_ptr<std::vector<at::Tensor*>>(
       new std::vector<at::Tensor*>(copy_states()), [](auto* copies) {
         for (at::Tensor* copy : *copies) {
@@ -137,6 +143,8 @@ std::shared_ptr<void> FusedOptimizer::states_in_memory() const {
 
 void FusedOptimizer::set_state_store(std::shared_ptr<StateStore> store) {
   if (impl_->stored) {
+    // While the old store is still there: the next step moves the copies into
+    // the new store or into arenas.
     copy_states();
   }
   impl_->stored =

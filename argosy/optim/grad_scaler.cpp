@@ -70,6 +70,7 @@ bool GradScaler::find_inf(const std::vector<at::Tensor>& params) {
   bool found = !std::isfinite(squared_grad_norm(params));
   if (group_) {
     const at::Tensor any = at::full({1}, found ? 1 : 0, c10::kInt);
+    // All ranks must skip the step or none: otherwise replicas would differ.
     all_reduce(any, ReduceOp::MAX, group_);
     found = any.item<int>() != 0;
   }
@@ -85,6 +86,7 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
       unscaled_.count(&optimizer) == 0,
       "[optim.grad_scaler] unscale_() twice before step()");
   const std::vector<at::Tensor> params = params_of(optimizer);
+  // Infinities and NaNs survive the scaling, so one check afterwards is enough.
   scale_grads(params, 1 / state_.scale);
   unscaled_[&optimizer] = find_inf(params);
 }
@@ -116,12 +118,16 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
   return !skips;
 }
 
+// Paddle's rule: a run of bad steps shrinks the scale, a run of good steps
+// grows it, and each kind resets the count of the other. A pure function, so
+// that all ranks, which see the same found_inf, keep the same scale.
 GradScaler::State next_state(
     const GradScalerOptions& options, GradScaler::State state, bool found_inf) {
   if (found_inf) {
     state.num_good = 0;
     if (++state.num_bad == options.decr_every_n_nan_or_inf) {
       state.num_bad = 0;
+      // Below 1 the scale would push gradients towards underflow.
       state.scale = std::max(1.0, state.scale * options.decr_ratio);
     }
     return state;

@@ -103,6 +103,7 @@ void scale(const std::vector<at::Tensor>& tensors, double factor) {
 double sum_of_squares(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> sums;
   for (const at::Tensor& tensor : tensors) {
+    // Stays Partial over the axes that shard the tensor until item().
     const at::Tensor own = tensor.to(c10::kDouble).square().sum();
     const auto like = std::ranges::find_if(
         sums, [&](auto& sum) { return dist_attr(sum) == dist_attr(own); });

@@ -7,6 +7,8 @@ namespace argosy::optim {
 
 namespace {
 
+// A weight norm of 0 would stop the parameter from ever moving, and a direction
+// of 0 cannot be divided by.
 double trust_ratio(const Sums& squares) {
   const double weight = std::sqrt(squares[0]);
   const double direction = std::sqrt(squares[1]);
@@ -63,7 +65,10 @@ void Lamb::update(const Options& options, std::vector<Entry>& entries) {
             .root_correction2 = std::sqrt(bias_correction(b2, age))};
       });
   const std::vector<Span> spans = spans_of(entries);
+  // The second pass computes the direction again: to store it would take a
+  // buffer as large as the parameters.
   auto squares = run(kernels().lamb_direction, spans, steps);
+  // The norms are those of whole parameters, also where a DTensor is sharded.
   add_over_parts(entries, squares);
   for (std::size_t i = 0; options.adapt() && i < steps.size(); ++i) {
     steps[i].lr *= trust_ratio(squares[i]);

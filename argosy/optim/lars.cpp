@@ -12,6 +12,7 @@ namespace {
 double local_lr(const LarsOptions& options, const Sums& squares) {
   const double weight = std::sqrt(squares[0]);
   const double grad = std::sqrt(squares[1]);
+  // A weight norm of 0 would stop the parameter from ever moving.
   if (!options.adapt() || weight == 0 || grad == 0) {
     return options.lr();
   }

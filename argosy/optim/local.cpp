@@ -14,6 +14,7 @@
 
 namespace argosy::optim {
 
+// A reference into the DTensor: entries of a step point to it.
 const at::Tensor& local_of(const at::Tensor& tensor) {
   const dtensor::Parts* parts = dtensor::parts_of(tensor);
   return parts == nullptr ? tensor : parts->local;
@@ -64,6 +65,8 @@ std::shared_ptr<Group> group_of_parts(const at::Tensor& tensor) {
   }
   std::vector<int> axes;
   for (std::size_t axis = 0; axis < parts->placements.size(); ++axis) {
+    // Over replicated axes all ranks have the same sums: adding those up would
+    // count elements several times.
     if (parts->placements[axis].is_shard()) {
       axes.push_back(static_cast<int>(axis));
     }

@@ -33,11 +33,13 @@ struct Snapshot {
 
   // Moves the snapshot by the mean of how far the ranks have moved, and copies
   // it to the parameters.
+  // One all_reduce per type, of as many bytes as the parameters have.
   void average(const std::shared_ptr<Group>& group) {
     const FlatTensors moved = flat_zeros(params, params[0].scalar_type());
     for (std::size_t i = 0; i < params.size(); ++i) {
       moved.views[i].copy_(values.views[i]).sub_(params[i]);
     }
+    // Of differences, which lose less to rounding than the parameters would.
     all_reduce(moved.buffer, ReduceOp::AVG, group);
     values.buffer.sub_(moved.buffer);
     for (std::size_t i = 0; i < params.size(); ++i) {
@@ -99,6 +101,8 @@ void LocalSgd::average() {
 
 int next_k_steps(
     int init_k_steps, double lr0, double loss0, double lr, double loss) {
+  // AdaComm's rule (Wang and Joshi): average more often as the loss falls, less
+  // often as the learning rate does.
   const double root = std::sqrt(lr0 * loss / (lr * loss0) * init_k_steps);
   // NaN, as from an initial loss of 0, counts as the maximum.
   if (!(root < kMostSteps)) {

@@ -43,6 +43,8 @@ void parallel_for(
   // Each thread gets a range of elements and does the chunks that end in it.
   at::parallel_for(
       0, total, kLeastPerThread, [&](std::int64_t begin, std::int64_t end) {
+        // A chunk that ends at `begin` belongs to the previous range, one that
+        // ends at `end` to this one: each runs once.
         const auto first = std::ranges::upper_bound(ends, begin);
         for (auto at = first; at != ends.end() && *at <= end; ++at) {
           f(static_cast<std::size_t>(at - ends.begin()));

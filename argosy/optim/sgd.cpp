@@ -60,6 +60,7 @@ bool SGD::has_state(const torch::optim::OptimizerOptions& options) const {
 }
 
 void SGD::check_sparse(const torch::optim::OptimizerOptions& options) const {
+  // Both would change elements that the sparse gradient does not have.
   if (sgd_options(options).momentum() != 0 ||
       sgd_options(options).weight_decay() != 0) {
     FusedOptimizer::check_sparse(options);

@@ -92,7 +92,10 @@ void StoredStates::close(bool written) {
   if (open_ == kNone) {
     return;
   }
+  // First, so that an error of the store does not make the destructor put the
+  // buffer back a second time.
   const std::size_t buffer = std::exchange(open_, kNone);
+  // Before put_back(): the store may reuse the memory at once.
   memory_ = at::Tensor();
   if (layout_.buffer_bytes[buffer] > 0) {
     store_->put_back(buffer, written);
@@ -113,6 +116,7 @@ at::Tensor StoredStates::view(
       number,
       index);
   return alias(
+      // Tensors of one state lie `stride` bytes apart, each at a cache line.
       memory_.view(type),
       (place.begin + number * place.stride) / size.element_bytes,
       like);

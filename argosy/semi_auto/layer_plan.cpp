@@ -26,6 +26,8 @@ void cut(const PlannedLayer& layer, const at::Tensor& parameter, int dim) {
       : Placements(static_cast<std::size_t>(layer.mesh.ndim()), Replicate());
   placements[axis_of(layer)] = Shard(dim);
   const auto before = dtensor::parts_of(parameter);
+  // shard_tensor_() replaces the parts, and the hooks of an earlier plan with
+  // them: they are carried over.
   const auto hooks = before != nullptr ? before->hooks : nullptr;
   shard_tensor_(parameter, layer.mesh, placements);
   dtensor::require_parts(parameter, "parallelize").pinned |=
@@ -70,6 +72,8 @@ void shard_parameters(
     if (each.value().dim() >= 2) {
       cut(layer, each.value(), dim_of(layer, each.value(), side));
     } else if (side == Side::Outputs) {
+      // With Side::Inputs a bias stays whole: each rank has a partial sum of
+      // all outputs.
       cut(layer, each.value(), 0); // a bias, one element per output
     }
   }
@@ -79,11 +83,13 @@ void shard_parameters(
 // Changes the placement on the layer's axis. A plain tensor counts as
 // replicated.
 LayerHooks::Change change_to(const PlannedLayer& layer, Placement placement) {
+  // By value: the hook lives as long as the layer's parameters.
   return [mesh = layer.mesh, axis = axis_of(layer), placement](
              const at::Tensor& tensor) {
     Placements placements = is_dtensor(tensor)
         ? placements_of(tensor)
         : Placements(static_cast<std::size_t>(mesh.ndim()), Replicate());
+    // A negative dim counts from the end, which only the tensor at hand tells.
     const int dim = static_cast<int>(tensor.dim());
     placements[axis] = placement.is_shard() && placement.dim() < 0
         ? Placement(Shard(dim + placement.dim()))
@@ -117,6 +123,7 @@ void add_hook(
       layer.name);
   for (const auto& each : parameters) {
     if (!is_dtensor(each.value())) {
+      // Only DTensors have room for hooks; replicated, it computes the same.
       shard_tensor_(
           each.value(),
           layer.mesh,
@@ -124,6 +131,7 @@ void add_hook(
     }
     const auto& before =
         dtensor::require_parts(each.value(), "parallelize").hooks;
+    // A copy: hooks are constant once a parameter has them.
     auto hooks = before != nullptr ? std::make_shared<LayerHooks>(*before)
                                    : std::make_shared<LayerHooks>();
     hooks->is_linear = is<torch::nn::LinearImpl>(layer.module);
@@ -145,6 +153,8 @@ struct Applier {
   }
   void operator()(const RowWiseParallel& plan) const {
     shard_parameters(layer, Side::Inputs, parameter);
+    // An embedding is cut by its rows, the tokens: each rank looks up all
+    // indices and contributes those that it has, so its input stays whole.
     if (!plan.is_input_parallel && !is_embedding(layer.module)) {
       before(Shard(-1));
     }

@@ -31,6 +31,8 @@ std::regex compile(const std::string& pattern) {
 
 bool matches(
     const std::string& name, const std::string& pattern, const std::regex& re) {
+  // The literal comparison is for names with characters that a regular
+  // expression reads differently.
   return name == pattern || std::regex_match(name, re);
 }
 
@@ -64,6 +66,7 @@ int apply_everywhere(
       }
     }
   };
+  // named_modules() below leaves the model itself out.
   visit("", model);
   for (const auto& each : model.named_modules("", false)) {
     visit(each.key(), *each.value());

@@ -28,6 +28,9 @@ bool is_one_of(const torch::optim::Optimizer& optimizer) {
 }
 
 // Whether the update of an element depends on that element only.
+// Such an optimizer can work on local shards as plain tensors, without the cost
+// of DTensor dispatch. LAMB and LARS need norms of whole parameters, and of
+// optimizers that are not listed nothing is known: these hold DTensors.
 bool is_elementwise(const torch::optim::Optimizer& optimizer) {
   return is_one_of<
              torch::optim::SGD,
@@ -58,6 +61,8 @@ struct OptimizedParameter {
 
   // The parameter's own gradient is resharded too, and shares its storage with
   // the optimizer's, so that unscaling or clipping one changes both.
+  // Comes before every step. With a Partial gradient this is the reduce-scatter
+  // (or the all_reduce, where the state is not sharded) of data parallelism.
   void reshard_gradient() {
     at::Tensor& gradient = shard.mutable_grad();
     at::Tensor& own = parameter.mutable_grad();
@@ -69,6 +74,8 @@ struct OptimizedParameter {
     gradient = is_plain ? to_local(own) : own;
   }
 
+  // The counterpart: where the state is sharded and the parameter is not,
+  // copy_() gathers the updated shards on all ranks.
   void update_parameter() {
     if (is_in_place()) {
       return;
@@ -114,6 +121,9 @@ struct ShardOptimizer::Impl {
   std::vector<OptimizedParameter> parameters;
   std::vector<torch_hooks::GradHook> hooks;
 
+  // Stage 1 shards the state alone, stage 2 also gradients, stage 3 also the
+  // parameters. `parameter` is the optimizer's own handle, which add() replaces
+  // by the shard; the model's handle goes on to refer to the parameter.
   void add(at::Tensor& parameter, int axis, const ShardingStage& stage) {
     OptimizedParameter held{
         .parameter = parameter,
@@ -140,6 +150,7 @@ struct ShardOptimizer::Impl {
         held.parameter,
         [parameter = held.parameter, placements = held.placements] {
           at::Tensor& gradient = parameter.mutable_grad();
+          // Collective, in the order in which backward reaches the parameters.
           gradient = reshard(gradient, process_mesh_of(gradient), placements);
         });
   }
@@ -149,6 +160,8 @@ ShardOptimizer::ShardOptimizer(
     torch::optim::Optimizer& optimizer, ShardingStage stage)
     : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}}) {
   ARGOSY_CHECK(
+      // torch keys the state by the address of the tensor, which add()
+      // replaces.
       optimizer.state().empty(),
       "[shard_optimizer] the optimizer has already stepped; shard it before "
       "its first step");
@@ -184,6 +197,8 @@ void ShardOptimizer::update_parameters() {
   for (OptimizedParameter& held : impl_->parameters) {
     if (held.shard.unsafeGetTensorImpl() !=
         held.parameter.unsafeGetTensorImpl()) {
+      // Frees the handle early: the parameter's own gradient keeps the memory
+      // until zero_grad().
       held.shard.mutable_grad().reset();
     }
     held.update_parameter();

@@ -27,6 +27,8 @@ at::Tensor ShardScaler::scale(const at::Tensor& loss) const {
 }
 
 void ShardScaler::unscale_(ShardOptimizer& optimizer) {
+  // Over the whole mesh: a shard with an infinity may be on any of its ranks,
+  // and all must skip the step together.
   scaler_.set_group(group_of(optimizer.mesh()));
   optimizer.reshard_gradients();
   scaler_.unscale_(optimizer.optimizer());
@@ -34,6 +36,8 @@ void ShardScaler::unscale_(ShardOptimizer& optimizer) {
 
 bool ShardScaler::step(ShardOptimizer& optimizer) {
   scaler_.set_group(group_of(optimizer.mesh()));
+  // In this order: the scaler checks, and the optimizer reads, the gradients of
+  // the shards, which are up to date only after resharding.
   optimizer.reshard_gradients();
   const bool stepped = scaler_.step(optimizer.optimizer());
   if (stepped) {

@@ -15,6 +15,8 @@ std::shared_ptr<torch::nn::Module> make_layer(
     const std::array<std::int64_t, 2>& size,
     bool is_linear,
     const SplitOptions& options) {
+  // No rank ever holds the whole weight: memory is allocated after the plan has
+  // sharded it.
   const DeferredInit without_memory;
   if (is_linear) {
     return std::make_shared<torch::nn::LinearImpl>(

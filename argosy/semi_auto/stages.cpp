@@ -32,6 +32,8 @@ Placements sharded_over(
   if (!own.is_replicated()) {
     return placements;
   }
+  // The first dim that no other axis cuts; a parameter with none left stays
+  // replicated over this axis.
   for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
     const bool cut = std::ranges::any_of(
         placements, [dim](Placement each) { return each.is_shard(dim); });

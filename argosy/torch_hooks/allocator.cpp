@@ -21,6 +21,7 @@ bool set_allocator(c10::Allocator& allocator) {
 
 bool install_allocator(c10::Allocator& allocator) {
   return install(Hook::kAllocator, [&] {
+    // An allocator that the program chose itself is left in place.
     return c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator() &&
         set_allocator(allocator);
   });
@@ -30,6 +31,8 @@ void install_malloc_limits() {
   install(Hook::kMalloc, [] {
     constexpr int kMegabyte = 1 << 20;
     // 32 MB is the most that malloc takes here.
+    // Above the first threshold, each block is a mapping of its own, which
+    // free() unmaps and the next malloc() faults in again, page by page.
     return ::mallopt(M_MMAP_THRESHOLD, 32 * kMegabyte) != 0 &&
         ::mallopt(M_TRIM_THRESHOLD, 256 * kMegabyte) != 0;
   });
@@ -42,6 +45,7 @@ void install_tensor_meter(
     c10::Allocator* const before = c10::GetCPUAllocator();
     const bool can_be_counted = before->raw_deleter() != nullptr;
     if (can_be_counted) {
+      // Before the meter becomes visible: other threads may allocate at once.
       set_inner(before);
     }
     ARGOSY_CHECK(

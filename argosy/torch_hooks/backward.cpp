@@ -31,6 +31,7 @@ class BackwardEnd {
 
   void end() {
     on_end_();
+    // After on_end_(): if that throws, on_failure_() still runs.
     has_ended_ = true;
   }
 
@@ -54,6 +55,8 @@ void at_end_of_backward(
 }
 
 at::Tensor without_values(const at::Tensor& output) {
+  // An empty tensor with the output's place in the graph: the graph can be run
+  // backward from it while the output's memory is free.
   at::Tensor origin = at::empty({0}, output.options());
   torch::autograd::impl::set_gradient_edge(
       origin, torch::autograd::impl::gradient_edge(output));

@@ -28,6 +28,9 @@ class PostHook final : public torch::autograd::FunctionPostHook {
 
 } // namespace
 
+// A post hook of AccumulateGrad runs when the gradient is in leaf.grad(),
+// unlike Tensor::register_hook(), which runs before. The tensor refers to that
+// node weakly, so node_ keeps it alive, and the hook with it.
 GradHook::GradHook(const at::Tensor& leaf, std::function<void()> action)
     : node_(torch::autograd::impl::grad_accumulator(leaf)),
       key_(
@@ -35,6 +38,7 @@ GradHook::GradHook(const at::Tensor& leaf, std::function<void()> action)
 }
 
 GradHook::~GradHook() {
+  // Null after a move.
   if (node_ != nullptr) {
     node_->del_post_hook(key_);
   }

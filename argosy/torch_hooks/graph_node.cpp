@@ -40,6 +40,8 @@ Tensors apply(
     const Tensors& inputs, const TensorsMap& forward, TensorsMap backward) {
   Tensors outputs;
   {
+    // Otherwise the ops of `forward` would record a second graph beside the
+    // node.
     const at::NoGradGuard no_grad;
     outputs = forward(inputs);
   }
@@ -47,6 +49,7 @@ Tensors apply(
     const std::shared_ptr<FunctionNode> node(
         new FunctionNode(
             torch::autograd::collect_next_edges(inputs), std::move(backward)),
+        // Takes long chains of nodes apart in a loop instead of by recursion.
         torch::autograd::deleteNode);
     torch::autograd::set_history(outputs, node);
   }

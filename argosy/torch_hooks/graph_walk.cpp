@@ -26,6 +26,7 @@ std::unordered_set<Node*> reachable_nodes(const std::vector<Edge>& roots) {
     }
   };
   std::ranges::for_each(roots, visit);
+  // A stack of our own: graphs are deep enough to overflow that of a recursion.
   while (!waiting.empty()) {
     Node* node = waiting.back();
     waiting.pop_back();

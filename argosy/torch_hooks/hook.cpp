@@ -14,6 +14,7 @@ namespace argosy::torch_hooks {
 
 namespace {
 
+// In the order of the enum Hook, which indexes it.
 constexpr std::array<std::string_view, 11> kNames{
     "allocator",
     "amx",
@@ -34,6 +35,7 @@ struct State {
   std::mutex mutex; // held while the hook is being installed
 };
 
+// Function-local, so that constructors of static objects can install hooks.
 std::array<State, kNames.size()>& states() {
   static std::array<State, kNames.size()> all;
   return all;
@@ -79,6 +81,8 @@ std::vector<std::string> installed() {
 
 bool install(Hook hook, const std::function<bool()>& how) {
   State& state = states()[static_cast<std::size_t>(hook)];
+  // Checked again under the lock: two threads may arrive at once. If how()
+  // throws, the state stays unknown and the next call tries again.
   if (state.value == State::kUnknown) {
     const std::lock_guard lock(state.mutex);
     if (state.value == State::kUnknown) {

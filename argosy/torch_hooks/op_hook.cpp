@@ -23,6 +23,8 @@ Hook hook_of(OpHook hook) {
   }
 }
 
+// Indexed by OpHook and by InterceptOrder. Atomic because an op of one thread
+// may read them while another thread installs a hook; they are never reset.
 std::array<std::atomic<OpHandler>, 3> handlers{};
 std::array<std::atomic<Interceptor>, 3> interceptors{};
 
@@ -36,6 +38,8 @@ void run_interceptors(std::size_t from, CaughtOp& caught) {
   caught.run();
 }
 
+// LibTorch calls it for every op that meets the key. FULL_AFTER leaves the keys
+// below ours, so that CaughtOp::run() goes on to autograd and not back here.
 template <OpHook hook>
 void catch_op(
     const c10::OperatorHandle& op,
@@ -64,11 +68,14 @@ void add_fallback() {
 
 void CaughtOp::run_uncaught() {
   const c10::impl::ExcludeDispatchKeyGuard excluded(key_);
+  // The exclusion is of the thread: it holds for the ops that this one calls.
   op_.callBoxed(stack_);
 }
 
 void install_op_hook(OpHook hook, const char* feature, OpHandler handler) {
   require(hook_of(hook), feature, [&] {
+    // Before the fallback: from its registration on, ops of other threads may
+    // arrive, and catch_op() calls the handler unchecked.
     handlers[static_cast<std::size_t>(hook)] = handler;
     switch (hook) {
       case OpHook::kIntercept:
@@ -107,6 +114,8 @@ void move_marked(
     OpHook hook,
     const c10::Storage& storage,
     std::int64_t begin) {
+  // The dispatcher reads the key set of the impl. shallow_copy_from() puts this
+  // one's storage and keys into the old impl, which all handles share.
   auto impl = c10::make_intrusive<c10::TensorImpl>(
       c10::Storage(storage),
       tensor.key_set().add(key_of(hook)),

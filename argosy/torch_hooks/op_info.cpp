@@ -17,6 +17,8 @@ bool is_tensor(const c10::TypePtr& type) {
   return without_optional(type)->kind() == c10::TypeKind::TensorType;
 }
 
+// Floats and Scalars are Other: they enter the values of the results, not their
+// shapes. Lists of integers and bools are Keys as their elements are.
 ArgKind kind_of(const c10::TypePtr& declared) {
   const c10::TypePtr type = without_optional(declared);
   if (is_tensor(type)) {

@@ -25,6 +25,8 @@ bool choose_kernels() {
   if (core.empty() || quit == nullptr || init == nullptr) {
     return false;
   }
+  // OpenBLAS reads the variable when it initializes, which it does as the
+  // library is loaded: it has to begin anew.
   ::setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
   quit();
   init();
@@ -35,6 +37,8 @@ bool choose_kernels() {
 
 std::string_view better_openblas_core(
     std::string_view core, simd::Isa highest, const Environment& environment) {
+  // Prescott is what OpenBLAS falls back to for models that it does not know;
+  // without AVX2 it may be right. The choice of the user goes first.
   if (core != "Prescott" || highest == simd::Isa::Baseline ||
       environment.has("OPENBLAS_CORETYPE")) {
     return "";

@@ -27,8 +27,12 @@ SavedTensorScope*& innermost() {
 
 } // namespace
 
+// LibTorch calls get_default_saved_variable_hooks() whenever an op saves a
+// tensor, on the thread that runs the op. The base class returns null: only
+// Python's engine has hooks.
 class KeepingEngine final : public torch::autograd::Engine {
  public:
+  // Ends the engine's threads while they can still call virtual functions.
   ~KeepingEngine() override { stop(); }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks>
@@ -51,6 +55,7 @@ namespace {
 void install_engine() {
   using torch::autograd::Engine;
   ARGOSY_CHECK(
+      // Ours derives from the base engine and would drop what another adds.
       &Engine::get_default_engine() == &Engine::get_base_engine(),
       "[parallel.recompute] the program has an autograd engine of its own, "
       "expected LibTorch's: recompute does not run under Python");
@@ -61,6 +66,7 @@ void install_engine() {
 
 SavedTensorScope::SavedTensorScope(SavedTensorKeeper& keeper)
     : keeper_(keeper), outer_(innermost()) {
+  // First: where it throws, no destructor runs that would restore the scope.
   require(Hook::kSavedTensors, "recompute()", install_engine);
   innermost() = this;
 }

@@ -108,6 +108,9 @@ class InputSinks {
 // Whether the node computes its gradients independently of each other and only
 // on request. A node with a post hook is excluded: the hook would run in both
 // halves.
+// LibTorch's generated nodes skip the gradient of an output whose edge is
+// invalid, so a node with its weight's edge cut does not compute that product.
+// The names are those of LibTorch; ColumnLinear is tensor_parallel's.
 bool is_splittable(const Node& node) {
   constexpr std::array<std::string_view, 12> names{
       "AddbmmBackward0",
@@ -128,6 +131,8 @@ bool is_splittable(const Node& node) {
        name.ends_with("::ColumnLinear>"));
 }
 
+// One pass over the nodes that the roots reach. The topological number of a
+// node is larger than that of every node that its edges lead to.
 std::unordered_set<Node*> live_nodes(
     const edge_list& roots, const InputSinks& ends) {
   const auto reachable = reachable_nodes(roots);
@@ -160,6 +165,7 @@ Roots roots_of(const Tensors& outputs, const Tensors& gradients) {
 
 void run(const Roots& roots, bool keep_graph) {
   if (!roots.edges.empty()) {
+    // create_graph is off and accumulate_grad on, as in Tensor::backward().
     torch::autograd::Engine::get_default_engine().execute(
         roots.edges, roots.gradients, keep_graph, false, true);
   }
@@ -172,6 +178,8 @@ void check_arguments(
       "[pipeline.backward] {} gradients, expected one for each of {} outputs",
       gradients.size(),
       outputs.size());
+  // The sinks replace edges by the node that they lead to: a leaf's node has
+  // one input, that of an operation may lead to other tensors as well.
   const auto odd = std::ranges::find_if(inputs, [](const at::Tensor& each) {
     return each.defined() && !each.is_leaf();
   });
@@ -225,6 +233,13 @@ Roots SplitBackward::GraphSplit::keep_first_half(
   return first;
 }
 
+// Decides for one live node what becomes of its edges:
+//   to an input                          -> to the sink of the inputs
+//   to a live node                       -> stays
+//   to other nodes, node is splittable   -> cut; weight() runs the node again
+//   to other nodes, node is not          -> to a sink of its own
+// An edge keeps its index, which is the index of the gradient that the node
+// returns for it.
 void SplitBackward::GraphSplit::cut(Node& node, const InputSinks& ends) {
   edge_list& edges = node.next_edges();
   edge_list others(edges.size());
@@ -245,6 +260,8 @@ void SplitBackward::GraphSplit::cut(Node& node, const InputSinks& ends) {
         std::make_unique<CopyGradients>(deferred_.back()->gradients));
     return;
   }
+  // The engine keeps the graph for deferred nodes; all others give up their
+  // saved tensors as soon as they have run, which bounds the memory.
   node.add_post_hook(std::make_unique<ReleaseSaved>(node));
   if (!has_others) {
     return;
@@ -270,6 +287,7 @@ void SplitBackward::GraphSplit::keep_second_half() {
 }
 
 Roots SplitBackward::GraphSplit::take() {
+  // The engine wants a gradient for each root; the sources ignore theirs.
   const at::Tensor none = at::zeros({});
   Roots roots;
   const auto give = [&](std::uint64_t sequence_nr, Roots known) {
@@ -311,6 +329,8 @@ Tensors SplitBackward::input(
       "[pipeline.backward] input() twice, expected weight() in between");
   InputSinks ends(inputs);
   auto split = std::make_unique<GraphSplit>();
+  // The graph is changed from here on, also when the engine throws: it cannot
+  // be used for another backward.
   const Roots first =
       split->keep_first_half(roots_of(outputs, gradients), ends);
   {
@@ -319,6 +339,8 @@ Tensors SplitBackward::input(
     run(first, true);
   }
   split->keep_second_half();
+  // Only after success: after an error, weight() reports that input() is
+  // missing.
   split_ = std::move(split);
   return ends.take();
 }
@@ -327,6 +349,7 @@ void SplitBackward::weight() {
   ARGOSY_CHECK(
       split_ != nullptr, "[pipeline.backward] weight() before input()");
   const auto split = std::move(split_);
+  // The engine now frees what the deferred nodes have saved.
   run(split->take(), false);
 }
 

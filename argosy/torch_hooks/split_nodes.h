@@ -18,6 +18,8 @@ namespace argosy::torch_hooks {
 // The sequence number of nodes that the engine runs as soon as they are ready.
 inline constexpr auto kRunFirst = std::numeric_limits<std::uint64_t>::max();
 
+// deleteNode() takes long chains of nodes apart in a loop; a plain delete would
+// recurse and may overflow the stack.
 template <typename T, typename... Args>
 std::shared_ptr<T> make_node(Args&&... args) {
   return {new T(std::forward<Args>(args)...), torch::autograd::deleteNode};
@@ -35,6 +37,8 @@ class GradientSink final : public torch::autograd::Node {
     return {shared_from_this(), num_inputs() - 1};
   }
 
+  // The engine does not run a sink that it does not reach: its gradients are
+  // undefined then, as many as there are edges.
   std::vector<at::Tensor> take() {
     gradients_.resize(num_inputs());
     return std::move(gradients_);
@@ -76,6 +80,7 @@ class CopyGradients final : public torch::autograd::FunctionPreHook {
 
   std::vector<at::Tensor> operator()(
       const std::vector<at::Tensor>& gradients) override {
+    // Copies of handles: the second half reads the same memory.
     copies_ = gradients;
     return gradients;
   }

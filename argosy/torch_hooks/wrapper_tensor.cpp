@@ -33,6 +33,8 @@ void one_by_one(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(DispatchKey::CPU), stack);
 }
 
+// A fallback alone is not enough, so each op that has such a kernel gets one of
+// ours in front of it, once per process.
 void override_kernels(WrapperKernels& kernels) {
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
@@ -59,6 +61,8 @@ c10::Storage make_owning_storage(
   return c10::Storage(
       c10::Storage::use_byte_size_t{},
       bytes,
+      // No memory behind it: the value lives as long as the storage, which all
+      // views and aliases of the tensor share.
       c10::DataPtr(nullptr, value, deleter, device),
       nullptr,
       false);
@@ -70,12 +74,14 @@ void* find_owned(const at::Tensor& tensor, c10::DeleterFnPtr deleter) {
   }
   const at::DataPtr& data =
       tensor.unsafeGetTensorImpl()->unsafe_storage().data_ptr();
+  // The address of the deleter tells what type the context has.
   return data.get_deleter() == deleter ? data.get_context() : nullptr;
 }
 
 void set_memory(const c10::Storage& storage, void* data) {
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   const c10::DeleterFnPtr deleter = impl->data_ptr().get_deleter();
+  // Released first: replacing the pointer would otherwise delete the value.
   void* value = impl->data_ptr().release_context();
   impl->set_data_ptr_noswap(c10::DataPtr(data, value, deleter, c10::kCPU));
 }
@@ -122,6 +128,7 @@ void install_wrapper_ops(
     void (*add_kernels)(WrapperKernels& kernels)) {
   require(Hook::kDTensor, "a DTensor", [&] {
     // Registrations stay for the life of the process.
+    // Not freed, because tensors of static lifetime run ops until the very end.
     static auto* const fallback = new torch::Library(
         make_library(torch::Library::IMPL, "_", kWrapperKey));
     fallback->fallback(make_execute());

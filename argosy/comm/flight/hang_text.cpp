@@ -17,12 +17,14 @@ using nlohmann::json;
 namespace {
 
 // "14:03:07.250"
+// In local time, as the program's own logs usually are.
 std::string time_text(std::int64_t time_us) {
   const std::time_t seconds = time_us / 1'000'000;
   std::tm local{};
   localtime_r(&seconds, &local);
   std::array<char, 16> clock{};
   std::strftime(clock.data(), clock.size(), "%H:%M:%S", &local);
+  // The 1000 keeps leading zeros: 7 ms become "1007", then "007".
   const std::string ms = std::to_string(time_us / 1000 % 1000 + 1000);
   return str(clock.data(), ".", ms.substr(1));
 }
@@ -89,6 +91,7 @@ void print_absentee(std::ostream& out, const Stall::Absentee& absentee) {
   } else if (absentee.num_issued == 0) {
     out << "it called nothing here";
   } else {
+    // A record holds only the latest operations of each group.
     out << "it called " << absentee.num_issued << " here, long ago";
   }
   out << "\n";
@@ -101,6 +104,7 @@ void print_absentee(std::ostream& out, const Stall::Absentee& absentee) {
   }
 }
 
+// Names the stall: what the majority called, if one of them waits.
 const Operation& any_operation(const Stall& stall) {
   for (const Stall::Caller& caller : stall.waiting) {
     if (!contains(stall.differ, caller.rank)) {
@@ -110,6 +114,9 @@ const Operation& any_operation(const Stall& stall) {
   return stall.waiting.front().operation;
 }
 
+// Words in capitals mark the ranks at fault, so that they stand out in a list
+// of many ranks: whoever called something else, never called, or left no
+// record.
 void print_stall(std::ostream& out, const Stall& stall) {
   if (stall.is_message) {
     out << "Message " << stall.sequence << " from rank " << stall.ranks[0]
@@ -249,6 +256,7 @@ std::string to_json(const HangReport& report) {
          {"first", sent.first},
          {"count", sent.count}});
   }
+  // Errors may quote bytes that are not UTF-8, for which dump() would throw.
   return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

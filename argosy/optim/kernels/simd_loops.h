@@ -85,6 +85,8 @@ class Padded {
   alignas(64) Byte bytes_[3 + kMaxStates][kVectorBytes] = {};
 };
 
+// The last elements, fewer than a vector has. Not inlined, to keep the main
+// loop small; runs at most once per tile.
 template <typename Weight, typename Grad, typename Rule>
 [[gnu::noinline]] void update_rest(Rule& rule, const Tile& rest) {
   Padded padded(
@@ -129,6 +131,8 @@ template <
     typename Grad = typename Weight::Element>
 void kernel(const Tile& given, const typename Rule::Step& step, double* sums) {
   constexpr size_t kLanes = kVectorBytes / sizeof(typename Rule::Lane);
+  // A local copy: stores through Byte pointers may alias `given`, and the
+  // compiler would reload its pointers in every iteration.
   const Tile tile = given;
   Rule rule(step);
   size_t at = 0;

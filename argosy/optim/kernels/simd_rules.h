@@ -100,6 +100,7 @@ struct AdamRule : RuleOf<T> {
     s[1] = s[1] * beta2 + g * rest2 * g;
     V square = s[1];
     if constexpr (kKeepsMaximum) {
+      // A comparison with a NaN is false, so a NaN in `square` is taken over.
       s[2] = ((s[2] >= square) | (s[2] != s[2])) ? s[2] : square;
       square = s[2];
     }

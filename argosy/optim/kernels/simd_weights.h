@@ -43,6 +43,7 @@ struct InMaster {
     const auto exact = load<Floats>(master + at * sizeof(float));
     Byte rounded[kVectorBytes / 2];
     Element::write(rounded, exact);
+    // As bits: a NaN must equal itself, and -0 must differ from 0.
     const Words same = (Words)Element::read(rounded) == (Words)param;
     return same ? exact : param;
   }
