@@ -4,29 +4,21 @@
 
 namespace argosy {
 
-namespace {
-
-// A plain pointer, which can be read even while the thread's other
-// thread_locals and the program's static objects are destroyed.
-thread_local ThreadContext* context = nullptr; // lint: allow thread_local
-
-} // namespace
+thread_local constinit ThreadContext* detail::thread_context = nullptr;
 
 // Deletes the context when the thread ends.
 struct ThreadContext::Owner {
   ~Owner() {
-    delete context;
-    context = nullptr;
+    delete detail::thread_context;
+    detail::thread_context = nullptr;
   }
 };
 
-ThreadContext& ThreadContext::current() {
-  if (context == nullptr) [[unlikely]] {
-    context = new ThreadContext;
-    thread_local Owner owner; // lint: allow thread_local
-    static_cast<void>(owner);
-  }
-  return *context;
+ThreadContext& ThreadContext::make_current() {
+  detail::thread_context = new ThreadContext;
+  thread_local Owner owner;
+  static_cast<void>(owner);
+  return *detail::thread_context;
 }
 
 ThreadContext::~ThreadContext() {

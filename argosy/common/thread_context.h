@@ -6,6 +6,19 @@
 
 namespace argosy {
 
+class ThreadContext;
+
+namespace detail {
+
+// Null before the thread first asks. A plain pointer, which can be read even
+// while the thread's other thread_locals and the program's static objects are
+// destroyed; ops on DTensors ask several times each, so a read must be one
+// instruction (initial-exec), not a call.
+extern thread_local constinit ThreadContext* thread_context
+    __attribute__((tls_model("initial-exec")));
+
+} // namespace detail
+
 // What the calling thread carries as a rank: its world, the scopes that it is
 // inside of (time-outs, recorders, generators), and caches of its own. A rank
 // is a thread, so this is where state belongs that is neither an argument nor
@@ -18,7 +31,10 @@ namespace argosy {
 class ThreadContext {
  public:
   // Of the calling thread.
-  static ThreadContext& current();
+  static ThreadContext& current() {
+    ThreadContext* const context = detail::thread_context;
+    return context != nullptr ? *context : make_current();
+  }
 
   ThreadContext(const ThreadContext&) = delete;
   ThreadContext& operator=(const ThreadContext&) = delete;
@@ -38,6 +54,7 @@ class ThreadContext {
   ThreadContext() = default;
   ~ThreadContext();
 
+  static ThreadContext& make_current();
   static std::size_t new_index(); // process-wide, thread-safe
 
   template <typename T>
