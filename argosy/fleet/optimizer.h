@@ -2,6 +2,10 @@
 
 #include <memory>
 
+namespace at {
+class Tensor;
+} // namespace at
+
 namespace torch::optim {
 class Optimizer;
 } // namespace torch::optim
