@@ -26,7 +26,7 @@ AutoCast::AutoCast(bool enabled, c10::ScalarType dtype) {
   enabled_before_ = std::exchange(autocast.cpu, enabled);
   dtype_before_ = autocast.cpu_dtype;
   if (enabled) {
-    torch_hooks::avoid_broken_amx();
+    torch_hooks::require_working_amx();
     autocast.cpu_dtype = dtype;
   }
   autocast.set();

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <optional>
+
 #include "argosy/common/environment.h"
 #include "argosy/common/error.h"
 #include "argosy/torch_hooks/hook.h"
@@ -23,40 +25,55 @@ Function* find(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
 }
 
-bool is_broken(const Version& version) {
-  return version.major == 2 && version.minor <= 6;
+// What the process has of oneDNN.
+struct OneDnn {
+  const Version* (*version)();
+  int (*isa)();
+  int (*set_max_isa)(int isa);
+};
+
+std::optional<OneDnn> broken_onednn() {
+  const OneDnn onednn{
+      find<const Version*()>("dnnl_version"),
+      find<int()>("dnnl_get_effective_cpu_isa"),
+      find<int(int)>("dnnl_set_max_cpu_isa")};
+  if (onednn.version == nullptr || onednn.isa == nullptr ||
+      onednn.set_max_isa == nullptr) {
+    return std::nullopt;
+  }
+  const Version& version = *onednn.version();
+  return version.major == 2 && version.minor <= 6 ? std::optional(onednn)
+                                                  : std::nullopt;
 }
 
-// Whether it told oneDNN anything.
+// Whether it told oneDNN anything. oneDNN reads the limit once, when it first
+// computes, and refuses a later one.
 bool limit_to_avx512() {
-  auto* const version = find<const Version*()>("dnnl_version");
-  auto* const isa = find<int()>("dnnl_get_effective_cpu_isa");
-  auto* const set_isa = find<int(int)>("dnnl_set_max_cpu_isa");
-  if (version == nullptr || isa == nullptr || set_isa == nullptr ||
-      !is_broken(*version())) {
-    return false;
-  }
-  // oneDNN detects the machine once, so the limit must be set before its first
-  // use.
+  const auto onednn = broken_onednn();
   const Environment env = Environment::of_process();
-  if (!env.has("ONEDNN_MAX_CPU_ISA") && !env.has("DNNL_MAX_CPU_ISA") &&
-      set_isa(kAvx512Bf16) == 0) {
-    return true;
-  }
-  ARGOSY_CHECK(
-      (isa() & kAmxBits) == 0,
-      "[optim.autocast] oneDNN {}.{} cannot multiply bfloat16 with AMX, which "
-      "it has begun to use: set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the "
-      "environment",
-      version()->major,
-      version()->minor);
-  return false;
+  return onednn && !env.has("ONEDNN_MAX_CPU_ISA") &&
+      !env.has("DNNL_MAX_CPU_ISA") && onednn->set_max_isa(kAvx512Bf16) == 0;
 }
 
 } // namespace
 
-void avoid_broken_amx() {
-  install(Hook::kAmx, limit_to_avx512);
+bool install_amx_limit() {
+  return install(Hook::kAmx, limit_to_avx512);
+}
+
+void require_working_amx() {
+  if (install_amx_limit() || is_switched_off(Hook::kAmx)) {
+    return;
+  }
+  const auto onednn = broken_onednn();
+  ARGOSY_CHECK(
+      !onednn || (onednn->isa() & kAmxBits) == 0,
+      "[optim.autocast] oneDNN {}.{} cannot multiply bfloat16 with AMX, which "
+      "it has begun to use: call init_parallel_env() before the first "
+      "convolution or product, or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in "
+      "the environment",
+      onednn->version()->major,
+      onednn->version()->minor);
 }
 
 } // namespace argosy::torch_hooks

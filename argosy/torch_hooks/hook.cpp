@@ -79,6 +79,10 @@ std::vector<std::string> installed() {
   return names;
 }
 
+bool is_switched_off(Hook hook) {
+  return switched_off().count(std::string(to_string(hook))) != 0;
+}
+
 bool install(Hook hook, const std::function<bool()>& how) {
   State& state = states()[static_cast<std::size_t>(hook)];
   // Checked again under the lock: two threads may arrive at once. If how()
@@ -86,9 +90,8 @@ bool install(Hook hook, const std::function<bool()>& how) {
   if (state.value == State::kUnknown) {
     const std::lock_guard lock(state.mutex);
     if (state.value == State::kUnknown) {
-      const bool is_on =
-          switched_off().count(std::string(to_string(hook))) == 0;
-      state.value = is_on && how() ? State::kInstalled : State::kNotInstalled;
+      state.value = !is_switched_off(hook) && how() ? State::kInstalled
+                                                    : State::kNotInstalled;
     }
   }
   return state.value == State::kInstalled;

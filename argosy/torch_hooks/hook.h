@@ -39,7 +39,10 @@ std::vector<std::string> installed();
 // that does not exist.
 bool install(Hook hook, const std::function<bool()>& how);
 
-// The same for a hook that `feature` cannot work without: throws
+// Whether ARGOSY_HOOKS_OFF names the hook. Throws as install() does.
+bool is_switched_off(Hook hook);
+
+// The same as install() for a hook that `feature` cannot work without: throws
 // InvalidArgument when it is switched off.
 void require(
     Hook hook, std::string_view feature, const std::function<void()>& how);

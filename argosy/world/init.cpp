@@ -12,6 +12,7 @@
 #include "argosy/common/log.h"
 #include "argosy/common/net.h"
 #include "argosy/heap/allocator.h"
+#include "argosy/torch_hooks/amx.h"
 #include "argosy/torch_hooks/openblas.h"
 #include "argosy/world/address_exchange.h"
 #include "argosy/world/adopt.h"
@@ -88,6 +89,7 @@ std::shared_ptr<World> join(
     Deadline deadline,
     std::shared_ptr<void> companion = nullptr) {
   torch_hooks::install_openblas_core();
+  torch_hooks::install_amx_limit();
   if (info.size > 1) {
     store->setTimeout(timeout);
     rendezvous(*store, info.rank, info.size, own_identity(), deadline);

@@ -12,6 +12,7 @@
 #include "argosy/common/text.h"
 #include "argosy/store/kv_store.h"
 #include "argosy/store/mem_kv.h"
+#include "argosy/torch_hooks/amx.h"
 #include "argosy/torch_hooks/openblas.h"
 #include "argosy/world/record.h"
 #include "argosy/world/spawn_ranks.h"
@@ -122,7 +123,9 @@ void spawn_threads(
     const std::function<void()>& function,
     int num_ranks,
     const SpawnOptions& options) {
-  torch_hooks::install_openblas_core(); // before ranks multiply matrices
+  // Before ranks multiply matrices.
+  torch_hooks::install_openblas_core();
+  torch_hooks::install_amx_limit();
   const auto job = std::make_shared<ThreadJob>(function, num_ranks);
   std::vector<std::thread> threads;
   threads.reserve(num_ranks);

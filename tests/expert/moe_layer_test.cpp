@@ -14,7 +14,6 @@
 #include "argosy/tensor_parallel/parameters.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
-#include "argosy/torch_hooks/amx.h"
 #include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"
 #include "tests/expert/dense_moe.h"
@@ -173,13 +172,6 @@ const GateMaker kGShard = [](const GroupPtr& group) {
 const GateMaker kSwitch = [](const GroupPtr& group) {
   return SwitchGate(gate_options(group).capacity({0.6, 0.6})).ptr();
 };
-
-// Before the first product: later it cannot be done.
-class BfloatProducts : public ::testing::Environment {
-  void SetUp() override { torch_hooks::avoid_broken_amx(); }
-};
-const auto* const kBfloatProducts =
-    ::testing::AddGlobalTestEnvironment(new BfloatProducts);
 
 class MoE : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, MoE, ::testing::Values(1, 2, 3, 4));
