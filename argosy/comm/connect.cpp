@@ -12,6 +12,7 @@
 #include "argosy/comm/c10d/c10d_backend.h"
 #include "argosy/comm/gloo/gloo_backend.h"
 #include "argosy/comm/hierarchy/connect_hosts.h"
+#include "argosy/comm/member_watch.h"
 #include "argosy/comm/memory/memory_backend.h"
 #include "argosy/comm/message/messenger.h"
 #include "argosy/comm/patient_store.h"
@@ -67,10 +68,15 @@ BackendPtr connect_best(const Members& members, const MakeNetwork& network) {
 
 // Threads of one rank may connect several groups at once over one store; see
 // make_patient_store() for the deadlock that this avoids.
-MakeBackend patiently(const MakeBackend& make) {
-  return [make](const Members& members) {
+MakeBackend patiently(const MakeBackend& make, const WatchedStores& stores) {
+  return [make, stores](const Members& members) {
+    const auto watch = std::make_shared<MemberWatch>(members, stores);
+    // What is known already is said before the first wait.
+    if (const auto error = watch->difference_of_lists()) {
+      std::rethrow_exception(error);
+    }
     Members patient = members;
-    patient.store = make_patient_store(members.store);
+    patient.store = make_patient_store(members.store, watch);
     return make(patient);
   };
 }
@@ -132,9 +138,10 @@ std::shared_ptr<Registry> registry_of(World& world) {
 } // namespace
 
 BackendPtr connect_auto(const Members& members) {
-  return patiently([](const Members& patient) {
+  const auto connect = [](const Members& patient) {
     return connect_best(patient, gloo::connect_gloo);
-  })(members);
+  };
+  return patiently(connect, {})(members);
 }
 
 void register_backend(
@@ -150,14 +157,27 @@ std::vector<std::string> backend_names(World& world) {
   return registry_of(world)->names();
 }
 
-MakeBackend find_backend(World& world, const std::string& name) {
-  MakeBackend found = registry_of(world)->find(name);
+void check_backend(World& world, const std::string& name) {
   ARGOSY_CHECK(
-      found != nullptr,
+      registry_of(world)->find(name) != nullptr,
       "[comm.new_group] no backend \"{}\", expected one of {}",
       name,
       join(backend_names(world), ", "));
-  return patiently(found);
+}
+
+c10::intrusive_ptr<c10d::Store> group_store(
+    const c10::intrusive_ptr<c10d::Store>& world,
+    const std::string& group_key) {
+  return c10::make_intrusive<c10d::PrefixStore>(
+      str("group/", group_key), world);
+}
+
+MakeBackend find_backend(
+    World& world, const std::string& name, const std::string& group_key) {
+  check_backend(world, name);
+  return patiently(
+      registry_of(world)->find(name),
+      {.world = world.store(), .lists = group_store(world.store(), group_key)});
 }
 
 } // namespace argosy::comm

@@ -32,6 +32,17 @@ void set_network(World& world, MakeNetwork make_network);
 std::vector<std::string> backend_names(World& world);
 
 // Throws InvalidArgument when no backend has that name.
-MakeBackend find_backend(World& world, const std::string& name);
+void check_backend(World& world, const std::string& name);
+
+// The backend of that name for a group that meets under `group_key`. Members
+// wait for each other no longer than Members::deadline says, and no longer
+// than there is hope: they throw PeerLost when one has left the world or died,
+// and InvalidArgument when ranks made the group of different lists.
+MakeBackend find_backend(
+    World& world, const std::string& name, const std::string& group_key);
+
+// The keys of a group in the store of its world.
+c10::intrusive_ptr<c10d::Store> group_store(
+    const c10::intrusive_ptr<c10d::Store>& world, const std::string& group_key);
 
 } // namespace argosy::comm

@@ -95,9 +95,11 @@ class Group {
 };
 
 // Makes a group of some ranks of the world (by default all), in the order of
-// their global ranks. All ranks of the world must call it, members or not, and
-// in the same order; it does not communicate. Throws InvalidArgument for ranks
-// that are out of range or named twice.
+// their global ranks. All ranks of the world must call it, members or not, in
+// the same order and with the same arguments; it does not wait for them. Throws
+// InvalidArgument for ranks that are out of range or named twice, and when an
+// earlier caller gave another list or backend: the message has both. Ranks that
+// had called before get that error from their first operation on the group.
 std::shared_ptr<Group> new_group(
     std::vector<int> ranks = {},
     const std::string& backend = "auto",
@@ -112,6 +114,11 @@ std::shared_ptr<Group> shared_group(
 
 // Group 0 has all ranks. Throws InvalidArgument if there is no group `id`.
 std::shared_ptr<Group> get_group(int id = 0);
+
+// This rank's rank in a group and the group's size; -1 on ranks that are no
+// members. Null: those of the world.
+int get_rank(const std::shared_ptr<Group>& group);
+int get_world_size(const std::shared_ptr<Group>& group);
 
 // Removes a group from the calling thread's world.
 void destroy_process_group(const std::shared_ptr<Group>& group);

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "argosy/comm/member_watch.h"
 #include "argosy/common/backoff.h"
 #include "argosy/common/deadline.h"
-#include "argosy/common/error.h"
 
 namespace argosy::comm {
 
@@ -15,8 +15,11 @@ using Keys = std::vector<std::string>;
 
 class PatientStore final : public c10d::Store {
  public:
-  explicit PatientStore(c10::intrusive_ptr<c10d::Store> store)
-      : c10d::Store(store->getTimeout()), store_(std::move(store)) {}
+  PatientStore(
+      c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<MemberWatch> watch)
+      : c10d::Store(store->getTimeout()),
+        store_(std::move(store)),
+        watch_(std::move(watch)) {}
 
   void set(const std::string& key, const Bytes& value) override {
     store_->set(key, value);
@@ -40,34 +43,44 @@ class PatientStore final : public c10d::Store {
   bool check(const Keys& keys) override { return store_->check(keys); }
   std::int64_t getNumKeys() override { return store_->getNumKeys(); }
 
-  void wait(const Keys& keys) override { wait(keys, timeout_); }
+  void wait(const Keys& keys) override { wait_until(keys, watch_->deadline()); }
   void wait(
       const Keys& keys, const std::chrono::milliseconds& timeout) override {
-    const Deadline deadline = Deadline::after(timeout);
+    wait_until(keys, watch_->deadline().earlier(timeout));
+  }
+
+ private:
+  void wait_until(const Keys& keys, Deadline deadline) {
     Backoff backoff(
         std::chrono::microseconds(50), std::chrono::milliseconds(4));
+    auto next_watch = Deadline::Clock::now() + watch_->interval();
     for (const std::string& key : keys) {
       while (!store_->check({key})) {
+        std::exception_ptr error;
         if (deadline.expired()) {
-          throw TimeoutError(str_format(
-              "[comm.connect] {} was not set within {}",
-              key,
-              deadline.limit_text()));
+          error = watch_->time_is_up();
+        } else if (Deadline::Clock::now() >= next_watch) {
+          error = watch_->trouble();
+          next_watch = Deadline::Clock::now() + watch_->interval();
+        }
+        // Who is in trouble may have set the key before.
+        if (error && !store_->check({key})) {
+          std::rethrow_exception(error);
         }
         backoff.pause(deadline);
       }
     }
   }
 
- private:
   const c10::intrusive_ptr<c10d::Store> store_;
+  const std::shared_ptr<MemberWatch> watch_;
 };
 
 } // namespace
 
 c10::intrusive_ptr<c10d::Store> make_patient_store(
-    c10::intrusive_ptr<c10d::Store> store) {
-  return c10::make_intrusive<PatientStore>(std::move(store));
+    c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<MemberWatch> watch) {
+  return c10::make_intrusive<PatientStore>(std::move(store), std::move(watch));
 }
 
 } // namespace argosy::comm

@@ -18,6 +18,7 @@
 #include "argosy/world/adopt.h"
 #include "argosy/world/connect.h"
 #include "argosy/world/local_ranks.h"
+#include "argosy/world/process_identity.h"
 #include "argosy/world/rendezvous.h"
 #include "argosy/world/scheduler.h"
 #include "argosy/world/thread_binding.h"
@@ -92,6 +93,11 @@ std::shared_ptr<World> join(
   torch_hooks::install_amx_limit();
   if (info.size > 1) {
     store->setTimeout(timeout);
+    // Before the ranks meet: then all ranks find it.
+    const std::string process = own_process_identity();
+    store->set(
+        process_key(info.rank),
+        std::vector<std::uint8_t>(process.begin(), process.end()));
     rendezvous(*store, info.rank, info.size, own_identity(), deadline);
     if (!info.knows_local) {
       find_local_ranks(*store, info, deadline);

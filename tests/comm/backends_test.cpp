@@ -11,7 +11,9 @@
 
 #include "argosy/comm/call_timeout.h"
 #include "argosy/comm/ops.h"
+#include "argosy/common/environment.h"
 #include "argosy/common/error.h"
+#include "argosy/common/file.h"
 #include "argosy/common/text.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
@@ -324,6 +326,25 @@ void who_does_not_come_is_named(World& world, const std::string& backend) {
   world.store()->set(key(world.rank()), {1});
 }
 
+// Before the members have connected, too.
+void who_never_comes_is_named(World& world, const std::string& backend) {
+  const GroupPtr group = new_group({}, backend, 500ms);
+  barrier(); // of the world: then no other rank is late
+  const auto key = [&](int rank) { return str("never/", rank, backend); };
+  if (world.rank() == 1) { // stays away, but is there
+    for (int rank = 0; rank < world.size(); ++rank) {
+      world.store()->get(key(rank == 1 ? 0 : rank));
+    }
+    return;
+  }
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_THAT(
+      thrown_by<TimeoutError>([&] { barrier(group); }),
+      AllOf(HasSubstr("rank 1 of group"), HasSubstr("within 500 ms")));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 8s) << "of 30 or 60";
+  world.store()->set(key(world.rank()), {1});
+}
+
 // ---- The suite --------------------------------------------------------------
 
 struct Check {
@@ -352,6 +373,7 @@ constexpr Check kChecks[] = {
      2},
     {"AnAbortEndsAllRanks", an_abort_ends_all_ranks, 2},
     {"WhoDoesNotComeIsNamed", who_does_not_come_is_named, 2},
+    {"WhoNeverComesIsNamed", who_never_comes_is_named, 2},
 };
 
 struct Case {
@@ -451,6 +473,33 @@ TEST_P(DeadProcesses, AKilledOneIsNamed) {
   } catch (const RankFailed& failure) {
     EXPECT_EQ(failure.rank(), 1) << failure.what();
   }
+}
+
+// It prints what it got, because the parent reports the killed rank alone.
+TEST_P(DeadProcesses, OneKilledBeforeItsGroupConnectsIsNamed) {
+  std::optional<TempDir> logs;
+  if (!Environment::of_process().find("ARGOSY_SPAWN")) {
+    logs.emplace(); // in the parent; ranks end without destructors
+  }
+  try {
+    argosy::testing::run_process_ranks(
+        2,
+        [](World& world) {
+          ::signal(SIGTERM, SIG_IGN); // of the parent, when rank 1 is dead
+          const auto group = new_group({}, GetParam());
+          if (world.rank() == 1) {
+            ::kill(::getpid(), SIGKILL);
+          }
+          std::cout << thrown_by<PeerLost>([&] { barrier(group); }) << "\n";
+        },
+        {.log_dir = logs ? logs->path() : ""});
+    FAIL() << "rank 1 was killed";
+  } catch (const RankFailed& failure) {
+    EXPECT_EQ(failure.rank(), 1) << failure.what();
+  }
+  EXPECT_THAT(
+      read_file(logs->path() / "rank0.log").value(),
+      HasSubstr("rank 1 of group 1 died before the group was connected"));
 }
 
 TEST_P(DeadProcesses, AStoppedOneIsNamed) {

@@ -5,16 +5,25 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <torch/types.h>
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/compat/stream.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/world/process_identity.h"
+#include "tests/support/refusal.h"
 
 namespace argosy {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // The tensors that all ranks have, the same on every rank: row r is rank r's.
@@ -204,6 +213,11 @@ TEST(Groups, NestedOverlappingAndNonMembers) {
     EXPECT_EQ(last->get_group_rank(3), 2);
     EXPECT_EQ(last->get_group_rank(0), -1);
     EXPECT_EQ(get_group(even->id()), even);
+    const int rank = world.rank();
+    EXPECT_EQ(get_rank(last), rank - 1) << "-1 for no member";
+    EXPECT_EQ(get_world_size(last), rank == 0 ? -1 : 3);
+    EXPECT_EQ(get_rank(nullptr), rank);
+    EXPECT_EQ(get_world_size(nullptr), 4);
     const auto sum_in = [&](const GroupPtr& group) {
       at::Tensor value = torch::full({1}, world.rank() + 1);
       all_reduce(value, ReduceOp::SUM, group);
@@ -240,6 +254,104 @@ TEST(Groups, BadRanksAreNamed) {
     EXPECT_THROW(get_group(77), InvalidArgument);
   });
   EXPECT_THROW(new_group(), InvalidArgument) << "no world in this thread";
+}
+
+// What a rank of two gets that makes a group, rank 0 of both and rank 1 of
+// itself, and uses it. Rank `first` makes it first.
+std::string difference_on(
+    World& world, int first, const std::function<void(const GroupPtr&)>& use) {
+  if (world.rank() != first) {
+    world.store()->get(str("made by ", first));
+  }
+  return argosy::testing::refusal([&] {
+    const auto group =
+        new_group(world.rank() == 0 ? std::vector{0, 1} : std::vector{1});
+    world.store()->set(str("made by ", world.rank()), {1});
+    use(group);
+  });
+}
+
+TEST(Groups, ListsThatDifferAreNamedAtOnce) {
+  const std::vector<std::function<void(const GroupPtr&)>> uses = {
+      [](const GroupPtr& group) { barrier(group); },
+      [](const GroupPtr& group) { send(torch::ones({3}), 1, group); }};
+  for (const auto& use : uses) {
+    const auto began = std::chrono::steady_clock::now();
+    argosy::testing::run_ranks(2, [&](World& world) {
+      EXPECT_THAT(
+          difference_on(world, 0, use),
+          AllOf(
+              HasSubstr("disagree about group 1"),
+              HasSubstr("rank 0 makes it of ranks [0, 1] with backend \"auto\""),
+              HasSubstr("rank 1 of ranks [1] with backend \"auto\"")));
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+  }
+  // Rank 1 waits for nobody, and may be done before rank 0 makes the group.
+  argosy::testing::run_ranks(2, [&](World& world) {
+    const std::string text = difference_on(world, 1, uses[0]);
+    if (world.rank() == 0) {
+      EXPECT_THAT(
+          text,
+          AllOf(
+              HasSubstr("rank 1 makes it of ranks [1]"),
+              HasSubstr("rank 0 of ranks [0, 1]")));
+    }
+  });
+}
+
+TEST(Groups, OneOtherBackendIsNamedToo) {
+  argosy::testing::run_ranks(2, [&](World& world) {
+    EXPECT_THAT(
+        argosy::testing::refusal([&] {
+          barrier(new_group({}, world.rank() == 0 ? "gloo" : "inproc"));
+        }),
+        AllOf(HasSubstr("\"gloo\""), HasSubstr("\"inproc\"")));
+  });
+}
+
+// ---- Members that do not come to a group's first operation ------------------
+
+TEST(Groups, AMemberThatHasLeftEndsTheWaitForIt) {
+  const auto began = std::chrono::steady_clock::now();
+  argosy::testing::run_ranks(3, [](World& world) {
+    const auto group = new_group({1, 2});
+    if (world.rank() == 1) {
+      EXPECT_THAT(
+          argosy::testing::refusal<PeerLost>([&] { barrier(group); }),
+          HasSubstr(
+              "rank 1 (global rank 2) of group 1 has left the world and never "
+              "came"));
+    }
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+}
+
+TEST(Groups, AMemberWhoseProcessHasEndedEndsTheWaitForIt) {
+  pid_t child = -1;
+  char name[] = "true";
+  char* argv[] = {name, nullptr};
+  ASSERT_EQ(::posix_spawnp(&child, name, nullptr, nullptr, argv, environ), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  argosy::testing::run_ranks(2, [&](World& world) {
+    const auto group = new_group();
+    if (world.rank() == 1) {
+      world.store()->get("seen");
+      return;
+    }
+    // As if rank 1 had been that process.
+    auto words = split(own_process_identity(), ' ');
+    const std::string dead = str(words[0], " ", child, " ", words[2]);
+    world.store()->set(process_key(1), {dead.begin(), dead.end()});
+    EXPECT_THAT(
+        argosy::testing::refusal<PeerLost>([&] { barrier(group); }),
+        HasSubstr(
+            str("rank 1 of group 1 died before the group was connected: "
+                "process ",
+                child,
+                " has ended")));
+    world.store()->set("seen", {1});
+  });
 }
 
 TEST(Groups, ARankThatThrowsEndsTheCollectivesOfTheOthers) {

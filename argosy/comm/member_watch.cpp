@@ -1,0 +1,128 @@
+#include "argosy/comm/member_watch.h"
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "argosy/comm/group_lists.h"
+#include "argosy/common/error.h"
+#include "argosy/common/text.h"
+#include "argosy/world/process_identity.h"
+#include "argosy/world/rendezvous.h"
+
+namespace argosy::comm {
+
+namespace {
+
+std::string come_key(int member) {
+  return str("come/", member);
+}
+
+} // namespace
+
+MemberWatch::MemberWatch(Members members, WatchedStores stores)
+    : members_(std::move(members)),
+      stores_(std::move(stores)),
+      has_come_(static_cast<std::size_t>(members_.size()), false) {
+  members_.store->set(come_key(members_.rank), {'1'});
+}
+
+std::vector<int> MemberWatch::missing() {
+  std::vector<int> result;
+  for (int member = 0; member < members_.size(); ++member) {
+    const auto index = static_cast<std::size_t>(member);
+    has_come_[index] =
+        has_come_[index] || members_.store->check({come_key(member)});
+    if (!has_come_[index]) {
+      result.push_back(member);
+    }
+  }
+  return result;
+}
+
+// "1", or "1 (global rank 5)" where the numbers differ.
+std::string MemberWatch::text_of(const std::vector<int>& members) const {
+  std::vector<int> global;
+  for (const int member : members) {
+    global.push_back(members_.global_ranks[static_cast<std::size_t>(member)]);
+  }
+  return members == global
+      ? ranges_text(members)
+      : str(ranges_text(members), " (global rank ", ranges_text(global), ")");
+}
+
+// A member may also end while it connects, so all are asked.
+std::exception_ptr MemberWatch::ended(int member) {
+  std::string& process = process_[member];
+  if (process.empty()) {
+    const std::string key =
+        process_key(members_.global_ranks[static_cast<std::size_t>(member)]);
+    if (!stores_.world->check({key})) {
+      return nullptr;
+    }
+    const auto value = stores_.world->get(key);
+    process.assign(value.begin(), value.end());
+  }
+  const auto pid = ended_process(process);
+  return !pid ? nullptr
+              : std::make_exception_ptr(PeerLost(str_format(
+                    "[comm.connect] rank {} of group {} died before the "
+                    "group was connected: process {} has ended",
+                    text_of({member}),
+                    members_.group,
+                    *pid)));
+}
+
+std::exception_ptr MemberWatch::difference_of_lists() const {
+  const auto text =
+      stores_.lists ? comm::difference_of_lists(*stores_.lists) : std::nullopt;
+  return text ? std::make_exception_ptr(InvalidArgument(*text)) : nullptr;
+}
+
+std::exception_ptr MemberWatch::trouble() {
+  if (auto error = difference_of_lists()) {
+    return error;
+  }
+  if (!stores_.world) {
+    return nullptr;
+  }
+  for (const int member : missing()) {
+    const int rank = members_.global_ranks[static_cast<std::size_t>(member)];
+    // In this order: a rank that has left may have come before.
+    if (stores_.world->check({departure_key(rank)}) &&
+        !members_.store->check({come_key(member)})) {
+      return std::make_exception_ptr(PeerLost(str_format(
+          "[comm.connect] rank {} of group {} has left the world and never "
+          "came to the group's first operation",
+          text_of({member}),
+          members_.group)));
+    }
+  }
+  for (int member = 0; member < members_.size(); ++member) {
+    if (auto error = ended(member)) {
+      return error;
+    }
+  }
+  return nullptr;
+}
+
+std::chrono::microseconds MemberWatch::interval() const {
+  constexpr std::chrono::microseconds kLeast = std::chrono::milliseconds(100);
+  // At worst half of them ask two questions about the other half.
+  const std::chrono::microseconds asked(
+      25 * std::int64_t{members_.size()} * members_.size());
+  return std::max(kLeast, asked);
+}
+
+std::exception_ptr MemberWatch::time_is_up() {
+  const std::vector<int> who = missing();
+  return std::make_exception_ptr(TimeoutError(str_format(
+      "[comm.connect] {} of group {} did not {} within {}",
+      who.empty() ? "a rank" : str("rank ", text_of(who)),
+      members_.group,
+      who.empty() ? "connect" : "come to the group's first operation",
+      members_.deadline.limit_text())));
+}
+
+} // namespace argosy::comm
