@@ -221,28 +221,24 @@ at::Tensor scatter(const at::Tensor& tensor, int src, const GroupPtr& group) {
 }
 
 at::Tensor alltoall_single(
-    const at::Tensor& tensor,
-    const std::vector<std::int64_t>& in_split_sizes,
-    const std::vector<std::int64_t>& out_split_sizes,
-    const GroupPtr& group) {
+    const at::Tensor& tensor, const RowSplits& splits, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
   return apply(
       tensor,
       [=](const at::Tensor& in) {
         std::vector<std::int64_t> sizes = in.sizes().vec();
-        if (!out_split_sizes.empty()) {
+        if (!splits.out.empty()) {
           sizes.at(0) = std::accumulate(
-              out_split_sizes.begin(), out_split_sizes.end(), std::int64_t{0});
+              splits.out.begin(), splits.out.end(), std::int64_t{0});
         }
         const at::Tensor out = at::empty(sizes, in.options());
-        argosy::alltoall_single(
-            out, in, in_split_sizes, out_split_sizes, members);
+        argosy::alltoall_single(out, in, splits, members);
         return out;
       },
       [=](const at::Tensor& gradient) {
         // With the splits exchanged: each part goes back where it came from.
         return functional::alltoall_single(
-            gradient, out_split_sizes, in_split_sizes, members);
+            gradient, {.out = splits.in, .in = splits.out}, members);
       });
 }
 

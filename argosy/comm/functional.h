@@ -54,12 +54,11 @@ at::Tensor gather(
 at::Tensor scatter(
     const at::Tensor& tensor, int src = 0, const GroupPtr& group = nullptr);
 
-// Sends rows to the ranks and receives rows from them; empty splits mean equal
-// parts. Backward: the same with the splits swapped.
+// Sends rows to the ranks and receives rows from them. Backward: the same with
+// the splits swapped.
 at::Tensor alltoall_single(
     const at::Tensor& tensor,
-    const std::vector<std::int64_t>& in_split_sizes = {},
-    const std::vector<std::int64_t>& out_split_sizes = {},
+    const RowSplits& splits = {},
     const GroupPtr& group = nullptr);
 
 // Sends tensor i to rank i and receives tensors of the same shapes. Backward:

@@ -325,8 +325,14 @@ WorkPtr alltoall(
     const GroupPtr& group,
     bool sync_op) {
   const GroupPtr members = group_or_default(group);
+  ARGOSY_CHECK(
+      !in_list.empty(),
+      "[comm.all_to_all] no tensors to send, expected alltoall(out_list, "
+      "in_list) with a tensor for each of {} ranks in in_list",
+      members->nranks());
   if (out_list.empty()) {
     for (const at::Tensor& tensor : in_list) {
+      dtype_of(tensor, "all_to_all");
       out_list.push_back(at::empty_like(tensor, at::MemoryFormat::Contiguous));
     }
   }
@@ -335,7 +341,6 @@ WorkPtr alltoall(
   for (const Tensors* list : {&std::as_const(out_list), &in_list}) {
     check_size(*list, members->nranks(), OpKind::AllToAll);
     for (const at::Tensor& tensor : *list) {
-      dtype_of(tensor, "all_to_all");
       check_same_type(tensor, in_list.front(), OpKind::AllToAll);
     }
   }
@@ -346,11 +351,9 @@ WorkPtr alltoall(
 WorkPtr alltoall_single(
     const at::Tensor& out,
     const at::Tensor& in,
-    const std::vector<std::int64_t>& in_split_sizes,
-    const std::vector<std::int64_t>& out_split_sizes,
+    const RowSplits& splits,
     const GroupPtr& group,
     bool sync_op) {
-  dtype_of(in, "all_to_all");
   check_same_type(out, in, OpKind::AllToAll);
   const GroupPtr members = group_or_default(group);
   const int n = members->nranks();
@@ -358,8 +361,8 @@ WorkPtr alltoall_single(
       {.kind = OpKind::AllToAll,
        .in = {in},
        .out = {out},
-       .in_counts = element_counts(in, in_split_sizes, n, "in"),
-       .out_counts = element_counts(out, out_split_sizes, n, "out")},
+       .in_counts = element_counts(in, splits.in, n, "in"),
+       .out_counts = element_counts(out, splits.out, n, "out")},
       sync_op);
 }
 

@@ -115,13 +115,20 @@ WorkPtr alltoall(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
+// How many rows of each tensor belong to each rank of the group; empty: equal
+// parts. Named, because both are lists of the same type.
+//
+//   alltoall_single(out, in, {.out = {1, 2}, .in = {2, 2}});
+struct RowSplits {
+  std::vector<std::int64_t> out = {}; // received from each rank
+  std::vector<std::int64_t> in = {};  // sent to each rank
+};
+
 // Sends rows of `in` to the ranks and receives rows of `out`, both along dim 0.
-// Empty splits mean equal parts.
 WorkPtr alltoall_single(
     const at::Tensor& out,
     const at::Tensor& in,
-    const std::vector<std::int64_t>& in_split_sizes = {},
-    const std::vector<std::int64_t>& out_split_sizes = {},
+    const RowSplits& splits = {},
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 

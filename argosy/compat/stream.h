@@ -144,24 +144,18 @@ inline WorkPtr alltoall(
     bool sync_op = true,
     bool use_calc_stream = false) {
   return argosy::alltoall_single(
-      out, in, {}, {}, group, checked(sync_op, use_calc_stream));
+      out, in, {}, group, checked(sync_op, use_calc_stream));
 }
 
 inline WorkPtr alltoall_single(
     const at::Tensor& out,
     const at::Tensor& in,
-    const std::vector<std::int64_t>& in_split_sizes = {},
-    const std::vector<std::int64_t>& out_split_sizes = {},
+    const RowSplits& splits = {},
     const GroupPtr& group = nullptr,
     bool sync_op = true,
     bool use_calc_stream = false) {
   return argosy::alltoall_single(
-      out,
-      in,
-      in_split_sizes,
-      out_split_sizes,
-      group,
-      checked(sync_op, use_calc_stream));
+      out, in, splits, group, checked(sync_op, use_calc_stream));
 }
 
 inline WorkPtr send(

@@ -17,15 +17,14 @@ namespace {
 
 at::Tensor send_rows(
     const at::Tensor& x,
-    const std::vector<std::int64_t>& sends,
-    const std::vector<std::int64_t>& receives,
+    const RowSplits& splits,
     std::int64_t rows,
     const GroupPtr& group) {
   if (group->nranks() == 1) {
     return x;
   }
   at::Tensor received = at::empty({rows, x.size(1)}, x.options());
-  alltoall_single(received, x, sends, receives, group);
+  alltoall_single(received, x, splits, group);
   return received;
 }
 
@@ -34,14 +33,18 @@ at::Tensor send_rows(
 at::Tensor send_to_experts(
     const at::Tensor& x, const AllToAllPlan& plan, const GroupPtr& group) {
   const at::Tensor received = send_rows(
-      x.contiguous(), plan.sends, plan.receives, plan.num_received(), group);
+      x.contiguous(),
+      {.out = plan.receives, .in = plan.sends},
+      plan.num_received(),
+      group);
   return move_rows(received, plan.blocks, false);
 }
 
 at::Tensor return_from_experts(
     const at::Tensor& x, const AllToAllPlan& plan, const GroupPtr& group) {
   const at::Tensor moved = move_rows(x.contiguous(), plan.blocks, true);
-  return send_rows(moved, plan.receives, plan.sends, plan.num_sent(), group);
+  return send_rows(
+      moved, {.out = plan.sends, .in = plan.receives}, plan.num_sent(), group);
 }
 
 } // namespace expert

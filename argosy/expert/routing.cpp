@@ -179,7 +179,7 @@ at::Tensor exchange_counts(const at::Tensor& counts, const GroupPtr& group) {
     return counts.clone();
   }
   at::Tensor received = at::empty_like(counts);
-  alltoall_single(received, counts, {}, {}, group);
+  alltoall_single(received, counts, {}, group);
   return received;
 }
 

@@ -95,37 +95,34 @@ class HeadExchange {
     const auto keys = parts_of(own.key, &HeadRange::keys);
     const auto values = parts_of(own.value, &HeadRange::keys);
     Tensors pieces;
-    Sizes to;
-    Sizes from;
+    RowSplits splits;
     for (int i = 0; i < group_->nranks(); ++i) {
       for (const auto* parts : {&queries, &keys, &values}) {
         pieces.push_back((*parts)[i].reshape(-1));
       }
-      to.push_back(count(heads_[i], lengths_[group_->rank()]));
-      from.push_back(count(heads(), lengths_[i]));
+      splits.in.push_back(count(heads_[i], lengths_[group_->rank()]));
+      splits.out.push_back(count(heads(), lengths_[i]));
     }
     // One flat tensor: to_heads() cuts it up in the order query, key, value by
     // rank; joined() relies on that order.
-    return joined(
-        functional::alltoall_single(at::cat(pieces), to, from, group_));
+    return joined(functional::alltoall_single(at::cat(pieces), splits, group_));
   }
 
   // Returns this rank's part of the sequence for all heads.
   at::Tensor to_parts(const at::Tensor& out) const {
     Tensors pieces;
-    Sizes to;
-    Sizes from;
+    RowSplits splits;
     const std::int64_t length = lengths_[group_->rank()];
     for (const at::Tensor& part : out.split_with_sizes(lengths_, kLength)) {
       pieces.push_back(part.reshape(-1));
-      to.push_back(part.numel());
+      splits.in.push_back(part.numel());
     }
     for (const HeadRange& range : heads_) {
-      from.push_back(batch_ * range.queries.size * length * value_dim_);
+      splits.out.push_back(batch_ * range.queries.size * length * value_dim_);
     }
     const at::Tensor received =
-        functional::alltoall_single(at::cat(pieces), to, from, group_);
-    Tensors all = received.split_with_sizes(from);
+        functional::alltoall_single(at::cat(pieces), splits, group_);
+    Tensors all = received.split_with_sizes(splits.out);
     for (std::size_t i = 0; i < all.size(); ++i) {
       all[i] =
           all[i].view({batch_, heads_[i].queries.size, length, value_dim_});

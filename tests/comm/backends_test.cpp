@@ -162,7 +162,8 @@ void exchange_uneven_parts(World& world, const std::string& backend) {
       EXPECT_TRUE(torch::equal(out[peer], expected[peer]));
     }
     at::Tensor whole = torch::empty_like(torch::cat(in));
-    alltoall_single(whole, torch::cat(in), splits, splits, group);
+    alltoall_single(
+        whole, torch::cat(in), {.out = splits, .in = splits}, group);
     EXPECT_TRUE(torch::equal(whole, torch::cat(expected)));
   }
 }
@@ -286,8 +287,7 @@ void disagreements_are_named_on_all_ranks(
     alltoall_single(
         torch::empty({n + (differs ? 1 : 0)}),
         torch::empty({n}),
-        {},
-        splits,
+        {.out = splits},
         group);
   });
 }

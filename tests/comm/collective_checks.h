@@ -93,7 +93,7 @@ inline void check_copies(
   const std::int64_t each = part_count(count, n);
   const at::Tensor wide = everybodys(n, {n, each}, type);
   at::Tensor swapped = torch::empty({n, each}, wide.options());
-  alltoall_single(swapped, wide[rank], {}, {}, group);
+  alltoall_single(swapped, wide[rank], {}, group);
   EXPECT_TRUE(torch::equal(swapped, wide.select(1, rank)));
   list.clear();
   alltoall(list, wide[rank].unbind(), group);

@@ -198,7 +198,7 @@ TEST(Functional, AllToAllWithUnevenSplits) {
         world,
         {3, 2},
         [&](const at::Tensor& rows) {
-          return F::alltoall_single(rows, in, out);
+          return F::alltoall_single(rows, {.out = out, .in = in});
         },
         [](const Tensors& ins) -> Tensors {
           return {

@@ -80,7 +80,7 @@ void check_type(
   EXPECT_TRUE(torch::equal(part, wide.sum(0)[world.rank()].to(type))) << type;
 
   at::Tensor swapped = torch::empty({n, 4}, wide.options());
-  alltoall_single(swapped, wide[world.rank()], {}, {}, group);
+  alltoall_single(swapped, wide[world.rank()], {}, group);
   EXPECT_TRUE(torch::equal(swapped, wide.select(1, world.rank()))) << type;
 }
 
@@ -179,8 +179,27 @@ TEST(Ops, UnevenSplits) {
     }
     at::Tensor out = torch::empty({3 * (rank + 1), 2});
     alltoall_single(
-        out, torch::cat(parts), {1, 2, 3}, {rank + 1, rank + 1, rank + 1});
+        out,
+        torch::cat(parts),
+        {.out = {rank + 1, rank + 1, rank + 1}, .in = {1, 2, 3}});
     EXPECT_TRUE(torch::equal(out, torch::cat(expected)));
+    out.zero_();
+    stream::alltoall_single(
+        out,
+        torch::cat(parts),
+        {.out = {rank + 1, rank + 1, rank + 1}, .in = {1, 2, 3}});
+    EXPECT_TRUE(torch::equal(out, torch::cat(expected)));
+  });
+}
+
+// Paddle's alltoall takes the inputs first.
+TEST(Ops, InputsBeforeOutputsAreRefused) {
+  argosy::testing::run_ranks(2, [](World&) {
+    std::vector<at::Tensor> in = {torch::ones({2}), torch::ones({2})};
+    std::vector<at::Tensor> out;
+    EXPECT_THAT(
+        argosy::testing::refusal([&] { alltoall(in, out); }),
+        HasSubstr("expected alltoall(out_list, in_list)"));
   });
 }
 
