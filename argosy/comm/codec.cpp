@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "argosy/comm/tensors.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm {
@@ -50,10 +51,8 @@ void Codec<at::Tensor>::encode(const at::Tensor& value, std::string& bytes) {
   if (!value.defined()) {
     return;
   }
-  ARGOSY_CHECK(
-      value.device().is_cpu() && value.layout() == c10::kStrided,
-      "[comm.codec] expected a dense tensor on the CPU");
-  const at::Tensor data = value.contiguous();
+  check_has_memory(value, "codec");
+  const at::Tensor data = in_memory_order(value);
   encode_to(bytes, data.scalar_type(), data.sizes().vec());
   bytes.append(static_cast<const char*>(data.data_ptr()), data.nbytes());
 }

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "argosy/comm/shards.h"
+#include "argosy/comm/tensors.h"
 #include "argosy/common/error.h"
 #include "argosy/torch_hooks/graph_node.h"
 
@@ -299,6 +300,8 @@ at::Tensor recv(const at::Tensor& like, int src, const GroupPtr& group) {
 // backward of a sum is the identity and that of a concatenation takes the own
 // shard; c_identity and c_split are their counterparts.
 at::Tensor c_identity(const at::Tensor& tensor, const GroupPtr& group) {
+  // Here and in c_split(): only their backward would tell otherwise.
+  comm::check_has_memory(tensor, "functional.c_identity");
   const GroupPtr members = group_or_default(group);
   return apply(
       tensor,
@@ -341,6 +344,7 @@ at::Tensor c_concat(
 
 at::Tensor c_split(
     const at::Tensor& tensor, const GroupPtr& group, std::int64_t dim) {
+  comm::check_has_memory(tensor, "functional.c_split");
   const GroupPtr members = group_or_default(group);
   auto whole = std::make_shared<std::int64_t>();
   return apply(

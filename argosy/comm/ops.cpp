@@ -41,6 +41,8 @@ int root_in(const Group& group, int global_rank, OpKind kind) {
 }
 
 void check_same_type(const at::Tensor& a, const at::Tensor& b, OpKind kind) {
+  dtype_of(a, to_string(kind));
+  dtype_of(b, to_string(kind));
   ARGOSY_CHECK(
       a.scalar_type() == b.scalar_type(),
       "[comm.{}] the tensors are of {} and {}",

@@ -9,10 +9,17 @@
 // Tensors as the contiguous buffers that backends take. Not installed.
 namespace argosy::comm {
 
-// Throws InvalidArgument for element types that no backend supports, and for
-// tensors that are not dense or not on the CPU; `op` names the operation in the
-// message.
+// Throws InvalidArgument unless the tensor has memory of its own that a
+// collective can read and write: a dense tensor on the CPU, no DTensor. `op`
+// names the operation in the message.
+void check_has_memory(const at::Tensor& tensor, std::string_view op);
+
+// The same, and throws for element types that no backend supports.
 DType dtype_of(const at::Tensor& tensor, std::string_view op = "op");
+
+// A tensor whose memory holds the values in their order: the tensor itself if
+// its own does, else a copy.
+at::Tensor in_memory_order(const at::Tensor& tensor);
 
 // Contiguous memory with the values of a tensor: its own memory if that is
 // contiguous, else a copy, which put_back() writes to the tensor.

@@ -9,6 +9,7 @@
 #include "argosy/comm/coalesce.h"
 #include "argosy/comm/objects.h"
 #include "argosy/common/error.h"
+#include "argosy/dtensor/tensor/convert.h"
 
 namespace argosy::data_parallel {
 
@@ -42,6 +43,20 @@ std::string difference(
     }
   }
   return "";
+}
+
+// Collectives refuse DTensors too, but do not know their names.
+void check_plain(const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    ARGOSY_CHECK(
+        !is_dtensor(tensor),
+        "[data_parallel] {} is a DTensor, expected a plain tensor. A model of "
+        "DTensors needs no DataParallel and no sharding:: around it: cut each "
+        "batch over an axis of the mesh with shard_tensor() or "
+        "shard_dataloader(), and backward reduces the gradients over it; "
+        "shard_optimizer() shards the state",
+        name.empty() ? "a parameter" : name);
+  }
 }
 
 } // namespace
@@ -94,6 +109,7 @@ void share_values(
     const NamedTensors& tensors, int source, const GroupPtr& group) {
   constexpr std::size_t kLarge = std::size_t{1}
       << 20; // bytes; sent without packing
+  check_plain(tensors);
   const at::NoGradGuard no_grad;
   Tensors small;
   for (const auto& [name, tensor] : tensors) {

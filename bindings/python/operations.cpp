@@ -127,12 +127,6 @@ const Tensors& only(const TensorLists& lists, std::string_view op) {
 }
 
 void check_tensor(const at::Tensor& tensor, std::string_view op) {
-  ARGOSY_CHECK(tensor.defined(), "[comm.{}] an undefined tensor", op);
-  ARGOSY_CHECK(
-      tensor.device().is_cpu(),
-      "[comm.{}] a tensor on {}, expected one on the CPU",
-      op,
-      tensor.device());
   comm::dtype_of(tensor, op);
 }
 

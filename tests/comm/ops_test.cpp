@@ -167,6 +167,47 @@ TEST(Ops, TensorsThatAreNotContiguousEmptyOrOfNoDim) {
   });
 }
 
+TEST(Ops, WhatHasNoDenseMemoryIsRefusedWithAHint) {
+  argosy::testing::run_ranks(2, [](World&) {
+    const auto refusal = [](const at::Tensor& tensor) {
+      return argosy::testing::refusal([&] { all_reduce(tensor); });
+    };
+    EXPECT_THAT(
+        refusal({}), HasSubstr("[comm.all_reduce] an undefined tensor"));
+    EXPECT_THAT(
+        refusal(torch::ones({2}, torch::kMeta)), HasSubstr("a tensor on meta"));
+    EXPECT_THAT(
+        refusal(torch::ones({2}).to_sparse()),
+        AllOf(HasSubstr("layout Sparse"), HasSubstr("to_dense()")));
+    const at::Tensor plain = torch::ones({2});
+    std::vector<at::Tensor> outs(2);
+    EXPECT_THAT(
+        argosy::testing::refusal([&] { all_gather(outs, plain); }),
+        HasSubstr("[comm.all_gather] an undefined tensor"));
+    outs.clear();
+    EXPECT_THAT(
+        argosy::testing::refusal([&] {
+          alltoall(outs, {plain, {}});
+        }),
+        HasSubstr("[comm.all_to_all] an undefined tensor"));
+  });
+}
+
+TEST(Ops, ConjugatesAndNegativesThatLibTorchPutsOff) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const at::Tensor z =
+        torch::complex(torch::arange(6.0f), torch::arange(6.0f) + world.rank());
+    at::Tensor sum = torch::conj(z.clone());
+    all_reduce(sum);
+    const at::Tensor expected = torch::conj_physical(
+        torch::complex(2 * torch::arange(6.0f), 2 * torch::arange(6.0f) + 1));
+    EXPECT_TRUE(torch::equal(sum, expected));
+    const at::Tensor all = torch::empty({2, 6}, z.options());
+    all_gather(all, torch::conj(z)); // into memory without that bit
+    EXPECT_TRUE(torch::equal(all.sum(0), expected));
+  });
+}
+
 TEST(Ops, UnevenSplits) {
   argosy::testing::run_ranks(3, [](World& world) {
     const int rank = world.rank();
@@ -301,7 +342,8 @@ TEST(Groups, ListsThatDifferAreNamedAtOnce) {
           difference_on(world, 0, use),
           AllOf(
               HasSubstr("disagree about group 1"),
-              HasSubstr("rank 0 makes it of ranks [0, 1] with backend \"auto\""),
+              HasSubstr(
+                  "rank 0 makes it of ranks [0, 1] with backend \"auto\""),
               HasSubstr("rank 1 of ranks [1] with backend \"auto\"")));
     });
     EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);

@@ -3,9 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
+#include "argosy/comm/coalesce.h"
+#include "argosy/comm/functional.h"
+#include "argosy/comm/objects.h"
 #include "argosy/common/error.h"
+#include "argosy/compat/stream.h"
+#include "argosy/data_parallel/data_parallel.h"
+#include "argosy/dtensor/deferred_init.h"
+#include "argosy/world/init.h"
 #include "tests/dtensor/op_checks.h"
 
 namespace argosy {
@@ -13,6 +21,7 @@ namespace {
 
 using argosy::testing::exact_values;
 using argosy::testing::run_ranks;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string refusal_of(const std::function<void()>& body) {
@@ -47,6 +56,103 @@ TEST(RefusalRanks, SaysWhatToDoInstead) {
         shard_tensor(plain, ProcessMesh({2}, {1, 0}, {}), {Shard(0)});
     EXPECT_THAT(
         refusal_of([&] { x + other; }), HasSubstr("tensors on two meshes"));
+  });
+}
+
+// Every collective and message, with `x` in each place that takes a tensor.
+std::vector<std::pair<const char*, std::function<void()>>> collectives_on(
+    const at::Tensor& x) {
+  const at::Tensor plain = torch::ones(x.sizes());
+  const at::Tensor twice = torch::ones({2 * x.size(0), x.size(1)});
+  const Tensors xs = {x, x};
+  const Tensors plains = {plain, plain};
+  const auto mutable_copy = [](Tensors list) {
+    return std::make_shared<Tensors>(std::move(list));
+  };
+  namespace F = functional;
+  return {
+      {"all_reduce", [=] { all_reduce(x); }},
+      {"reduce", [=] { reduce(x); }},
+      {"broadcast", [=] { broadcast(x); }},
+      {"all_gather", [=] { all_gather(*mutable_copy({}), x); }},
+      {"all_gather into", [=] { all_gather(*mutable_copy(xs), plain); }},
+      {"all_gather whole", [=] { all_gather(twice, x); }},
+      {"all_gather of a part",
+       [=] {
+         all_gather(x, torch::ones({2, 3}));
+       }},
+      {"gather", [=] { gather(x, mutable_copy({}).get()); }},
+      {"scatter", [=] { scatter(x, plains); }},
+      {"scatter of", [=] { scatter(x, twice); }},
+      {"reduce_scatter", [=] { reduce_scatter(x, plains); }},
+      {"reduce_scatter of", [=] { reduce_scatter(plain, xs); }},
+      {"reduce_scatter whole",
+       [=] {
+         reduce_scatter(torch::ones({2, 3}), x);
+       }},
+      {"alltoall", [=] { alltoall(*mutable_copy({}), xs); }},
+      {"alltoall into", [=] { alltoall(*mutable_copy(xs), plains); }},
+      {"alltoall_single", [=] { alltoall_single(plain, x); }},
+      {"alltoall_single into", [=] { alltoall_single(x, plain); }},
+      {"send", [=] { send(x, 1 - get_rank()); }},
+      {"recv", [=] { recv(x, 1 - get_rank()); }},
+      {"isend", [=] { isend(x, 1 - get_rank()); }},
+      {"irecv", [=] { irecv(x, 1 - get_rank()); }},
+      {"stream", [=] { stream::all_reduce(x); }},
+      {"coalesced", [=] { all_reduce_coalesced(xs); }},
+      {"object", [=] { all_gather_object(*mutable_copy({}), x); }},
+      {"functional::all_reduce", [=] { F::all_reduce(x); }},
+      {"functional::all_gather", [=] { F::all_gather(x); }},
+      {"functional::reduce_scatter", [=] { F::reduce_scatter(x); }},
+      {"functional::alltoall_single", [=] { F::alltoall_single(x); }},
+      {"functional::send", [=] { F::send(x, 1 - get_rank()); }},
+      {"functional::c_identity", [=] { F::c_identity(x); }},
+      {"functional::c_split", [=] { F::c_split(x); }}};
+}
+
+TEST(RefusalRanks, CollectivesSayWhatToUseForDTensors) {
+  run_ranks(2, [](World&) {
+    const at::Tensor x =
+        shard_tensor(exact_values({4, 3}), ProcessMesh({2}), {Shard(0)});
+    for (const auto& [name, call] : collectives_on(x)) {
+      EXPECT_THAT(
+          refusal_of(call),
+          AllOf(
+              HasSubstr("[comm."),
+              HasSubstr("a DTensor (or a tensor of DeferredInit) [4, 3]"),
+              HasSubstr("Use reshard()"),
+              HasSubstr("to_local()"),
+              HasSubstr("full_tensor()")))
+          << name;
+    }
+    barrier(); // no rank is ahead of the others
+  });
+}
+
+TEST(RefusalRanks, CollectivesRefuseTensorsWithoutMemoryYet) {
+  run_ranks(2, [](World&) {
+    at::Tensor x;
+    {
+      const DeferredInit deferred;
+      x = torch::ones({4, 3});
+    }
+    EXPECT_THAT(
+        refusal_of([&] { all_reduce(x); }),
+        HasSubstr("tensor of DeferredInit"));
+  });
+}
+
+TEST(RefusalRanks, DataParallelNamesTheParameterThatIsADTensor) {
+  run_ranks(2, [](World&) {
+    torch::nn::Linear net(4, 2);
+    const ProcessMesh mesh({2});
+    shard_tensor_(net->bias, mesh, {Replicate()});
+    EXPECT_THAT(
+        refusal_of([&] { DataParallel model(net); }),
+        AllOf(
+            HasSubstr("bias is a DTensor"),
+            HasSubstr("needs no DataParallel"),
+            HasSubstr("shard_dataloader()")));
   });
 }
 
