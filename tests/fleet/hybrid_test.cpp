@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "argosy/compat/hybrid_communicate_group.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
+#include "argosy/optim/sgd.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
@@ -236,6 +238,93 @@ TEST(HybridProcesses, TrainAsOneProcess) {
     for (const Combination& of : all) {
       SCOPED_TRACE(of.name);
       expect_close(train(of.strategy, of.sequence_parallel), alone);
+    }
+  });
+}
+
+// An unchanged module whose weights are DTensors, and beside it a plain
+// parameter that all ranks hold.
+struct MixedImpl : torch::nn::Module {
+  torch::nn::Linear up = register_module("up", torch::nn::Linear(6, 8));
+  torch::nn::Linear down = register_module("down", torch::nn::Linear(8, 6));
+  at::Tensor plain = register_parameter("plain", torch::ones({5}));
+
+  MixedImpl() { testing::set_weights(*this); } // of float64
+
+  at::Tensor forward(const at::Tensor& x) { return down(up(x).tanh()); }
+};
+TORCH_MODULE(Mixed);
+
+using ToInput = std::function<at::Tensor(const at::Tensor& whole)>;
+
+template <typename Optimizer>
+std::vector<at::Tensor> train_mixed(
+    Mixed& net,
+    Optimizer& optimizer,
+    const ToInput& to_input,
+    const std::function<void()>& clip) {
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    const at::Tensor x = testing::numbers({4, 6}, step);
+    net(to_input(x)).pow(2).sum().backward();
+    net->plain.pow(2).sum().backward();
+    clip();
+    optimizer.step();
+  }
+  std::vector<at::Tensor> whole;
+  for (const at::Tensor& each : net->parameters()) {
+    whole.push_back(full_tensor(each.detach()).clone());
+  }
+  return whole;
+}
+
+std::vector<at::Tensor> train_mixed_alone() {
+  Mixed net;
+  optim::SGD sgd(net->parameters(), optim::SGDOptions(0.1));
+  return train_mixed(
+      net,
+      sgd,
+      [](const at::Tensor& x) { return x; },
+      [&] { optim::clip_grad_norm_(net->parameters(), 0.5); });
+}
+
+class HybridDTensors : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(
+    Fleet,
+    HybridDTensors,
+    ::testing::Values(
+        hybrid(2, 1, 1, 2, 1),
+        hybrid(1, 1, 1, 4, 1),
+        hybrid(4, 1, 1, 1, 1),
+        // Leaves DTensors alone, which agree by themselves.
+        R"({"hybrid_configs": {"mp_degree": 2, "sync_param": true}})"));
+
+// Each element counts once, whether it is sharded, replicated, or plain.
+TEST_P(HybridDTensors, AreClippedAsInOneProcess) {
+  const auto alone = train_mixed_alone();
+  testing::run_ranks(4, [&](World&) {
+    auto strategy = DistributedStrategy::from_json(GetParam());
+    strategy.grad_clip = true;
+    strategy.grad_clip_configs.limit = 0.5;
+    const auto fleet = init(true, strategy);
+    const int mp = fleet->axes().model->nranks();
+    const ProcessMesh mesh({4 / mp, mp}, {"dp", "mp"});
+    Mixed net;
+    shard_tensor_(net->up->weight, mesh, {Replicate(), Shard(0)});
+    shard_tensor_(net->up->bias, mesh, {Replicate(), Shard(0)});
+    shard_tensor_(net->down->weight, mesh, {Shard(0), Shard(1)});
+    shard_tensor_(net->down->bias, mesh, {Replicate(), Replicate()});
+    optim::SGD sgd(net->parameters(), optim::SGDOptions(0.1));
+    auto optimizer = distributed_optimizer(sgd);
+    const auto trained = train_mixed(
+        net,
+        optimizer,
+        [&](const at::Tensor& x) {
+          return shard_tensor(x, mesh, {Shard(0), Replicate()});
+        },
+        [] {});
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(trained.at(i), alone[i], 1e-9, 1e-9)) << i;
     }
   });
 }
