@@ -7,6 +7,7 @@
 #include "argosy/comm/functional.h"
 #include "argosy/comm/objects.h"
 #include "argosy/comm/ops.h"
+#include "argosy/comm/spawn_results.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/data/collate.h"

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <map>
+#include <mutex>
 #include <optional>
 
 #include "argosy/common/deadline.h"
@@ -29,13 +31,30 @@ namespace argosy {
 namespace {
 
 // Tells a re-executed program which spawn() call created it: "<number of the
-// call>:<pid of the parent>".
+// call>:<pid of the parent>:<file for the result>".
 constexpr char kSpawnVariable[] = "ARGOSY_SPAWN";
 
-// A child runs the same code as its parent, so both count the calls alike.
-int next_call_number() {
-  static std::atomic<int> calls{0};
-  return calls++;
+// The calls of this process that start process ranks. A child runs the same
+// code as its parent, so both count them alike.
+struct Calls {
+  std::atomic<int> next{0};
+  std::mutex mutex;
+  std::map<int, RankResults> results; // of those that ended; guarded by mutex
+};
+
+Calls& calls() {
+  static Calls instance;
+  return instance;
+}
+
+// In the folder of a call: what its ranks returned, and what earlier calls did.
+std::filesystem::path result_file(
+    const std::filesystem::path& folder, int rank) {
+  return folder / str("rank", rank, ".result");
+}
+std::filesystem::path earlier_file(
+    const std::filesystem::path& folder, int call_number, int rank) {
+  return folder / str("call", call_number, ".rank", rank, ".result");
 }
 
 // From here to run_as_rank(): runs in the child.
@@ -43,6 +62,7 @@ int next_call_number() {
 struct Origin {
   int call_number;
   pid_t parent;
+  std::filesystem::path result_file;
 };
 
 std::optional<Origin> spawned_by() {
@@ -50,26 +70,34 @@ std::optional<Origin> spawned_by() {
   if (!text) {
     return std::nullopt;
   }
+  // The file is last, since its name may contain the separator.
   const auto parts = split(*text, ':');
   const auto call = parse_int(parts.at(0));
-  const auto parent = parts.size() == 2 ? parse_int(parts[1]) : std::nullopt;
+  const auto parent = parts.size() > 2 ? parse_int(parts[1]) : std::nullopt;
   ARGOSY_CHECK(
       call && parent,
       "[world.spawn] {}={} was not set by spawn()",
       kSpawnVariable,
       *text);
-  return Origin{static_cast<int>(*call), static_cast<pid_t>(*parent)};
+  return Origin{
+      static_cast<int>(*call),
+      static_cast<pid_t>(*parent),
+      text->substr(parts[0].size() + parts[1].size() + 2)};
 }
 
-[[noreturn]] void run_as_rank(
-    const std::function<void()>& function, const Origin& origin) {
+[[noreturn]] void run_as_rank(const RankTask& task, const Origin& origin) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   int code = 1;
   // The parent may have died before prctl().
   if (::getppid() == origin.parent) {
     // A spawn() inside the function is an independent call.
     ::unsetenv(kSpawnVariable);
-    code = record(function);
+    code = record([&] {
+      const std::string result = task.function();
+      if (task.has_result) {
+        write_file(origin.result_file, result);
+      }
+    });
   }
   std::cout.flush();
   std::fflush(nullptr);
@@ -97,11 +125,19 @@ std::vector<std::string> own_arguments() {
   return words;
 }
 
+// What all ranks of a call have in common.
+struct CallSetup {
+  int num_ranks;
+  int port;   // of the store
+  int target; // the call that the ranks belong to, as they count
+  std::filesystem::path folder;
+};
+
 Environment rank_environment(
-    int rank, int size, int port, int call_number, const RankProcess& process) {
+    int rank, const CallSetup& call, const RankProcess& process) {
   Environment environment = Environment::of_process();
   const std::string rank_text = std::to_string(rank);
-  const std::string size_text = std::to_string(size);
+  const std::string size_text = std::to_string(call.num_ranks);
   for (const char* name : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) {
     environment.set(name, rank_text);
   }
@@ -112,13 +148,20 @@ Environment rank_environment(
   environment.set("GROUP_RANK", "0");
   environment.set("GROUP_WORLD_SIZE", "1");
   environment.set("MASTER_ADDR", "127.0.0.1");
-  environment.set("MASTER_PORT", std::to_string(port));
+  environment.set("MASTER_PORT", std::to_string(call.port));
   // Tells rank 0 to connect to the parent's store instead of serving one.
   environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");
   environment.set("TORCHELASTIC_RESTART_COUNT", "0");
-  environment.set("TORCHELASTIC_RUN_ID", str("spawn-", ::getpid(), "-", port));
+  environment.set(
+      "TORCHELASTIC_RUN_ID", str("spawn-", ::getpid(), "-", call.port));
   environment.set("TORCHELASTIC_ERROR_FILE", process.error_file.string());
-  environment.set(kSpawnVariable, str(call_number, ":", ::getpid()));
+  environment.set(
+      kSpawnVariable,
+      str(call.target,
+          ":",
+          ::getpid(),
+          ":",
+          result_file(call.folder, rank).string()));
   // The parent's store and choice of source do not apply to its ranks.
   environment.unset("ARGOSY_STORE");
   environment.unset("ARGOSY_ADOPT");
@@ -285,10 +328,7 @@ c10::intrusive_ptr<c10d::TCPStore> serve_store() {
 
 void start_ranks(
     RankProcesses& processes,
-    int num_ranks,
-    int port,
-    int call_number,
-    const std::filesystem::path& dir,
+    const CallSetup& call,
     const SpawnOptions& options) {
   std::vector<std::string> words = own_arguments();
   if (!options.arguments.empty()) {
@@ -296,17 +336,47 @@ void start_ranks(
     words.insert(
         words.end(), options.arguments.begin(), options.arguments.end());
   }
-  for (int rank = 0; rank < num_ranks; ++rank) {
+  for (int rank = 0; rank < call.num_ranks; ++rank) {
     RankProcess& process = processes[rank];
-    process.error_file = dir / str("rank", rank, ".error.json");
+    process.error_file = call.folder / str("rank", rank, ".error.json");
     if (!options.log_dir.empty()) {
       process.log_file = options.log_dir / str("rank", rank, ".log");
     }
-    start(
-        process,
-        words,
-        rank_environment(rank, num_ranks, port, call_number, process));
+    start(process, words, rank_environment(rank, call, process));
   }
+}
+
+// Ranks run the code between the earlier calls and theirs, which may use what
+// those returned.
+void pass_on_results(const std::filesystem::path& folder, int call_number) {
+  const std::lock_guard lock(calls().mutex);
+  for (const auto& [earlier, results] : calls().results) {
+    for (std::size_t rank = 0; rank < results.size(); ++rank) {
+      if (earlier < call_number) {
+        write_file(
+            earlier_file(folder, earlier, static_cast<int>(rank)),
+            results[rank]);
+      }
+    }
+  }
+}
+
+RankResults read_results(const CallSetup& call) {
+  RankResults results;
+  for (int rank = 0; rank < call.num_ranks; ++rank) {
+    auto result = read_file(result_file(call.folder, rank));
+    if (!result) {
+      throw RankFailed(
+          rank,
+          str_format(
+              "[world.spawn] rank {} of {} failed: it ended with exit code 0 "
+              "before the function returned",
+              rank,
+              call.num_ranks));
+    }
+    results.push_back(std::move(*result));
+  }
+  return results;
 }
 
 } // namespace
@@ -315,26 +385,50 @@ void start_ranks(
 // rank is this program started anew. The child runs main() again until it
 // reaches the spawn() with the number that ARGOSY_SPAWN names; it skips earlier
 // ones, which its parent has completed.
-void spawn_processes(
-    const std::function<void()>& function,
+int enter_process_call(const RankTask& task) {
+  const int call_number = calls().next++;
+  if (const auto origin = spawned_by();
+      origin && origin->call_number == call_number) {
+    run_as_rank(task, *origin);
+  }
+  return call_number;
+}
+
+bool is_earlier_call() {
+  return spawned_by().has_value();
+}
+
+std::optional<RankResults> results_of_call(int call_number, int num_ranks) {
+  const auto folder = spawned_by()->result_file.parent_path();
+  RankResults results;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    auto result = read_file(earlier_file(folder, call_number, rank));
+    if (!result) {
+      return std::nullopt;
+    }
+    results.push_back(std::move(*result));
+  }
+  return results;
+}
+
+RankResults spawn_processes(
+    const RankTask& task,
+    int call_number,
     int num_ranks,
     const SpawnOptions& options) {
-  const int call_number = next_call_number();
-  if (const auto origin = spawned_by()) {
-    if (origin->call_number == call_number) {
-      run_as_rank(function, *origin);
-    }
-    return; // an earlier spawn() of the program, already done
-  }
   const TempDir dir("argosy-spawn");
   // Served by the parent, so that it outlives every rank.
   const auto store = serve_store();
+  const CallSetup call{
+      .num_ranks = num_ranks,
+      .port = store->getPort(),
+      // With other arguments, the program runs differently, up to its first
+      // spawn().
+      .target = options.arguments.empty() ? call_number : 0,
+      .folder = dir.path()};
+  pass_on_results(call.folder, call.target);
   RankProcesses processes(num_ranks);
-  // With other arguments, the program runs differently, up to its first
-  // spawn().
-  const int target = options.arguments.empty() ? call_number : 0;
-  start_ranks(
-      processes, num_ranks, store->getPort(), target, dir.path(), options);
+  start_ranks(processes, call, options);
   if (const auto failed = processes.join(options.grace)) {
     throw RankFailed(
         *failed,
@@ -344,6 +438,13 @@ void spawn_processes(
             num_ranks,
             failure_text(processes[*failed])));
   }
+  if (!task.has_result) {
+    return {};
+  }
+  RankResults results = read_results(call);
+  const std::lock_guard lock(calls().mutex);
+  calls().results[call_number] = results;
+  return results;
 }
 
 } // namespace argosy

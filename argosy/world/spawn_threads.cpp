@@ -25,10 +25,12 @@ namespace {
 
 // Shared by the threads and their parent; an abandoned thread keeps it alive.
 struct ThreadJob {
-  ThreadJob(std::function<void()> body, int num_ranks)
-      : function(std::move(body)), ended(num_ranks, false) {}
+  ThreadJob(RankFunction body, int num_ranks)
+      : function(std::move(body)),
+        ended(num_ranks, false),
+        results(num_ranks) {}
 
-  const std::function<void()> function;
+  const RankFunction function;
   const std::shared_ptr<store::MemKv> kv = std::make_shared<store::MemKv>();
 
   std::mutex mutex;
@@ -37,6 +39,7 @@ struct ThreadJob {
   std::vector<bool> ended;
   int num_ended = 0;
   std::optional<std::pair<int, std::string>> first_failure;
+  RankResults results;
 
   bool all_ended() const { return num_ended == static_cast<int>(ended.size()); }
 };
@@ -63,8 +66,9 @@ void note_failure(ThreadJob& job, int rank, const std::string& message) {
   job.kv->abort(str("rank ", rank, " failed: ", message));
 }
 
-void note_end(ThreadJob& job, int rank) {
+void note_end(ThreadJob& job, int rank, std::string result) {
   const std::lock_guard lock(job.mutex);
+  job.results[rank] = std::move(result);
   job.ended[rank] = true;
   ++job.num_ended;
   job.changed.notify_all();
@@ -73,8 +77,9 @@ void note_end(ThreadJob& job, int rank) {
 void run_thread_rank(ThreadJob& job, int rank, int size) {
   thread_binding().launch = thread_launch_info(rank, size);
   thread_binding().store = c10::make_intrusive<store::KvStore>(job.kv);
+  std::string result;
   try {
-    job.function();
+    result = job.function();
   } catch (...) {
     const std::string message = current_exception_text();
     note_failure(job, rank, message);
@@ -84,7 +89,7 @@ void run_thread_rank(ThreadJob& job, int rank, int size) {
   }
   bind_world(nullptr);
   thread_binding() = {};
-  note_end(job, rank);
+  note_end(job, rank, std::move(result));
 }
 
 // Without a failure there is no limit, since ranks may train for days. The
@@ -119,14 +124,12 @@ std::vector<int> join_ended(ThreadJob& job, std::vector<std::thread>& threads) {
 
 } // namespace
 
-void spawn_threads(
-    const std::function<void()>& function,
-    int num_ranks,
-    const SpawnOptions& options) {
+RankResults spawn_threads(
+    const RankTask& task, int num_ranks, const SpawnOptions& options) {
   // Before ranks multiply matrices.
   torch_hooks::install_openblas_core();
   torch_hooks::install_amx_limit();
-  const auto job = std::make_shared<ThreadJob>(function, num_ranks);
+  const auto job = std::make_shared<ThreadJob>(task.function, num_ranks);
   std::vector<std::thread> threads;
   threads.reserve(num_ranks);
   for (int rank = 0; rank < num_ranks; ++rank) {
@@ -136,7 +139,7 @@ void spawn_threads(
   wait_for_ranks(*job, options.grace);
   const std::vector<int> left_behind = join_ended(*job, threads);
   if (!job->first_failure) {
-    return;
+    return std::move(job->results);
   }
   const auto& [rank, message] = *job->first_failure;
   std::string text =

@@ -11,10 +11,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <latch>
 #include <mutex>
 #include <set>
 #include <thread>
 
+#include "argosy/comm/spawn_results.h"
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/testing/gtest_ranks.h"
@@ -120,6 +122,54 @@ TEST(SpawnThreads, AThreadThatDoesNotEndIsNamedAndLeftBehind) {
   *release = true;
 }
 
+TEST(SpawnThreads, ReturnsResultsInTheOrderOfRanks) {
+  const auto results =
+      spawn_results(
+          [] {
+            const auto world = init_parallel_env();
+            return std::pair(world->rank(), str(world->size()));
+          },
+          3)
+          .get();
+  ASSERT_EQ(results.size(), 3u);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(results[rank], std::pair(rank, std::string("3")));
+  }
+}
+
+TEST(SpawnThreads, CanBeJoinedLater) {
+  std::latch released(1);
+  auto results = spawn_results(
+      [&] {
+        released.wait();
+        return get_rank() + 10;
+      },
+      2,
+      {.join = false});
+  EXPECT_FALSE(results.join(Deadline::after(20ms)));
+  released.count_down();
+  EXPECT_TRUE(results.join(Deadline::after(30s)));
+  EXPECT_EQ(results.get(), (std::vector{10, 11}));
+  EXPECT_TRUE(results.join(Deadline::after(0s))) << "as often as one likes";
+}
+
+TEST(SpawnThreads, AFailureIsThrownWhereTheyAreJoined) {
+  const auto context = spawn(
+      [] {
+        if (get_rank() == 1) {
+          throw Error("disk full");
+        }
+      },
+      2,
+      {.join = false});
+  for (int time = 0; time < 2; ++time) {
+    const RankFailed error =
+        failure_of([&] { context->join(Deadline::after(30s)); });
+    EXPECT_EQ(error.rank(), 1);
+    EXPECT_THAT(error.what(), HasSubstr("disk full"));
+  }
+}
+
 TEST(Spawn, RefusesNonsense) {
   EXPECT_THROW(spawn([] {}, 0), InvalidArgument);
   EXPECT_THROW(spawn([] {}, -2), InvalidArgument);
@@ -194,6 +244,83 @@ TEST(SpawnProcesses, AKilledRankIsNamedAndStubbornOnesAreEnded) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, 15s);
 }
 
+// The arguments of this program that run the current test alone.
+std::vector<std::string> arguments_of_this_test() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  return {str("--gtest_filter=", test->test_suite_name(), ".", test->name())};
+}
+
+TEST(SpawnProcesses, ReturnResultsAndCanBeJoinedLater) {
+  auto results = spawn_results(
+      [] {
+        const auto world = init_parallel_env({.timeout = 60s});
+        return std::vector{world->rank(), static_cast<int>(::getpid())};
+      },
+      2,
+      {.ranks = RankKind::Process,
+       .join = false,
+       .arguments = arguments_of_this_test()});
+  EXPECT_FALSE(results.join(Deadline::after(1ms))) << "they just start";
+  EXPECT_TRUE(results.join(Deadline::after(60s)));
+  const auto values = results.get();
+  ASSERT_EQ(values.size(), 2u);
+  EXPECT_EQ(values[0].at(0), 0);
+  EXPECT_EQ(values[1].at(0), 1);
+  EXPECT_NE(values[0].at(1), values[1].at(1)) << "processes of their own";
+}
+
+// Run by the test after it as a program of its own.
+TEST(SpawnProcesses, DISABLED_UseWhatAnEarlierCallReturned) {
+  const SpawnOptions processes{.ranks = RankKind::Process};
+  const auto first =
+      spawn_results([] { return 10 * (get_rank() + 1); }, 2, processes).get();
+  ASSERT_EQ(first, (std::vector{10, 20})) << "in the ranks of the second, too";
+  const auto second =
+      spawn_results([&] { return first.at(1) + get_rank(); }, 2, processes)
+          .get();
+  EXPECT_EQ(second, (std::vector{20, 21}));
+}
+
+// This program again, with one of its tests.
+pid_t start_test(const std::string& filter) {
+  std::vector<std::string> words = {
+      "spawn_test",
+      str("--gtest_filter=", filter),
+      "--gtest_also_run_disabled_tests"};
+  std::vector<char*> argv = {
+      words[0].data(), words[1].data(), words[2].data(), nullptr};
+  pid_t child = -1;
+  EXPECT_EQ(
+      ::posix_spawn(
+          &child, "/proc/self/exe", nullptr, nullptr, argv.data(), environ),
+      0);
+  return child;
+}
+
+TEST(SpawnProcesses, OfALaterCallKnowWhatAnEarlierReturned) {
+  int status = -1;
+  const pid_t child = start_test("*DISABLED_UseWhatAnEarlierCallReturned");
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(SpawnProcesses, ThatExitBeforeTheyReturnAreNamed) {
+  const RankFailed error = failure_of([] {
+    spawn_results(
+        [] {
+          if (get_rank() == 1) {
+            ::_exit(0);
+          }
+          return 0;
+        },
+        2,
+        {.ranks = RankKind::Process, .arguments = arguments_of_this_test()});
+  });
+  EXPECT_EQ(error.rank(), 1);
+  EXPECT_THAT(
+      error.what(), HasSubstr("exit code 0 before the function returned"));
+}
+
 // Run by the next test as a program of its own: ranks that write their pids
 // into the folder that a variable names, and stay.
 TEST(SpawnProcesses, DISABLED_Stay) {
@@ -225,17 +352,7 @@ bool eventually(const std::function<bool()>& condition) {
 TEST(SpawnProcesses, RanksDoNotOutliveAKilledParent) {
   const TempDir folder;
   ::setenv("SPAWN_TEST_FOLDER", folder.path().c_str(), 1);
-  std::vector<std::string> words = {
-      "spawn_test",
-      "--gtest_filter=*DISABLED_Stay",
-      "--gtest_also_run_disabled_tests"};
-  std::vector<char*> argv = {
-      words[0].data(), words[1].data(), words[2].data(), nullptr};
-  pid_t parent = -1;
-  ASSERT_EQ(
-      ::posix_spawn(
-          &parent, "/proc/self/exe", nullptr, nullptr, argv.data(), environ),
-      0);
+  const pid_t parent = start_test("*DISABLED_Stay");
   ASSERT_TRUE(eventually([&] { return pids_in(folder.path()).size() == 2; }));
   ::kill(parent, SIGKILL);
   ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
