@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "argosy/comm/memory/layout.h"
 #include "tests/comm/memory_ranks.h"
 
 namespace argosy::comm::memory {
@@ -63,6 +64,36 @@ INSTANTIATE_TEST_SUITE_P(Sizes, MemoryMessages, ::testing::Values(1, 2, 3, 4));
 TEST_P(MemoryMessages, AllPairsBesideCollectives) {
   argosy::testing::run_ranks(GetParam(), [](World& world) {
     check_all_pairs(*make_backend(world), world);
+  });
+}
+
+// So many that a piece of 16 KB for each exceeds two windows, behind which the
+// messages lie.
+TEST(MemoryMessages, WaitUntouchedWhileManyRanksReduce) {
+  constexpr int kRanks = 132;
+  constexpr std::size_t kSlot = kSlotBytes / sizeof(float);
+  argosy::testing::run_ranks(kRanks, [](World& world) {
+    const auto backend = make_backend(world);
+    const auto message = values_of(world.rank(), kSlot);
+    const bool sends = world.rank() >= 128;
+    for (int i = 0; i < 3 && sends; ++i) {
+      send(*backend, message, 0);
+    }
+    const std::size_t count = kRanks * 128;
+    std::vector<float> data = values_of(world.rank(), count);
+    backend->reduce(data.data(), data.data(), count, kSum, 0, soon());
+    if (world.rank() != 0) {
+      backend->barrier(soon());
+      return;
+    }
+    EXPECT_EQ(data, sum_of_all(kRanks, count));
+    for (int peer = 128; peer < kRanks; ++peer) {
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(receive(*backend, kSlot, peer), values_of(peer, kSlot))
+            << "message " << i << " of rank " << peer;
+      }
+    }
+    backend->barrier(soon());
   });
 }
 

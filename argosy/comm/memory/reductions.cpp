@@ -110,10 +110,12 @@ class SliceSum {
   }
 
   // In windows 2 and 3, which lie side by side. Peers may still read windows 0
-  // and 1: reduce_scatter publishes its references there.
+  // and 1: reduce_scatter publishes its references there. Mapped inputs are not
+  // brought here, so the sum is alone: pieces for all ranks might not fit.
   std::byte* scratch(int rank) const {
-    return team_.window(team_.rank(), 2) +
-        static_cast<std::size_t>(rank) * piece_ * element_;
+    const bool alone = team_.common_access() == Access::Mapped;
+    const auto place = alone ? 0 : static_cast<std::size_t>(rank);
+    return team_.window(team_.rank(), 2) + place * piece_ * element_;
   }
 
   const void* bring(int rank, BufferRef ref, std::size_t bytes) {
