@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/sequence_parallel/key_mask.h"
 #include "argosy/sequence_parallel/ring_travel.h"
 #include "argosy/sequence_parallel/split_group.h"
 #include "argosy/sequence_parallel/tiled_attention.h"
@@ -22,7 +23,9 @@ namespace {
 using sequence_parallel::Attended;
 using sequence_parallel::AttentionBackward;
 using sequence_parallel::AttentionForward;
+using sequence_parallel::AttentionRules;
 using sequence_parallel::GradientTravel;
+using sequence_parallel::KeyBlock;
 using sequence_parallel::KeysAndValues;
 using sequence_parallel::KeyTravel;
 using sequence_parallel::Ring;
@@ -30,11 +33,34 @@ using torch::autograd::AutogradContext;
 
 // What backward needs besides tensors.
 struct Call : torch::CustomClassHolder {
-  Call(GroupPtr group, SequenceSplit split, bool causal, double factor)
-      : ring(std::move(group), std::move(split), causal), scale(factor) {}
+  Call(
+      const GroupPtr& group,
+      const SequenceSplit& split,
+      const AttentionOptions& options,
+      double scale)
+      : ring(group, split, options.causal),
+        masks(sequence_parallel::gather_key_masks(
+            options.key_padding_mask, split, group)),
+        rules{
+            scale,
+            {options.dropout,
+             sequence_parallel::dropout_seed(options, group),
+             options.first_head},
+            split.positions(ring.rank())} {}
+
+  // The keys of a step, with what belongs to them.
+  KeyBlock block(int step, const KeysAndValues& here) const {
+    const int owner = ring.plan().owner(ring.rank(), step);
+    return {
+        here.keys,
+        here.values,
+        masks[static_cast<std::size_t>(owner)],
+        ring.split().positions(owner)};
+  }
 
   const Ring ring;
-  const double scale;
+  const Tensors masks; // of the keys of each rank
+  const AttentionRules rules;
 };
 
 // Ring attention: queries stay, keys and values go round. In step t a rank
@@ -44,12 +70,11 @@ struct Call : torch::CustomClassHolder {
 // two foreign blocks at most. AttentionForward merges the steps.
 Attended attend(
     const Call& call, const at::Tensor& query, const KeysAndValues& own) {
-  AttentionForward sum(query, own.keys, own.values, call.scale);
+  AttentionForward sum(query, own.keys, own.values, call.rules);
   KeyTravel travel(call.ring, own);
   for (int step = 0; step < call.ring.nranks(); ++step) {
     travel.begin_next(step);
-    const KeysAndValues& here = travel.here();
-    sum.add(here.keys, here.values, call.ring.blocks(step));
+    sum.add(call.block(step, travel.here()), call.ring.blocks(step));
     travel.end_next();
   }
   return sum.finish();
@@ -64,7 +89,7 @@ torch::autograd::variable_list differentiate(
     const KeysAndValues& own,
     const Attended& attended,
     const at::Tensor& gradient) {
-  AttentionBackward sum(query, own.keys, attended, gradient, call.scale);
+  AttentionBackward sum(query, own.keys, attended, gradient, call.rules);
   KeyTravel travel(call.ring, own);
   GradientTravel gradients(call.ring, own, sum.sums());
   for (int step = 0; step < call.ring.nranks(); ++step) {
@@ -72,11 +97,9 @@ torch::autograd::variable_list differentiate(
     // and gradients and keys come from the same neighbour.
     gradients.begin(step);
     travel.begin_next(step);
-    const KeysAndValues& here = travel.here();
     const KeysAndValues& place = gradients.place();
     sum.add(
-        here.keys,
-        here.values,
+        call.block(step, travel.here()),
         call.ring.blocks(step),
         place.keys,
         place.values);
@@ -167,7 +190,10 @@ at::Tensor run(
     const SequenceSplit& split,
     const GroupPtr& group,
     const AttentionOptions& options) {
-  check_shapes(query, key, value, split.length(group ? group->rank() : 0));
+  const std::int64_t length = split.length(group ? group->rank() : 0);
+  check_shapes(query, key, value, length);
+  sequence_parallel::check_options(
+      options, key.size(0), length, "ring_attention");
   const double scale = options.scale.value_or(
       1 /
       std::sqrt(static_cast<double>(std::max<std::int64_t>(query.size(3), 1))));
@@ -175,7 +201,7 @@ at::Tensor run(
       query,
       key,
       value,
-      c10::make_intrusive<Call>(group, split, options.causal, scale));
+      c10::make_intrusive<Call>(group, split, options, scale));
 }
 
 } // namespace

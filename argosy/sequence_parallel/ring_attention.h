@@ -1,13 +1,12 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
 #include <memory>
 #include <optional>
 
 #include "argosy/sequence_parallel/sequence_split.h"
-
-namespace at {
-class Tensor;
-}
 
 namespace argosy {
 
@@ -16,6 +15,24 @@ class Group;
 struct AttentionOptions {
   bool causal = false;           // positions attend to themselves and before
   std::optional<double> scale{}; // factor of the scores; none: 1 / sqrt(dim)
+
+  // [batch, length] for the keys that this rank passes, on all ranks or on
+  // none. Of type bool: true where a key is padding that nobody attends to.
+  // Floating: added to the scores of the key, without a gradient. A query whose
+  // keys are all padding gets zeros.
+  at::Tensor key_padding_mask{};
+
+  // The probability with which a weight is dropped; the others are divided by
+  // 1 - dropout. Which ones depends on the seed, and on the numbers of the row
+  // of the batch, the head, the query and the key alone: the result is the same
+  // on any number of ranks, in a ring and with Ulysses.
+  double dropout = 0;
+  // The same on all ranks. None: the first rank of the group draws a seed from
+  // its generator and sends it to the others.
+  std::optional<std::uint64_t> dropout_seed{};
+  // The number of the first head among those of the model, where tensor
+  // parallel ranks have some of the heads each.
+  std::int64_t first_head = 0;
 };
 
 // Ring attention: attention over a sequence that is split over the ranks of a
@@ -32,7 +49,8 @@ struct AttentionOptions {
 // All ranks of the group must call it alike, with the same split and options;
 // blocks. Backward is collective too: it sends keys and values around again,
 // together with their gradients, in float for 16-bit types. Differentiable
-// once. Throws InvalidArgument if shapes do not match.
+// once. Masks of all ranks are gathered first: a byte or a number for each key.
+// Throws InvalidArgument if shapes do not match.
 at::Tensor ring_attention(
     const at::Tensor& query,
     const at::Tensor& key,

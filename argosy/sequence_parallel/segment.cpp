@@ -4,10 +4,13 @@
 #include <ATen/ops/_scaled_dot_product_attention.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -15,6 +18,8 @@
 #include "argosy/comm/functional.h"
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/tensor/convert.h"
+#include "argosy/sequence_parallel/key_mask.h"
 #include "argosy/sequence_parallel/split_group.h"
 
 namespace argosy {
@@ -220,6 +225,57 @@ at::Tensor attend(
                    : tiled_attention(whole.query, key, value, options);
 }
 
+// The options for whole sequences of some heads.
+AttentionOptions options_of_heads(
+    AttentionOptions options,
+    const SequenceSplit& split,
+    const HeadRange& heads,
+    const GroupPtr& group) {
+  if (options.key_padding_mask.defined()) {
+    options.key_padding_mask = at::cat(
+        sequence_parallel::gather_key_masks(
+            options.key_padding_mask, split, group),
+        1);
+  }
+  if (options.dropout > 0) {
+    options.dropout_seed = sequence_parallel::dropout_seed(options, group);
+    options.first_head += heads.queries.begin;
+  }
+  return options;
+}
+
+// What the op for DTensors adds to the scores [batch, heads, length, length]:
+// the mask of the keys, which all ranks of the axis need whole. The op takes
+// either a mask or that it is causal.
+c10::optional<at::Tensor> mask_of_scores(
+    const AttentionOptions& options,
+    const at::Tensor& query,
+    const ProcessMesh& mesh,
+    std::size_t axis) {
+  at::Tensor mask = options.key_padding_mask;
+  if (!mask.defined()) {
+    return c10::nullopt;
+  }
+  const std::int64_t length = query.size(kLength);
+  sequence_parallel::check_options(
+      options, query.size(0), length, "ulysses_attention");
+  if (is_dtensor(mask)) {
+    Placements placements = placements_of(mask);
+    placements[axis] = Replicate();
+    mask = reshard(mask, mesh, placements);
+  }
+  const double hidden = -std::numeric_limits<double>::infinity();
+  const auto dtype = query.scalar_type();
+  if (mask.scalar_type() == at::kBool) {
+    mask = at::zeros_like(mask, at::TensorOptions(dtype))
+               .masked_fill(mask, hidden);
+  }
+  mask = mask.to(dtype).unsqueeze(1).unsqueeze(1);
+  return options.causal
+      ? mask + at::full({length, length}, hidden, dtype).triu(1)
+      : mask;
+}
+
 void check_shapes(const Qkv& own, std::int64_t length) {
   for (const at::Tensor& each : {own.query, own.key, own.value}) {
     ARGOSY_CHECK(
@@ -256,21 +312,29 @@ at::Tensor ulysses_attention(
       sequence_parallel::group_of_split(group, split, "ulysses_attention");
   const Qkv own{query, key, value};
   check_shapes(own, split.length(members->rank()));
+  sequence_parallel::check_options(
+      options, query.size(0), query.size(kLength), "ulysses_attention");
   const HeadExchange exchange(own, split, members);
   Qkv whole = exchange.to_heads(own);
-  // Positions matter only for the mask: without one, attention may see them in
-  // any order.
+  AttentionOptions of_heads =
+      options_of_heads(options, split, exchange.heads(), members);
+  // Positions matter only for a causal mask and for dropout: without these,
+  // attention may see them in any order.
   const Sizes order = rank_order(split);
-  if (options.causal) {
+  const bool is_ordered = options.causal || options.dropout > 0;
+  if (is_ordered) {
     const Sizes places = inverse(order);
     for (at::Tensor* each : {&whole.query, &whole.key, &whole.value}) {
       *each = select(*each, kLength, places);
     }
+    if (of_heads.key_padding_mask.defined()) {
+      of_heads.key_padding_mask = select(of_heads.key_padding_mask, 1, places);
+    }
   }
   const std::int64_t per_key = query.size(kHeads) / key.size(kHeads);
   const at::Tensor out = attend(
-      whole, keys_of_queries(exchange.heads(), per_key), options, attention);
-  return exchange.to_parts(options.causal ? select(out, kLength, order) : out);
+      whole, keys_of_queries(exchange.heads(), per_key), of_heads, attention);
+  return exchange.to_parts(is_ordered ? select(out, kLength, order) : out);
 }
 
 at::Tensor ulysses_attention(
@@ -294,6 +358,12 @@ at::Tensor ulysses_attention(
     placements[place] = Shard(kHeads);
     return reshard(tensor, mesh, placements);
   };
+  ARGOSY_CHECK(
+      !options.dropout_seed,
+      "[sequence_parallel.ulysses_attention] dropout_seed with DTensors, "
+      "expected none: they draw their own random numbers");
+  const c10::optional<at::Tensor> mask =
+      mask_of_scores(options, query, mesh, place);
   // The op takes no scale: it always divides by the root, which a scaled query
   // undoes.
   const double root = std::sqrt(static_cast<double>(query.size(3)));
@@ -303,10 +373,10 @@ at::Tensor ulysses_attention(
       by_heads(scaled),
       by_heads(key),
       by_heads(value),
-      {},
-      0.0,
+      mask,
+      options.dropout,
       false,
-      options.causal));
+      options.causal && !mask));
   return reshard(out, mesh, before);
 }
 

@@ -31,7 +31,9 @@ using AttentionFunction = std::function<at::Tensor(
 // need them.
 //
 // All ranks of the group must call it alike in forward and backward; blocks. A
-// causal mask uses the positions of `split`, which may be in any order.
+// causal mask uses the positions of `split`, which may be in any order. Options
+// mean what they do for ring_attention(); `attention` gets the mask of the
+// whole sequences, a seed, and the number of its first head.
 at::Tensor ulysses_attention(
     const at::Tensor& query,
     const at::Tensor& key,
@@ -43,7 +45,9 @@ at::Tensor ulysses_attention(
 
 // Ulysses attention on DTensors of the whole shape that are sharded along the
 // length over axis `axis` of their mesh. Reshards them to heads and back; the
-// result has the placement of the query.
+// result has the placement of the query. A mask is [batch, whole length], a
+// DTensor or the same on all ranks; a query whose keys are all padding gets
+// NaN. Dropout draws as all ops on DTensors do, so it takes no seed.
 at::Tensor ulysses_attention(
     const at::Tensor& query,
     const at::Tensor& key,

@@ -1,8 +1,11 @@
 #include "argosy/sequence_parallel/tiled_attention.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/ones.h>
@@ -139,14 +142,92 @@ class TileOf {
   at::Tensor tile_;
 };
 
+// Adds the mask of a tile's keys to its scores.
+void add_mask(
+    const at::Tensor& scores,
+    const at::Tensor& mask,
+    const Tile& tile,
+    const AttentionShape& shape) {
+  if (!mask.defined()) {
+    return;
+  }
+  const at::Tensor own = mask.narrow(1, tile.keys.begin, tile.keys.size)
+                             .view({shape.batch, 1, 1, tile.keys.size});
+  const at::Tensor all = scores.view(
+      {shape.batch, shape.key_heads, scores.size(1), tile.keys.size});
+  if (mask.scalar_type() == at::kBool) {
+    all.masked_fill_(own, -kInfinity);
+  } else {
+    all.add_(own);
+  }
+}
+
 at::Tensor scores_of(
     const at::Tensor& queries,
     const at::Tensor& keys,
+    const at::Tensor& mask_of_keys,
     const Tile& tile,
     const AttentionShape& shape) {
   at::Tensor scores = at::bmm(queries, keys.transpose(1, 2));
   mask(scores, tile, shape.group);
+  add_mask(scores, mask_of_keys, tile, shape);
   return scores;
+}
+
+// Fills one row for each query and head of a matrix: 0 where the weight is
+// dropped, else 1 / (1 - p).
+template <typename Number>
+void fill_factors(
+    Number* rows,
+    const Tile& tile,
+    std::int64_t matrix,
+    const AttentionShape& shape,
+    const AttentionRules& rules,
+    const Positions& keys) {
+  const auto kept = static_cast<Number>(1 / (1 - rules.dropout.probability));
+  const std::int64_t batch = matrix / shape.key_heads;
+  const std::int64_t first_head = matrix % shape.key_heads * shape.group;
+  for (std::int64_t i = 0; i < tile.queries.size; ++i) {
+    for (std::int64_t g = 0; g < shape.group; ++g) {
+      const std::uint64_t row = rules.dropout.row(
+          batch, first_head + g, rules.queries[tile.queries.begin + i]);
+      for (std::int64_t k = 0; k < tile.keys.size; ++k) {
+        *rows++ = rules.dropout.keeps(row, keys[tile.keys.begin + k])
+            ? kept
+            : Number();
+      }
+    }
+  }
+}
+
+// The factors of a tile's weights; undefined without dropout.
+at::Tensor drop_factors(
+    const at::Tensor& scores,
+    const Tile& tile,
+    const AttentionShape& shape,
+    const AttentionRules& rules,
+    const Positions& keys) {
+  if (rules.dropout.probability == 0) {
+    return {};
+  }
+  at::Tensor factors = at::empty(scores.sizes(), scores.options());
+  const std::int64_t size = scores.size(1) * scores.size(2);
+  AT_DISPATCH_FLOATING_TYPES(scores.scalar_type(), "attention_dropout", [&] {
+    auto* all = factors.data_ptr<scalar_t>();
+    at::parallel_for(
+        0, scores.size(0), 1, [&](std::int64_t i, std::int64_t end) {
+          for (; i < end; ++i) {
+            fill_factors(all + i * size, tile, i, shape, rules, keys);
+          }
+        });
+  });
+  return factors;
+}
+
+// Rows whose keys were all padding so far have no maximum: 0 instead lets their
+// exponentials be 0.
+at::Tensor finite_base(const at::Tensor& most) {
+  return most.masked_fill(most.eq(-kInfinity), 0);
 }
 
 } // namespace
@@ -165,8 +246,10 @@ AttentionForward::AttentionForward(
     const at::Tensor& queries,
     const at::Tensor& keys,
     const at::Tensor& values,
-    double scale)
-    : shape_(queries, keys), queries_(to_rows(queries, shape_).mul(scale)) {
+    const AttentionRules& rules)
+    : shape_(queries, keys),
+      rules_(rules),
+      queries_(to_rows(queries, shape_).mul(rules.scale)) {
   const std::int64_t count = shape_.batch * shape_.key_heads;
   most_ = at::full(
       {count, shape_.length, shape_.group}, -kInfinity, queries_.options());
@@ -176,24 +259,33 @@ AttentionForward::AttentionForward(
 }
 
 void AttentionForward::add(
-    const at::Tensor& keys,
-    const at::Tensor& values,
-    const std::vector<AttentionBlock>& blocks) {
+    const KeyBlock& keys, const std::vector<AttentionBlock>& blocks) {
   if (blocks.empty()) {
     return;
   }
-  TileOf key_tile(keys, shape_.sums);
-  TileOf value_tile(values, shape_.sums);
+  TileOf key_tile(keys.keys, shape_.sums);
+  TileOf value_tile(keys.values, shape_.sums);
   const auto add_tile = [&](const Tile& tile) {
     at::Tensor scores = scores_of(
-        rows_of(queries_, tile.queries), key_tile.at(tile.keys), tile, shape_);
+        rows_of(queries_, tile.queries),
+        key_tile.at(tile.keys),
+        keys.mask,
+        tile,
+        shape_);
     at::Tensor most = rows_of(most_, tile.queries);
     const at::Tensor now = at::maximum(most, scores.amax(-1));
-    scores.sub_(now.unsqueeze(-1)).exp_();
+    const at::Tensor base = keys.mask.defined() ? finite_base(now) : now;
+    scores.sub_(base.unsqueeze(-1)).exp_();
     // exp(-inf) = 0 for the first tile: sum_ and out_ start from zero.
-    const at::Tensor decay = most.sub(now).exp_();
+    const at::Tensor decay = most.sub(base).exp_();
     most.copy_(now);
     rows_of(sum_, tile.queries).mul_(decay).add_(scores.sum(-1));
+    // After the sum: dropout applies to the weights, whose sum stays 1.
+    const at::Tensor factors =
+        drop_factors(scores, tile, shape_, rules_, keys.positions);
+    if (factors.defined()) {
+      scores.mul_(factors);
+    }
     rows_of(out_, tile.queries)
         .mul_(decay.unsqueeze(-1))
         .baddbmm_(scores, value_tile.at(tile.keys));
@@ -203,9 +295,14 @@ void AttentionForward::add(
   }
 }
 
+// An infinite log_sum makes all weights of a row 0 in backward.
 Attended AttentionForward::finish() {
+  const at::Tensor is_empty = sum_.eq(0);
+  sum_.masked_fill_(is_empty, 1);
   const at::Tensor out = out_.div_(sum_.unsqueeze(-1));
-  return {from_rows(out, shape_), sum_.log_().add_(most_)};
+  return {
+      from_rows(out, shape_),
+      sum_.log_().add_(most_).masked_fill_(is_empty, kInfinity)};
 }
 
 AttentionBackward::AttentionBackward(
@@ -213,26 +310,25 @@ AttentionBackward::AttentionBackward(
     const at::Tensor& keys,
     const Attended& attended,
     const at::Tensor& out_gradient,
-    double scale)
+    const AttentionRules& rules)
     : shape_(queries, keys),
-      scale_(scale),
-      queries_(to_rows(queries, shape_).mul(scale)),
+      rules_(rules),
+      queries_(to_rows(queries, shape_).mul(rules.scale)),
       log_sum_(attended.log_sum),
       out_gradient_(to_rows(out_gradient, shape_)),
       product_((to_rows(attended.out, shape_) * out_gradient_).sum(-1)),
       query_gradient_(at::zeros(queries_.sizes(), queries_.options())) {}
 
 void AttentionBackward::add(
-    const at::Tensor& keys,
-    const at::Tensor& values,
+    const KeyBlock& keys,
     const std::vector<AttentionBlock>& blocks,
     const at::Tensor& key_gradient,
     const at::Tensor& value_gradient) {
   if (blocks.empty()) {
     return;
   }
-  TileOf key_tile(keys, shape_.sums);
-  TileOf value_tile(values, shape_.sums);
+  TileOf key_tile(keys.keys, shape_.sums);
+  TileOf value_tile(keys.values, shape_.sums);
   const auto add_tile = [&](const Tile& tile) {
     const at::Tensor q = rows_of(queries_, tile.queries);
     const at::Tensor gradient = rows_of(out_gradient_, tile.queries);
@@ -241,10 +337,16 @@ void AttentionBackward::add(
     const auto of_keys = [&](const at::Tensor& all) {
       return matrices(all).narrow(1, tile.keys.begin, tile.keys.size);
     };
-    at::Tensor weights = scores_of(q, k, tile, shape_);
+    at::Tensor weights = scores_of(q, k, keys.mask, tile, shape_);
     weights.sub_(rows_of(log_sum_, tile.queries).unsqueeze(-1)).exp_();
-    of_keys(value_gradient).baddbmm_(weights.transpose(1, 2), gradient);
+    const at::Tensor factors =
+        drop_factors(weights, tile, shape_, rules_, keys.positions);
+    const at::Tensor used = factors.defined() ? weights * factors : weights;
+    of_keys(value_gradient).baddbmm_(used.transpose(1, 2), gradient);
     at::Tensor score_gradient = at::bmm(gradient, v.transpose(1, 2));
+    if (factors.defined()) {
+      score_gradient.mul_(factors);
+    }
     // The softmax's gradient: weights * (dP - row sum of dO * O), with the row
     // sum computed once for all tiles.
     score_gradient.sub_(rows_of(product_, tile.queries).unsqueeze(-1))
@@ -258,7 +360,7 @@ void AttentionBackward::add(
 }
 
 at::Tensor AttentionBackward::query_gradient() const {
-  return from_rows(query_gradient_ * scale_, shape_);
+  return from_rows(query_gradient_ * rules_.scale, shape_);
 }
 
 } // namespace argosy::sequence_parallel

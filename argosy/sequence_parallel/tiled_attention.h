@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "argosy/sequence_parallel/sequence_split.h"
+#include "argosy/sequence_parallel/weight_dropout.h"
 
 // Attention to keys that arrive block by block, without a matrix of all scores.
 // To combine blocks it needs the logarithms of the softmax sums, which
@@ -30,34 +31,53 @@ struct AttentionShape {
 };
 
 struct Attended {
-  at::Tensor out;     // shape of the queries, with the values' dim
-  at::Tensor log_sum; // logsumexp of each row's scores; internal row order
+  at::Tensor out; // shape of the queries, with the values' dim
+  // logsumexp of each row's scores; internal row order. Infinite for rows that
+  // have attended to no key.
+  at::Tensor log_sum;
 };
 
+// Keys that arrive together.
+struct KeyBlock {
+  at::Tensor keys;
+  at::Tensor values;
+  // [batch, length]: true for padding, or numbers to add to the scores.
+  // Undefined: none.
+  at::Tensor mask{};
+  Positions positions{}; // for dropout
+};
+
+// What all blocks of a call share.
+struct AttentionRules {
+  double scale = 1;
+  WeightDropout dropout{};
+  Positions queries{}; // the positions of this rank's queries, for dropout
+};
+
+// `rules` must outlive it.
 class AttentionForward {
  public:
   AttentionForward(
       const at::Tensor& queries,
       const at::Tensor& keys,
       const at::Tensor& values,
-      double scale);
+      const AttentionRules& rules);
 
-  void add(
-      const at::Tensor& keys,
-      const at::Tensor& values,
-      const std::vector<AttentionBlock>& blocks);
+  void add(const KeyBlock& keys, const std::vector<AttentionBlock>& blocks);
 
-  // Call it once. Rows that have attended to no key are NaN.
+  // Call it once. Rows that have attended to no key are zeros.
   Attended finish();
 
  private:
   const AttentionShape shape_;
+  const AttentionRules& rules_;
   at::Tensor queries_; // scaled
   at::Tensor most_;    // maximum score of each row so far
   at::Tensor sum_;     // of exp(score - most)
   at::Tensor out_;     // of exp(score - most) * value
 };
 
+// `rules` must outlive it.
 class AttentionBackward {
  public:
   AttentionBackward(
@@ -65,12 +85,11 @@ class AttentionBackward {
       const at::Tensor& keys,
       const Attended& attended,
       const at::Tensor& out_gradient,
-      double scale);
+      const AttentionRules& rules);
 
   // Adds to `key_gradient` and `value_gradient`, which have type sums().
   void add(
-      const at::Tensor& keys,
-      const at::Tensor& values,
+      const KeyBlock& keys,
       const std::vector<AttentionBlock>& blocks,
       const at::Tensor& key_gradient,
       const at::Tensor& value_gradient);
@@ -81,7 +100,7 @@ class AttentionBackward {
 
  private:
   const AttentionShape shape_;
-  const double scale_;
+  const AttentionRules& rules_;
   at::Tensor queries_; // scaled
   at::Tensor log_sum_;
   at::Tensor out_gradient_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "argosy/sequence_parallel/segment.h"
+#include "argosy/sequence_parallel/weight_dropout.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/support/numbers.h"
@@ -47,7 +48,47 @@ inline std::vector<at::Tensor> whole_inputs(const AttentionCase& each) {
   return inputs;
 }
 
-// With a matrix of all scores.
+// The scores of keys that may not be attended to are -inf.
+inline at::Tensor masked_scores(
+    at::Tensor scores, const AttentionOptions& options) {
+  const double hidden = -std::numeric_limits<double>::infinity();
+  if (options.causal) {
+    const at::Tensor ahead =
+        torch::ones({scores.size(2), scores.size(3)}, torch::kBool).triu(1);
+    scores = scores.masked_fill(ahead, hidden);
+  }
+  const at::Tensor& mask = options.key_padding_mask;
+  if (!mask.defined()) {
+    return scores;
+  }
+  const at::Tensor of_keys = mask.unsqueeze(1).unsqueeze(1);
+  return mask.scalar_type() == torch::kBool
+      ? scores.masked_fill(of_keys, hidden)
+      : scores + of_keys;
+}
+
+// What dropout multiplies the weights [batch, heads, length, length] by.
+inline at::Tensor drop_factors(
+    at::IntArrayRef sizes, const AttentionOptions& options) {
+  const sequence_parallel::WeightDropout dropout{
+      options.dropout, options.dropout_seed.value_or(0), options.first_head};
+  at::Tensor factors = torch::zeros(sizes, torch::kDouble);
+  double* next = factors.data_ptr<double>();
+  for (long b = 0; b < sizes[0]; ++b) {
+    for (long h = 0; h < sizes[1]; ++h) {
+      for (long q = 0; q < sizes[2]; ++q) {
+        const std::uint64_t row = dropout.row(b, h, q);
+        for (long k = 0; k < sizes[3]; ++k) {
+          *next++ = dropout.keeps(row, k) ? 1 / (1 - options.dropout) : 0;
+        }
+      }
+    }
+  }
+  return factors;
+}
+
+// With a matrix of all scores. Queries that may not attend to any key get
+// zeros.
 inline at::Tensor plain_attention(
     const at::Tensor& query,
     const at::Tensor& key,
@@ -57,13 +98,17 @@ inline at::Tensor plain_attention(
   const at::Tensor keys = key.repeat_interleave(group, 1);
   const double scale =
       options.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
-  at::Tensor scores = torch::matmul(query, keys.transpose(2, 3)) * scale;
-  if (options.causal) {
-    const at::Tensor ahead =
-        torch::ones({query.size(2), query.size(2)}, torch::kBool).triu(1);
-    scores = scores.masked_fill(ahead, -std::numeric_limits<float>::infinity());
+  const at::Tensor scores = masked_scores(
+      torch::matmul(query, keys.transpose(2, 3)) * scale, options);
+  const at::Tensor is_empty =
+      scores.eq(-std::numeric_limits<double>::infinity()).all(-1, true);
+  at::Tensor weights =
+      scores.masked_fill(is_empty, 0).softmax(-1).masked_fill(is_empty, 0);
+  if (options.dropout > 0) {
+    weights = weights *
+        drop_factors(weights.sizes(), options).to(weights.scalar_type());
   }
-  return torch::matmul(scores.softmax(-1), value.repeat_interleave(group, 1));
+  return torch::matmul(weights, value.repeat_interleave(group, 1));
 }
 
 using Attention = std::function<at::Tensor(
@@ -119,6 +164,33 @@ inline std::vector<at::Tensor> parts_of(
     tensor = segment.part(tensor, 2);
   }
   return tensors;
+}
+
+// The options with this rank's part of the mask.
+inline AttentionOptions own_options(
+    const SegmentParallel& segment, AttentionOptions options) {
+  if (options.key_padding_mask.defined()) {
+    options.key_padding_mask = segment.part(options.key_padding_mask, 1);
+  }
+  return options;
+}
+
+// Masks of padding for a batch of 2: at the end, in the middle and at the
+// beginning, where causal queries have no key left; and numbers to add.
+inline std::vector<at::Tensor> padding_masks(long length) {
+  const at::Tensor place = torch::arange(length);
+  const at::Tensor end =
+      torch::stack({place >= length - 1, place >= length / 3});
+  const at::Tensor middle = torch::stack(
+      {(place >= length / 4).logical_and(place < length * 3 / 4), place < 0});
+  const at::Tensor start = torch::stack({place < length / 2, place >= 0});
+  const at::Tensor added = numbers({2, length}, 8) * 4;
+  return {
+      end,
+      middle,
+      start,
+      added,
+      added.masked_fill(start, -std::numeric_limits<double>::infinity())};
 }
 
 // The parts of the inputs, as leaves.

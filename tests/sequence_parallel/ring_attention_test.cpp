@@ -11,6 +11,7 @@
 #include "argosy/common/error.h"
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/recomputation/recompute.h"
+#include "argosy/tensor_parallel/rng.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "tests/sequence_parallel/attention_oracle.h"
 
@@ -99,8 +100,9 @@ TEST(RingPlan, ContiguousKeysStopAtTheLastRank) {
 }
 
 Attention ring(const AttentionCase& each, const SegmentParallel& segment) {
-  return [&](const auto& q, const auto& k, const auto& v) {
-    return segment.ring(q, k, v, each.options);
+  return [&, options = own_options(segment, each.options)](
+             const auto& q, const auto& k, const auto& v) {
+    return segment.ring(q, k, v, options);
   };
 }
 
@@ -143,6 +145,128 @@ TEST(RingAttentionRanks, SharedKeysAndOtherDims) {
   check(single, contiguous_split(single.length, 2));
 }
 
+TEST(RingAttentionRanks, PaddingMasks) {
+  for (const bool causal : {false, true}) {
+    for (const at::Tensor& mask : padding_masks(12)) {
+      const AttentionCase each{
+          .key_heads = 2,
+          .options = {.causal = causal, .key_padding_mask = mask}};
+      for (const int n : {1, 2, 3}) {
+        check(each, zigzag_split(each.length, n));
+        check(each, contiguous_split(each.length, n));
+      }
+    }
+  }
+}
+
+// The weights that are dropped are the same on any number of ranks.
+TEST(RingAttentionRanks, Dropout) {
+  for (const bool causal : {false, true}) {
+    AttentionCase each{
+        .key_heads = 2,
+        .length = 13,
+        .options = {.causal = causal, .dropout = 0.3, .dropout_seed = 7}};
+    for (const at::Tensor& mask : {at::Tensor(), padding_masks(13)[2]}) {
+      each.options.key_padding_mask = mask;
+      for (const int n : {1, 2, 3, 4}) {
+        check(each, zigzag_split(each.length, n));
+        check(each, contiguous_split(each.length, n));
+      }
+    }
+  }
+}
+
+TEST(WeightDropout, DropsItsShareInAllDirections) {
+  const auto share = [](const auto& is_kept) {
+    int kept = 0;
+    for (int i = 0; i < 20000; ++i) {
+      kept += is_kept(i);
+    }
+    return kept / 20000.0;
+  };
+  const sequence_parallel::WeightDropout one{.probability = 0.3, .seed = 1};
+  const sequence_parallel::WeightDropout two{.probability = 0.3, .seed = 2};
+  EXPECT_NEAR(
+      share([&](int i) { return one.keeps(one.row(0, 0, 0), i); }), 0.7, 0.02);
+  EXPECT_NEAR(
+      share([&](int i) { return one.keeps(one.row(0, 0, i), 0); }), 0.7, 0.02);
+  EXPECT_NEAR(
+      share([&](int i) { return one.keeps(one.row(0, i, 5), 0); }), 0.7, 0.02);
+  EXPECT_NEAR(
+      share([&](int i) { return one.keeps(one.row(i, 2, 5), 3); }), 0.7, 0.02);
+  // Of neighbours and of two seeds, as many are kept together as chance has it.
+  EXPECT_NEAR(
+      share([&](int i) {
+        return one.keeps(one.row(0, 0, 0), i) &&
+            one.keeps(one.row(0, 0, 0), i + 1);
+      }),
+      0.49,
+      0.02);
+  EXPECT_NEAR(
+      share([&](int i) {
+        return one.keeps(one.row(0, 0, i), 1) &&
+            one.keeps(one.row(0, 0, i + 1), 0);
+      }),
+      0.49,
+      0.02);
+  EXPECT_NEAR(
+      share([&](int i) {
+        return one.keeps(one.row(0, 0, 0), i) && two.keeps(two.row(0, 0, 0), i);
+      }),
+      0.49,
+      0.02);
+  const sequence_parallel::WeightDropout shifted{0.3, 1, 4};
+  EXPECT_EQ(shifted.row(0, 0, 9), one.row(0, 4, 9));
+}
+
+// Ranks agree on a seed that they were not given, draw another for the next
+// call, and repeat both from the state of their generators.
+TEST(RingAttentionRanks, DropoutWithoutASeed) {
+  const AttentionCase each{.length = 64, .options = {.dropout = 0.5}};
+  const std::vector<at::Tensor> x = whole_inputs(each);
+  std::vector<at::Tensor> outs;
+  for (int run = 0; run < 2; ++run) {
+    run_ranks(2, [&](World& world) {
+      model_parallel_random_seed(3);
+      const SegmentParallel segment(nullptr, zigzag_split(each.length, 2));
+      const auto scope = rng_states_tracker()->rng_state();
+      const std::vector<at::Tensor> own = parts_of(segment, x);
+      for (int call = 0; call < 2; ++call) {
+        const at::Tensor out = segment.whole(
+            segment.ring(
+                own[0], own[1], own[2].detach().fill_(1), each.options),
+            2);
+        // The weights that are left add up to 1 in the mean. If ranks had
+        // different seeds the results would differ from run to run.
+        EXPECT_NEAR(out.mean().item<double>(), 1, 0.05);
+        if (world.rank() == 0) {
+          outs.push_back(out);
+        }
+      }
+    });
+  }
+  EXPECT_FALSE(torch::equal(outs[0], outs[1]));
+  EXPECT_TRUE(torch::equal(outs[0], outs[2]));
+  EXPECT_TRUE(torch::equal(outs[1], outs[3]));
+}
+
+// The output is linear in the values: their product with their gradient is the
+// loss, if backward drops what forward dropped.
+TEST(RingAttentionRanks, DropoutUnderRecompute) {
+  run_ranks(2, [](World&) {
+    const AttentionCase each{.options = {.causal = true, .dropout = 0.5}};
+    const SegmentParallel segment(nullptr, zigzag_split(each.length, 2));
+    const std::vector<at::Tensor> x = own_inputs(segment, each);
+    const at::Tensor out = recompute(ring(each, segment), x[0], x[1], x[2]);
+    const at::Tensor loss = (out * x[3]).sum();
+    loss.backward();
+    at::Tensor sums =
+        torch::stack({loss.detach(), (x[2].detach() * x[2].grad()).sum()});
+    all_reduce(sums);
+    EXPECT_NEAR(sums[0].item<double>(), sums[1].item<double>(), 1e-10);
+  });
+}
+
 // Long enough for several tiles.
 TEST(RingAttentionRanks, ManyTiles) {
   for (const bool causal : {false, true}) {
@@ -151,7 +275,11 @@ TEST(RingAttentionRanks, ManyTiles) {
         .heads = 2,
         .key_heads = 1,
         .length = 1400,
-        .options = {.causal = causal},
+        .options =
+            {.causal = causal,
+             .key_padding_mask = (torch::arange(1400) < 600).unsqueeze(0),
+             .dropout = 0.1,
+             .dropout_seed = 1},
         .dtype = torch::kFloat};
     check(each, zigzag_split(each.length, 2));
   }
@@ -159,7 +287,8 @@ TEST(RingAttentionRanks, ManyTiles) {
 
 TEST(RingAttentionRanks, ShorterTypes) {
   const AttentionCase each{
-      .options = {.causal = true}, .dtype = torch::kBFloat16};
+      .options = {.causal = true, .key_padding_mask = padding_masks(12)[3]},
+      .dtype = torch::kBFloat16};
   check(each, zigzag_split(each.length, 3));
 }
 
@@ -286,6 +415,19 @@ TEST(RingAttentionRanks, WhatDoesNotFitIsSaid) {
         ring_attention(x, x, x.to(torch::kDouble), split), InvalidArgument);
     EXPECT_THROW(
         ring_attention(x, x, x, contiguous_split(8, 3)), InvalidArgument);
+    const auto with = [&](const AttentionOptions& options) {
+      ring_attention(x, x, x, split, nullptr, options);
+    };
+    const at::Tensor mask = torch::zeros({1, 8});
+    EXPECT_THROW(with({.key_padding_mask = mask}), InvalidArgument);
+    EXPECT_THROW(
+        with({.key_padding_mask = torch::zeros({1, 4}, torch::kLong)}),
+        InvalidArgument);
+    EXPECT_THROW(
+        with({.key_padding_mask = torch::zeros({1, 4}).requires_grad_()}),
+        InvalidArgument);
+    EXPECT_THROW(with({.dropout = 1}), InvalidArgument);
+    EXPECT_THROW(with({.dropout = -0.1}), InvalidArgument);
     // Gradients of gradients are refused, not wrong.
     const at::Tensor y = torch::rand({1, 2, 4, 3}).requires_grad_();
     const at::Tensor out = tiled_attention(y, y, y);

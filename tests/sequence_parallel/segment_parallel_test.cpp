@@ -47,8 +47,9 @@ TEST(SplitHeads, KeysForAllWhoNeedThem) {
 }
 
 Attention ulysses(const AttentionCase& each, const SegmentParallel& segment) {
-  return [&](const auto& q, const auto& k, const auto& v) {
-    return segment.ulysses(q, k, v, each.options);
+  return [&, options = own_options(segment, each.options)](
+             const auto& q, const auto& k, const auto& v) {
+    return segment.ulysses(q, k, v, options);
   };
 }
 
@@ -102,16 +103,44 @@ TEST(UlyssesRanks, ShorterTypes) {
   check(each, contiguous_split(each.length, 2));
 }
 
+// 3 heads on 2 and 4 ranks, of which one has none.
+TEST(UlyssesRanks, PaddingMasksAndDropout) {
+  for (const bool causal : {false, true}) {
+    for (const double dropout : {0.0, 0.3}) {
+      for (const at::Tensor& mask : padding_masks(13)) {
+        const AttentionCase each{
+            .heads = 3,
+            .key_heads = 3,
+            .length = 13,
+            .options = {
+                .causal = causal,
+                .key_padding_mask = mask,
+                .dropout = dropout,
+                .dropout_seed = 5}};
+        check(each, contiguous_split(13, 2));
+        check(each, zigzag_split(13, 4));
+      }
+    }
+  }
+}
+
 TEST(UlyssesRanks, AnyAttention) {
   const AttentionCase each{
-      .heads = 6, .key_heads = 3, .options = {.causal = true}};
+      .heads = 6,
+      .key_heads = 3,
+      .options = {
+          .causal = true,
+          .key_padding_mask = padding_masks(12)[2],
+          .dropout = 0.2,
+          .dropout_seed = 4}};
   check_on_ranks(
       each,
       contiguous_split(each.length, 2),
       [&](const SegmentParallel& segment) {
-        return [&](const auto& q, const auto& k, const auto& v) {
+        return [&, options = own_options(segment, each.options)](
+                   const auto& q, const auto& k, const auto& v) {
           return ulysses_attention(
-              q, k, v, segment.split(), nullptr, each.options, plain_attention);
+              q, k, v, segment.split(), nullptr, options, plain_attention);
         };
       },
       "plain");
@@ -229,6 +258,45 @@ TEST(UlyssesDTensorRanks, EqualsAttentionOfDTensors) {
             torch::allclose(whole[i], full_tensor(plain[i]), 1e-4, 1e-5));
       }
       expect_close(whole, expected_results(each), "dtensor");
+    }
+  });
+}
+
+TEST(UlyssesDTensorRanks, PaddingMasksAndDropout) {
+  run_ranks(2, [](World&) {
+    const ProcessMesh mesh({2}, {"sep"});
+    for (const bool causal : {false, true}) {
+      AttentionCase each{
+          .options = {
+              .causal = causal, .key_padding_mask = padding_masks(12)[0]}};
+      const Results expected = expected_results(each);
+      std::vector<at::Tensor> x = whole_inputs(each);
+      for (at::Tensor& tensor : x) {
+        tensor = shard_tensor(tensor, mesh, {Shard(2)});
+      }
+      const at::Tensor mask = each.options.key_padding_mask;
+      for (const at::Tensor& given :
+           {mask, shard_tensor(mask, mesh, {Shard(1)})}) {
+        each.options.key_padding_mask = given;
+        Results got = results_of(
+            [&](const auto& q, const auto& k, const auto& v) {
+              return ulysses_attention(q, k, v, "sep", each.options);
+            },
+            x);
+        for (at::Tensor& result : got) {
+          result = full_tensor(result);
+        }
+        expect_close(got, expected, "dtensor");
+      }
+      const at::Tensor ones = torch::ones_like(x[2]);
+      const at::Tensor out = ulysses_attention(
+          x[0], x[1], ones, "sep", {.causal = causal, .dropout = 0.5});
+      EXPECT_NEAR(full_tensor(out).mean().item<double>(), 1, 0.2);
+      EXPECT_GT(full_tensor(out).std().item<double>(), 0.1);
+      EXPECT_THROW(
+          ulysses_attention(
+              x[0], x[1], x[2], "sep", {.dropout = 0.5, .dropout_seed = 1}),
+          InvalidArgument);
     }
   });
 }
