@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Tensor parallel training of GPT blocks, ours (tensor_parallel_rank) and layers
 by hand on PyTorch over Gloo, as Megatron has them: the same weights and batches,
-two processes with one thread each. Then two parts of the batch that take turns,
-on a link that is slowed down. --quick, --json as all benches."""
+two processes with one thread each. Then four processes as a grid and as a line,
+and two parts of the batch that take turns, on a link that is slowed down. --quick, --json as all benches."""
 import json
 import os
 import subprocess
@@ -151,6 +151,22 @@ def local_rows(rounds):
         shared.as_row(text + ", the sequence too", "tokens/s", best["sequence"], limit=best["limit"])]
 
 
+def grid_rows(rounds):
+    """Four ranks as a grid of two times two, against the four in one dimension."""
+    kinds = {"ours": "grid", "line": "tp"}
+    ranks = {name: shared.Ranks([OURS], 4) for name in kinds}
+    losses = {name: load(each, kinds[name]) for name, each in ranks.items()}
+    shared.check_losses("grid", losses["ours"], losses["line"])
+    best = shared.race({name: (each.ask, 1) for name, each in ranks.items()}, TOKENS, 1, rounds)
+    sent = {name: each.ask("run 1")[0][1] for name, each in ranks.items()}
+    for each in ranks.values():
+        each.close()
+    text = "the same on a grid of 2 x 2 ranks"
+    return [
+        shared.as_row(text, "tokens/s", best["ours"], line=best["line"]),
+        shared.as_row(text + ", sent by a rank", "MB/step", sent["ours"], line=sent["line"])]
+
+
 class SlowLink:
     """Two network namespaces with a cable of so many Mbit/s between them."""
 
@@ -218,7 +234,7 @@ def main():
         shared.serve(lambda words: make_step(int(words[2])))
         return
     quick = "--quick" in sys.argv
-    rows = local_rows(3 if quick else 6)
+    rows = local_rows(3 if quick else 6) + grid_rows(2 if quick else 4)
     for rate in RATES[1:2] if quick else RATES:
         rows += linked_row(rate, 2 if quick else 4)
     if "--json" in sys.argv:

@@ -4,8 +4,10 @@
 //   load tp 4    makes four blocks of a GPT, cut over the ranks, and trains
 //                three steps; the answer is their losses. Others than tp: sp
 //                cuts the sequence between layers, multi has the batch in two
-//                parts, limit computes as much and sends nothing
-//   run 5        trains five steps; the answer is the seconds they took
+//                parts, grid has the blocks on a grid of 2 x 2 ranks, limit
+//                computes as much and sends nothing
+//   run 5        trains five steps; the answer is the seconds they took, and
+//                the megabytes that a rank sent in each
 //
 // The argument is the backend of the group, auto if none.
 
@@ -15,6 +17,7 @@
 #include <memory>
 
 #include "argosy/argosy.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/heap/allocator.h"
 #include "argosy/tensor_parallel/multi_copy.h"
 #include "bench/hashed.h"
@@ -68,11 +71,24 @@ struct WholeImpl : torch::nn::Module {
       register_module("blocks", torch::nn::ModuleList());
 };
 
+// Megabytes that this rank sent: of n ranks, a gather or a scatter sends
+// (n - 1)/n of the whole, an all_reduce twice that.
+double megabytes_sent(const CommDebug& debug) {
+  double sum = 0;
+  for (const CommDebug::Entry& entry : debug.entries()) {
+    const auto n = static_cast<double>(entry.ranks.size());
+    const double times = entry.collective == "all_reduce" ? 2 : 1;
+    sum += times * static_cast<double>(entry.bytes) * (n - 1) / n / 1e6;
+  }
+  return sum;
+}
+
 class BlockTraining final : public Training {
  public:
   BlockTraining(const std::string& kind, long layers, const GroupPtr& group)
       : group_(group),
         is_cut_(kind == "sp"),
+        is_grid_(kind == "grid"),
         net_(options_of(kind, layers, group)),
         optimizer_(net_->parameters(), 0.01),
         x_(uniform({kBatch, kLength, 512}, 1)) {
@@ -98,7 +114,12 @@ class BlockTraining final : public Training {
       reduce_sequence_parallel_gradients(*net_, group_);
     }
     optimizer_.step();
+    ++steps_;
     return loss.item<double>();
+  }
+
+  void print_more(std::ostream& out) override {
+    out << " " << megabytes_sent(sent_) / steps_;
   }
 
  private:
@@ -109,24 +130,30 @@ class BlockTraining final : public Training {
       options.group = shared_group(current_world(), {get_rank()});
       options.parts = group->nranks();
     }
+    if (kind == "grid") {
+      options.grid = {2, 2};
+    }
     return options;
   }
 
   at::Tensor loss_of(const at::Tensor& x) {
-    if (!is_cut_) {
+    if (!is_cut_ && !is_grid_) {
       return net_(x).pow(2).sum();
     }
-    const at::Tensor part =
-        net_(sequence_parallel::scatter(x, group_, 1)).pow(2).sum();
-    return tensor_parallel::reduce_from(part, group_);
+    const at::Tensor part = is_grid_ ? TensorGrid({2, 2}, group_).part(x)
+                                     : sequence_parallel::scatter(x, group_, 1);
+    return tensor_parallel::reduce_from(net_(part).pow(2).sum(), group_);
   }
 
   const GroupPtr group_;
   const bool is_cut_;
+  const bool is_grid_;
   Stack net_;
   torch::optim::SGD optimizer_;
   const at::Tensor x_;
   std::unique_ptr<MicroBatchInterleaved> parts_;
+  long steps_ = 0;
+  CommDebug sent_;
 };
 
 void serve(const std::string& backend) {

@@ -36,6 +36,7 @@ LARGER = {
     "argosy/pipeline/layer_desc.h": MODULE,
     "argosy/pipeline/pipeline_layer.h": MODULE,
     "argosy/sequence_parallel/layers.h": CLONEABLE,
+    "argosy/tensor_parallel/grid_layers.h": CLONEABLE,
     "argosy/tensor_parallel/layers.h": CLONEABLE,
 }
 

@@ -20,13 +20,7 @@ namespace {
 // 16, with a last one that is not shorter, get the same values as the whole.
 constexpr std::int64_t kBlockRows = 512;
 
-// This rank's range of both dims of the matrix.
-struct OwnBox {
-  comm::ShardRange rows;
-  comm::ShardRange columns;
-};
-
-OwnBox own_box(const CutMatrix& matrix) {
+MatrixBox own_box(const CutMatrix& matrix) {
   const auto part = [&](int dim, std::int64_t size) {
     return matrix.dim == dim
         ? comm::shard_range(size, matrix.group.nranks(), matrix.group.rank())
@@ -38,7 +32,7 @@ OwnBox own_box(const CutMatrix& matrix) {
 // Copies this rank's part of a block that begins at row `first`.
 void keep_own(
     const at::Tensor& out,
-    const OwnBox& box,
+    const MatrixBox& box,
     const at::Tensor& block,
     std::int64_t first) {
   const std::int64_t begin = std::max(first, box.rows.begin);
@@ -59,6 +53,28 @@ double weight_bound(std::int64_t fan_in) {
   return std::sqrt(3.0) * deviation;
 }
 
+// Every rank draws the whole matrix from the same generator and keeps its
+// part, so that the model starts from the values that one process would draw,
+// whatever the number of ranks. Time is that of the whole matrix, memory that
+// of the part and a block of rows.
+at::Tensor draw_box(
+    std::int64_t rows,
+    std::int64_t columns,
+    const MatrixBox& own,
+    const std::function<void(at::Tensor&)>& fill) {
+  const at::NoGradGuard no_grad;
+  at::Tensor out = at::empty({own.rows.size, own.columns.size});
+  for (std::int64_t first = 0; first < rows;) {
+    const std::int64_t left = rows - first;
+    const std::int64_t num = left < 2 * kBlockRows ? left : kBlockRows;
+    at::Tensor block = at::empty({num, columns});
+    fill(block);
+    keep_own(out, own, block, first);
+    first += num;
+  }
+  return out;
+}
+
 } // namespace
 
 at::Generator initial_generator() {
@@ -75,24 +91,40 @@ at::Generator initial_generator() {
                                   : at::detail::getDefaultCPUGenerator();
 }
 
-// Every rank draws the whole matrix from the same generator and keeps its
-// slice, so that the model starts from the values that one process would draw,
-// whatever the number of ranks. Time is that of the whole matrix, memory that
-// of the slice and a block of rows.
 at::Tensor draw_part(
     const CutMatrix& matrix, const std::function<void(at::Tensor&)>& fill) {
-  const at::NoGradGuard no_grad;
-  const OwnBox box = own_box(matrix);
-  at::Tensor out = at::empty({box.rows.size, box.columns.size});
-  for (std::int64_t first = 0; first < matrix.rows;) {
-    const std::int64_t left = matrix.rows - first;
-    const std::int64_t rows = left < 2 * kBlockRows ? left : kBlockRows;
-    at::Tensor block = at::empty({rows, matrix.columns});
-    fill(block);
-    keep_own(out, box, block, first);
-    first += rows;
+  return draw_box(matrix.rows, matrix.columns, own_box(matrix), fill);
+}
+
+LinearValues draw_linear(
+    const LinearSize& size,
+    const MatrixBox& own,
+    const comm::ShardRange& own_bias) {
+  ARGOSY_CHECK(
+      size.in_features > 0 && size.out_features > 0,
+      "[tensor_parallel.linear] {} inputs and {} outputs, expected at least 1",
+      size.in_features,
+      size.out_features);
+  const at::Generator generator = initial_generator();
+  const auto uniform = [&](double bound) {
+    return [&generator, bound](at::Tensor& block) {
+      block.uniform_(-bound, bound, generator);
+    };
+  };
+  LinearValues values;
+  values.weight = draw_box(
+      size.out_features,
+      size.in_features,
+      own,
+      uniform(weight_bound(size.in_features)));
+  if (size.bias) {
+    const double bound = 1 / std::sqrt(static_cast<double>(size.in_features));
+    values.bias =
+        draw_box(size.out_features, 1, {own_bias, {0, 1}}, uniform(bound))
+            .squeeze(1)
+            .detach();
   }
-  return out;
+  return values;
 }
 
 void add_linear(
@@ -101,34 +133,20 @@ void add_linear(
     const Group& group,
     at::Tensor& weight,
     at::Tensor& bias) {
-  ARGOSY_CHECK(
-      linear.in_features > 0 && linear.out_features > 0,
-      "[tensor_parallel.linear] {} inputs and {} outputs, expected at least 1",
-      linear.in_features,
-      linear.out_features);
-  const at::Generator generator = initial_generator();
-  const auto uniform = [&](double bound) {
-    return [&generator, bound](at::Tensor& block) {
-      block.uniform_(-bound, bound, generator);
-    };
-  };
-  weight = draw_part(
-      {linear.out_features, linear.in_features, linear.dim, group},
-      uniform(weight_bound(linear.in_features)));
+  const bool cuts_bias = linear.dim == 0;
+  const CutMatrix matrix{
+      linear.out_features, linear.in_features, linear.dim, group};
+  const MatrixBox own = own_box(matrix);
+  const LinearValues values = draw_linear(
+      {linear.in_features, linear.out_features, linear.bias}, own, own.rows);
+  weight = values.weight;
   mark_cut(weight, linear.dim, group);
   module.register_parameter("weight", weight);
-  if (!linear.bias) {
-    module.register_parameter("bias", {}, /*requires_grad=*/false);
-    return;
-  }
-  const bool is_cut = linear.dim == 0;
-  const double bound = 1 / std::sqrt(static_cast<double>(linear.in_features));
-  const CutMatrix column{linear.out_features, 1, is_cut ? 0 : -1, group};
-  bias = draw_part(column, uniform(bound)).squeeze(1).detach();
-  if (is_cut) {
+  bias = values.bias;
+  if (bias.defined() && cuts_bias) {
     mark_cut(bias, 0, group);
   }
-  module.register_parameter("bias", bias);
+  module.register_parameter("bias", bias, linear.bias);
 }
 
 void mark_cut(const at::Tensor& parameter, int dim, const Group& group) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "argosy/comm/ops.h"
+#include "argosy/comm/shards.h"
 
 namespace torch::nn {
 class Module;
@@ -32,6 +32,31 @@ struct CutMatrix {
 // rank's slice. `fill` draws the elements of a block in order.
 at::Tensor draw_part(
     const CutMatrix& matrix, const std::function<void(at::Tensor&)>& fill);
+
+// A rank's range of both dims of a matrix.
+struct MatrixBox {
+  comm::ShardRange rows;
+  comm::ShardRange columns;
+};
+
+// The values that torch::nn::Linear draws.
+struct LinearValues {
+  at::Tensor weight;
+  at::Tensor bias; // undefined without bias
+};
+
+struct LinearSize {
+  std::int64_t in_features = 0;
+  std::int64_t out_features = 0;
+  bool bias = true;
+};
+
+// Draws the weight and the bias of a linear layer. Keeps `own` of the weight
+// [out, in], and `own_bias` of the bias.
+LinearValues draw_linear(
+    const LinearSize& size,
+    const MatrixBox& own,
+    const comm::ShardRange& own_bias);
 
 // A linear layer of which this rank holds a slice.
 struct CutLinear {

@@ -26,10 +26,6 @@ at::Tensor rows_of(const at::Tensor& tensor) {
   return tensor.reshape({-1, tensor.size(-1)});
 }
 
-bool overlaps(const at::Tensor& tensor) {
-  return tensor.nbytes() >= kOverlapBytes;
-}
-
 comm::PendingTensor gather(
     const at::Tensor& x, const LinearInput& input, bool sync_op) {
   if (input.cut_dim < 0) {
@@ -104,6 +100,10 @@ struct ColumnLinear : Function<ColumnLinear> {
 
 at::Tensor autocast(const at::Tensor& tensor) {
   return torch_hooks::cast_as_autocast(tensor);
+}
+
+bool overlaps(const at::Tensor& tensor) {
+  return tensor.nbytes() >= kOverlapBytes;
 }
 
 at::Tensor column_linear(

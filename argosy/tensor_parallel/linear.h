@@ -32,6 +32,10 @@ at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight);
 // the one that is saved.
 at::Tensor autocast(const at::Tensor& tensor);
 
+// Whether a tensor is large enough to be sent by another thread while this one
+// computes.
+bool overlaps(const at::Tensor& tensor);
+
 // Returns the sum over the ranks in the memory of `summand`, which the caller
 // must no longer use. Backward passes the gradient through.
 at::Tensor sum_in_place(const at::Tensor& summand, const GroupPtr& group);

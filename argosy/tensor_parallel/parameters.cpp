@@ -6,6 +6,7 @@
 #include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
 #include "argosy/mesh/hybrid_mesh.h"
+#include "argosy/tensor_parallel/nested_cuts.h"
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy::tensor_parallel {
@@ -25,11 +26,28 @@ void load_all(const Named& to, const Named& from, const GroupPtr& group) {
   }
 }
 
+// This rank's part of a whole parameter.
+at::Tensor part_for(
+    const at::Tensor& parameter,
+    const at::Tensor& whole,
+    const GroupPtr& group) {
+  if (const Cuts* cuts = find_cuts(parameter)) {
+    return own_part(whole, *cuts);
+  }
+  const ParameterMarks marks = marks_of(parameter);
+  return marks.is_distributed
+      ? comm::own_shard(whole, marks.split_axis, *group_or_axis(group, "model"))
+      : whole;
+}
+
 } // namespace
 
 at::Tensor full_parameter(const at::Tensor& parameter, const GroupPtr& group) {
-  const ParameterMarks marks = marks_of(parameter);
   const at::Tensor part = parameter.detach();
+  if (const Cuts* cuts = find_cuts(parameter)) {
+    return gathered(part, *cuts);
+  }
+  const ParameterMarks marks = marks_of(parameter);
   if (!marks.is_distributed) {
     return part;
   }
@@ -47,10 +65,7 @@ void load_parameter(
     const at::Tensor& whole,
     const GroupPtr& group) {
   const at::NoGradGuard no_grad;
-  const ParameterMarks marks = marks_of(parameter);
-  const at::Tensor part = marks.is_distributed
-      ? comm::own_shard(whole, marks.split_axis, *group_or_axis(group, "model"))
-      : whole;
+  const at::Tensor part = part_for(parameter, whole, group);
   ARGOSY_CHECK(
       part.sizes() == parameter.sizes(),
       "[tensor_parallel.load_parameter] this rank's slice is {} of {}, "

@@ -7,7 +7,8 @@ class Module;
 }
 
 // Conversions between parameters that are split over ranks (parameter_marks.h)
-// and whole ones.
+// and whole ones. Parameters of layers on a TensorGrid know the groups that
+// they are split over; for these, `group` is ignored.
 namespace argosy::tensor_parallel {
 
 // Gathers a split parameter and returns the whole. Returns a parameter that is

@@ -20,10 +20,13 @@ namespace fleet = argosy::fleet;
 using argosy::examples::ParallelGpt;
 using argosy::examples::ParallelGptOptions;
 
+using Grid = std::vector<std::int64_t>;
+
 // The part of the model that this rank has, which depends on its coordinates.
-ParallelGptOptions options_of(const GptOptions& gpt) {
+ParallelGptOptions options_of(const GptOptions& gpt, const Grid& grid) {
   const auto hybrid = fleet::hybrid_mesh();
   ParallelGptOptions options{gpt, hybrid->group_over({"model"})};
+  options.grid = grid;
   const int parts = hybrid->size_on("sep");
   if (parts > 1) {
     options.segments = std::make_shared<argosy::SegmentParallel>(
@@ -42,13 +45,15 @@ void show_axes() {
   }
 }
 
-void train(const fleet::DistributedStrategy& strategy, int steps) {
+void train(
+    const fleet::DistributedStrategy& strategy, const Grid& grid, int steps) {
   fleet::init(true, strategy);
   show_axes();
   torch::set_num_threads(1);
   torch::manual_seed(1);
   const argosy::examples::Bible bible(512);
-  const auto options = options_of({.vocab = 512, .width = 64, .layers = 2});
+  const auto options =
+      options_of({.vocab = 512, .width = 64, .layers = 2}, grid);
 
   ParallelGpt gpt(options);
   argosy::tensor_parallel::load_module( // the same start as in one process
@@ -78,16 +83,20 @@ void train(const fleet::DistributedStrategy& strategy, int steps) {
 
 int main(int argc, char** argv) {
   std::string file;
+  Grid grid;
   int steps = 100;
   CLI::App app("A GPT divided over ranks as a file says.");
   app.option_defaults()->always_capture_default();
   app.add_option("--strategy", file, "JSON; without, data parallel");
+  app.add_option("--grid", grid, "the model axis as x,y or x,y,z ranks")
+      ->delimiter(',');
   app.add_option("--steps", steps)->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   return argosy::record([&] {
     train(
         file.empty() ? fleet::DistributedStrategy()
                      : fleet::DistributedStrategy::load(file),
+        grid,
         steps);
   });
 }

@@ -13,6 +13,7 @@
 #include "argosy/sequence_parallel/reduce_gradients.h"
 #include "argosy/sequence_parallel/scatter_gather.h"
 #include "argosy/sequence_parallel/segment.h"
+#include "argosy/tensor_parallel/grid_layers.h"
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/tensor_parallel/ops.h"
 #include "argosy/tensor_parallel/parameters.h"
@@ -38,6 +39,11 @@ struct ParallelGptOptions {
   // For measuring with a group of this rank alone: compute what one of this
   // many ranks would compute.
   long parts = 1;
+  // {x, y} or {x, y, z}: the blocks lie on a grid of the group's ranks. Not
+  // with sequence_parallel and experts.
+  std::vector<std::int64_t> grid;
+
+  TensorGrid tensor_grid() const { return TensorGrid(grid, group); }
 
   long length() const {
     return segments ? segments->positions().size(0) : gpt.context;
@@ -94,6 +100,12 @@ struct ParallelBlockImpl : torch::nn::Module {
       const std::string& name, long factor, const ParallelGptOptions& options) {
     const long width = options.gpt.width;
     const long features = factor * width / options.parts;
+    if (!options.grid.empty()) {
+      return add_layer(
+          name,
+          GridLinear(
+              GridLinearOptions(width, features, options.tensor_grid())));
+    }
     if (options.sequence_parallel) {
       return add_layer(
           name,
@@ -115,6 +127,12 @@ struct ParallelBlockImpl : torch::nn::Module {
       const std::string& name, long factor, const ParallelGptOptions& options) {
     const long width = options.gpt.width;
     const long features = factor * width / options.parts;
+    if (!options.grid.empty()) {
+      return add_layer(
+          name,
+          GridLinear(GridLinearOptions(features, width, options.tensor_grid())
+                         .input(GridLayout::Inner)));
+    }
     if (options.sequence_parallel) {
       return add_layer(
           name,
@@ -157,8 +175,13 @@ struct ParallelBlockImpl : torch::nn::Module {
     };
   }
 
-  torch::nn::LayerNorm add_norm(
-      const std::string& name, const ParallelGptOptions& options) {
+  Layer add_norm(const std::string& name, const ParallelGptOptions& options) {
+    if (!options.grid.empty()) {
+      return add_layer(
+          name,
+          GridLayerNorm(
+              GridLayerNormOptions(options.gpt.width, options.tensor_grid())));
+    }
     auto norm = register_module(
         name,
         torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.gpt.width})));
@@ -167,13 +190,13 @@ struct ParallelBlockImpl : torch::nn::Module {
         mark_as_sequence_parallel_parameter(each);
       }
     }
-    return norm;
+    return [norm](const at::Tensor& x) { return norm->forward(x); };
   }
 
-  torch::nn::LayerNorm norm1;
+  Layer norm1;
   Layer qkv;
   Layer out;
-  torch::nn::LayerNorm norm2;
+  Layer norm2;
   Layer feed;
   const long head_size;
   const std::shared_ptr<SegmentParallel> segments;
@@ -214,8 +237,14 @@ struct ParallelGptImpl : torch::nn::Module {
     if (options.sequence_parallel) {
       x = sequence_parallel::scatter(x, options.group, 1);
     }
+    if (!options.grid.empty()) {
+      x = options.tensor_grid().part(x);
+    }
     for (const auto& block : *blocks) {
       x = block->as<ParallelBlockImpl>()->forward(x, ahead);
+    }
+    if (!options.grid.empty()) {
+      x = options.tensor_grid().whole(x);
     }
     x = norm(x);
     x = options.sequence_parallel

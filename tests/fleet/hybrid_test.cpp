@@ -36,8 +36,10 @@ at::Tensor part_of(const at::Tensor& whole, const ParallelGptOptions& options) {
 }
 
 // Layers and sequences find the groups of their axes.
-ParallelGptOptions options_on(bool sequence_parallel) {
+ParallelGptOptions options_on(
+    bool sequence_parallel, const std::vector<std::int64_t>& grid) {
   ParallelGptOptions options{kTask.gpt, nullptr, sequence_parallel};
+  options.grid = grid;
   const int parts =
       get_hybrid_communicate_group()->get_sep_parallel_world_size();
   if (parts > 1) {
@@ -50,7 +52,8 @@ ParallelGptOptions options_on(bool sequence_parallel) {
 Trained train(
     const std::string& strategy_json,
     bool sequence_parallel,
-    const std::string& more_json = "{}") {
+    const std::string& more_json = "{}",
+    const std::vector<std::int64_t>& grid = {}) {
   auto strategy = DistributedStrategy::from_json(strategy_json);
   strategy.grad_clip = true;
   strategy.grad_clip_configs.limit = kTask.limit;
@@ -58,7 +61,7 @@ Trained train(
   strategy.sharding_configs.segment_size_KB = 1;
   strategy.merge_json(more_json);
   init(true, strategy);
-  const ParallelGptOptions options = options_on(sequence_parallel);
+  const ParallelGptOptions options = options_on(sequence_parallel, grid);
   ParallelGpt gpt(options);
   gpt->to(torch::kDouble);
   tensor_parallel::load_module(*gpt, *kTask.make_gpt(), options.group);
@@ -105,6 +108,7 @@ struct Combination {
   std::string name;
   std::string strategy;
   bool sequence_parallel = false;
+  std::vector<std::int64_t> grid{}; // of the model axis
 };
 
 std::string hybrid(int dp, int sharding, int sep, int mp, int stage) {
@@ -142,6 +146,9 @@ std::vector<Combination> combinations() {
       {"sharding2_3_sep2_mp2", hybrid(1, 2, 2, 2, 3)},
       {"dp2_mp4_tokens", hybrid(2, 1, 1, 4, 1), true},
       {"sharding2_3_mp4_tokens", hybrid(1, 2, 1, 4, 3), true},
+      {"mp8_grid", hybrid(1, 1, 1, 8, 1), false, {2, 2, 2}},
+      {"dp2_mp4_grid", hybrid(2, 1, 1, 4, 1), false, {2, 2}},
+      {"sharding2_3_mp4_grid", hybrid(1, 2, 1, 4, 3), false, {2, 1, 2}},
       {"sharding2_1_sep2_mp2_tokens", hybrid(1, 2, 2, 2, 1), true},
       {"order",
        R"({"hybrid_configs": {"dp_degree": 2, "mp_degree": 2,
@@ -161,7 +168,8 @@ TEST_P(Hybrid, TrainsAsOneProcess) {
   std::vector<Trained> runs;
   for (int run = 0; run < 2; ++run) {
     testing::run_ranks(8, [&](World& world) {
-      const Trained trained = train(of.strategy, of.sequence_parallel);
+      const Trained trained =
+          train(of.strategy, of.sequence_parallel, "{}", of.grid);
       expect_close(trained, alone);
       if (world.rank() == 0) {
         runs.push_back(trained);

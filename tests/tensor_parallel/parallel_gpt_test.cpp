@@ -5,15 +5,18 @@
 #include <torch/torch.h>
 
 #include <map>
+#include <numeric>
 
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/semi_auto/parallelize.h"
+#include "argosy/tensor_parallel/nested_cuts.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "examples/05_hybrid/parallel_gpt.h"
 #include "tests/support/oracle_models.h"
+#include "tests/tensor_parallel/sent_bytes.h"
 
 namespace argosy::testing {
 namespace {
@@ -88,6 +91,9 @@ Trained train_plain() {
 // The gradient of a part is gathered as the part is.
 at::Tensor full_gradient(const at::Tensor& parameter) {
   const at::Tensor gradient = parameter.grad().detach();
+  if (const auto* cuts = tensor_parallel::find_cuts(parameter)) {
+    return tensor_parallel::gathered(gradient, *cuts);
+  }
   set_marks(gradient, marks_of(parameter));
   return tensor_parallel::full_parameter(gradient);
 }
@@ -164,6 +170,24 @@ TEST_P(ParallelGptRanks, HandWrittenLayersTrainAsOneProcess) {
     expect_same(train_by_hand({gpt_options(), group, true}), expected);
     expect_same(train_by_hand({gpt_options(), group, true, true}), expected);
   });
+}
+
+// Two and three dimensions, also of different lengths, and where one axis has
+// one rank.
+TEST(ParallelGptGrid, TrainsAsOneProcess) {
+  const Trained expected = train_plain();
+  const std::vector<std::vector<std::int64_t>> grids{
+      {1, 1}, {2, 2}, {3, 2}, {1, 4}, {4, 1}, {2, 2, 1}, {1, 2, 2}, {2, 2, 2}};
+  for (const auto& grid : grids) {
+    SCOPED_TRACE(::testing::PrintToString(grid));
+    const auto ranks = std::accumulate(
+        grid.begin(), grid.end(), std::int64_t{1}, std::multiplies<>());
+    run_ranks(static_cast<int>(ranks), [&](World&) {
+      ParallelGptOptions options{gpt_options(), get_group(0)};
+      options.grid = grid;
+      expect_same(train_by_hand(options), expected);
+    });
+  }
 }
 
 TEST_P(ParallelGptRanks, PlansOnDTensorsGiveTheSameNumbers) {
@@ -246,6 +270,30 @@ TEST(ParallelGptComm, ABlockSendsWhatTheoryAsksFor) {
       for (const auto& entry : debug.entries()) {
         EXPECT_EQ(entry.bytes, whole) << entry.collective;
       }
+    }
+  });
+}
+
+// 12(x - 1) + 4(y - 1) activations over n, and in each norm two sums of a
+// number per token.
+TEST(ParallelGptComm, ABlockOnAGridSendsWhatTheoryAsksFor) {
+  run_ranks(4, [](World&) {
+    const double activation = 4 * 8 * 24 * sizeof(float);
+    const at::Tensor ahead = torch::ones({8, 8}, torch::kBool).triu(1);
+    for (const long x : {1, 2, 4}) {
+      ParallelGptOptions options{gpt_options(), get_group(0)};
+      options.grid = {x, 4 / x};
+      ParallelBlock block(options);
+      const at::Tensor part =
+          options.tensor_grid().part(torch::ones({4, 8, 24}));
+      CommDebug debug;
+      block->forward(part, ahead);
+      const auto sent = sent_bytes(debug);
+      const double y = 4.0 / static_cast<double>(x);
+      const double units = 12.0 * static_cast<double>(x - 1) + 4 * (y - 1);
+      const double norms = 2 * 2 * 4 * 8 * sizeof(float) * 2 * 3 / 4.0;
+      EXPECT_DOUBLE_EQ(sent.at("all_reduce"), norms);
+      EXPECT_DOUBLE_EQ(total(sent), units / 4 * activation + norms) << x;
     }
   });
 }

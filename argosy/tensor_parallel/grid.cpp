@@ -1,0 +1,107 @@
+#include "argosy/tensor_parallel/grid.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <ostream>
+#include <ranges>
+
+#include "argosy/comm/functional.h"
+#include "argosy/common/error.h"
+#include "argosy/mesh/hybrid_mesh.h"
+#include "argosy/mesh/rank_mesh.h"
+#include "argosy/tensor_parallel/grid_cuts.h"
+
+namespace argosy {
+
+namespace {
+
+// Z is the slowest axis, so that the ranks of any two axes are in the order of
+// their cuts.
+ProcessMesh mesh_of(
+    const std::vector<std::int64_t>& shape, const GroupPtr& group) {
+  ARGOSY_CHECK(
+      shape.size() == 2 || shape.size() == 3,
+      "[tensor_parallel.grid] a shape of {} dims, expected 2 or 3: x, y, z",
+      shape.size());
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    ARGOSY_CHECK(
+        size > 0,
+        "[tensor_parallel.grid] an axis of {} ranks, expected at least 1",
+        size);
+    count *= size;
+  }
+  ARGOSY_CHECK(
+      count == group->nranks(),
+      "[tensor_parallel.grid] a grid of {} ranks for a group of {}, expected "
+      "as many",
+      count,
+      group->nranks());
+  return {
+      {shape.size() == 3 ? shape[2] : 1, shape[0], shape[1]},
+      group->ranks(),
+      {"z", "x", "y"}};
+}
+
+// Not by name: rank_mesh() may return a mesh of the same ranks with other
+// names.
+int place_of(const std::string& axis) {
+  const std::string all = "zxy";
+  const auto place = axis.size() == 1 ? all.find(axis) : std::string::npos;
+  ARGOSY_CHECK(
+      place != std::string::npos,
+      "[tensor_parallel.grid] axis {}, expected x, y or z",
+      axis);
+  return static_cast<int>(place);
+}
+
+tensor_parallel::Cuts cuts_for(
+    const TensorGrid& grid, const at::Tensor& tensor, GridLayout layout) {
+  ARGOSY_CHECK(
+      tensor.dim() >= 2,
+      "[tensor_parallel.grid] a tensor {}, expected [rows, ..., features]",
+      tensor.sizes());
+  return tensor_parallel::activation_cuts(
+      tensor_parallel::axes_of(grid, layout), tensor.dim() - 1);
+}
+
+} // namespace
+
+std::ostream& operator<<(std::ostream& out, GridLayout layout) {
+  return out << (layout == GridLayout::Outer ? "Outer" : "Inner");
+}
+
+TensorGrid::TensorGrid(
+    const std::vector<std::int64_t>& shape, const GroupPtr& group)
+    : shape_(shape),
+      mesh_(rank_mesh(mesh_of(shape, group_or_axis(group, "model")))) {}
+
+GroupPtr TensorGrid::group_over(const std::vector<std::string>& axes) const {
+  std::vector<int> places;
+  for (const std::string& axis : axes) {
+    places.push_back(place_of(axis));
+  }
+  return mesh_->group_over(places);
+}
+
+at::Tensor TensorGrid::part(const at::Tensor& whole, GridLayout layout) const {
+  const tensor_parallel::Cuts cuts = cuts_for(*this, whole, layout);
+  at::Tensor part = whole;
+  for (const tensor_parallel::Cut& cut : cuts) {
+    tensor_parallel::check_even(
+        cut.dim == 0 ? "rows" : "features", whole.size(cut.dim), cut.dim, cuts);
+    part = functional::c_split(part, cut.group, cut.dim);
+  }
+  return part;
+}
+
+at::Tensor TensorGrid::whole(const at::Tensor& part, GridLayout layout) const {
+  at::Tensor whole = part;
+  const tensor_parallel::Cuts cuts = cuts_for(*this, part, layout);
+  for (const tensor_parallel::Cut& cut : cuts | std::views::reverse) {
+    whole = functional::c_concat(whole, cut.group, cut.dim);
+  }
+  return whole;
+}
+
+} // namespace argosy

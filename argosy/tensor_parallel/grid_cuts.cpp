@@ -1,0 +1,61 @@
+#include "argosy/tensor_parallel/grid_cuts.h"
+
+#include <ATen/core/Tensor.h>
+
+#include "argosy/comm/functional.h"
+
+// A product y = x W^T on the grid, with rows r, inputs i, outputs o, and the
+// letters of the axes that share a dim, the outermost first (g: gathered, s:
+// summed, z: depth):
+//
+//                   two dimensions      three dimensions
+//   x               r, i:s,g            r:z,g  i:s
+//   gathered (g)    r, i:s              r:z    i:s
+//   W               o:g  i:s            o:g    i:s,z
+//   gathered (z)                        o:g    i:s
+//   product         r, o:g, summands    r:z    o:g, summands over s
+//   scattered (s)   r, o:g,s            r:z,s  o:g
+//
+// The result is cut as x is, with s and g exchanged.
+namespace argosy::tensor_parallel {
+
+GridAxes axes_of(const TensorGrid& grid, GridLayout layout) {
+  const bool is_outer = layout == GridLayout::Outer;
+  const std::string gathered = is_outer ? "y" : "x";
+  const GroupPtr summed = grid.group_over({is_outer ? "x" : "y"});
+  return {
+      .gathered = grid.group_over({gathered}),
+      .summed = summed,
+      .depth = grid.group_over({"z"}),
+      .beside = grid.group_over({"z", gathered}),
+      .row = grid.cuts_rows() ? summed : grid.group_over({"x", "y"}),
+      .cuts_rows = grid.cuts_rows()};
+}
+
+GridLayout other(GridLayout layout) {
+  return layout == GridLayout::Outer ? GridLayout::Inner : GridLayout::Outer;
+}
+
+Cuts activation_cuts(const GridAxes& axes, std::int64_t features) {
+  if (axes.cuts_rows) {
+    return {{0, axes.depth}, {0, axes.gathered}, {features, axes.summed}};
+  }
+  return {{features, axes.summed}, {features, axes.gathered}};
+}
+
+Cuts weight_cuts(const GridAxes& axes) {
+  return {{0, axes.gathered}, {1, axes.summed}, {1, axes.depth}};
+}
+
+Cuts vector_cuts(const GridAxes& axes) {
+  return {{0, axes.summed}, {0, axes.beside}};
+}
+
+at::Tensor grid_vector(const at::Tensor& part, const GridAxes& axes) {
+  const bool is_cut = axes.cuts_rows && axes.beside->nranks() > 1;
+  // A copy, because ZeRO 3 brings parameters into memory when ops use them, and
+  // collectives are no ops.
+  return is_cut ? functional::all_gather(part.clone(), axes.beside) : part;
+}
+
+} // namespace argosy::tensor_parallel

@@ -1,0 +1,73 @@
+#include "argosy/tensor_parallel/nested_cuts.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <ranges>
+
+#include "argosy/common/error.h"
+#include "argosy/torch_hooks/tensor_tag.h"
+#include "argosy/training/parameter_marks.h"
+
+namespace argosy::tensor_parallel {
+
+void check_even(
+    const char* what, std::int64_t size, std::int64_t dim, const Cuts& cuts) {
+  std::int64_t parts = 1;
+  for (const Cut& cut : cuts) {
+    parts *= cut.dim == dim ? cut.group->nranks() : 1;
+  }
+  ARGOSY_CHECK(
+      size > 0 && size % parts == 0,
+      "[tensor_parallel.grid] {} {}, expected a multiple of {}, the ranks of "
+      "the grid that share them",
+      size,
+      what,
+      parts);
+}
+
+comm::ShardRange own_range(
+    std::int64_t size, std::int64_t dim, const Cuts& cuts) {
+  comm::ShardRange range{0, size};
+  for (const Cut& cut : cuts) {
+    if (cut.dim == dim) {
+      const comm::ShardRange inner =
+          comm::shard_range(range.size, cut.group->nranks(), cut.group->rank());
+      range = {range.begin + inner.begin, inner.size};
+    }
+  }
+  return range;
+}
+
+at::Tensor own_part(const at::Tensor& whole, const Cuts& cuts) {
+  at::Tensor part = whole;
+  for (const Cut& cut : cuts) {
+    part = comm::own_shard(part, cut.dim, *cut.group);
+  }
+  return part;
+}
+
+at::Tensor gathered(const at::Tensor& part, const Cuts& cuts) {
+  at::Tensor whole = part;
+  for (const Cut& cut : cuts | std::views::reverse) {
+    if (cut.group->nranks() > 1) {
+      whole = comm::gather_shards(whole, cut.dim, 0, cut.group)();
+    }
+  }
+  return whole;
+}
+
+void set_cuts(const at::Tensor& parameter, const Cuts& cuts) {
+  const bool is_cut = std::ranges::any_of(
+      cuts, [](const Cut& cut) { return cut.group->nranks() > 1; });
+  if (is_cut) {
+    set_marks(parameter, {.is_distributed = true});
+    torch_hooks::set_tag(parameter, cuts);
+  }
+}
+
+const Cuts* find_cuts(const at::Tensor& parameter) {
+  return torch_hooks::find_tag<Cuts>(parameter);
+}
+
+} // namespace argosy::tensor_parallel
