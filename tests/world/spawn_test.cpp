@@ -251,15 +251,21 @@ std::vector<std::string> arguments_of_this_test() {
 }
 
 TEST(SpawnProcesses, ReturnResultsAndCanBeJoinedLater) {
-  auto results = spawn_results(
-      [] {
-        const auto world = init_parallel_env({.timeout = 60s});
-        return std::vector{world->rank(), static_cast<int>(::getpid())};
-      },
-      2,
-      {.ranks = RankKind::Process,
-       .join = false,
-       .arguments = arguments_of_this_test()});
+  std::optional<SpawnResults<std::vector<int>>> later;
+  // The thread that starts them may end before they do.
+  std::thread starts([&] {
+    later = spawn_results(
+        [] {
+          const auto world = init_parallel_env({.timeout = 60s});
+          return std::vector{world->rank(), static_cast<int>(::getpid())};
+        },
+        2,
+        {.ranks = RankKind::Process,
+         .join = false,
+         .arguments = arguments_of_this_test()});
+  });
+  starts.join();
+  SpawnResults<std::vector<int>>& results = later.value();
   EXPECT_FALSE(results.join(Deadline::after(1ms))) << "they just start";
   EXPECT_TRUE(results.join(Deadline::after(60s)));
   const auto values = results.get();
