@@ -85,12 +85,16 @@ RecomputedCall::RecomputedCall(
     const RecomputeOptions& options,
     const std::vector<at::Tensor>& inputs,
     Replay replay)
-    : early_stop_(options.early_stop),
+    : options_(options),
       state_(options.preserve_rng_state),
       replay_(std::move(replay)) {
   for (const at::Tensor& input : inputs) {
-    inputs_.push_back(keep_input(input, options));
+    keep(input);
   }
+}
+
+void RecomputedCall::keep(const at::Tensor& input) {
+  inputs_.push_back(keep_input(input, options_));
 }
 
 std::unique_ptr<SavedTensorHook> RecomputedCall::hook() {
@@ -133,7 +137,8 @@ void RecomputedCall::replay() {
   for (const auto& input : inputs_) {
     inputs.push_back(input->get());
   }
-  const std::size_t wanted = early_stop_ ? num_wanted() : placeholders_.size();
+  const std::size_t wanted =
+      options_.early_stop ? num_wanted() : placeholders_.size();
   std::size_t num_found = 0;
   ReplayKeeper keeper([&](const at::Tensor& tensor) {
     if (num_found >= placeholders_.size()) {
@@ -143,7 +148,7 @@ void RecomputedCall::replay() {
       check_is_same(*placeholder, tensor);
       placeholder->value = tensor;
     }
-    if (early_stop_ && num_found == wanted) {
+    if (options_.early_stop && num_found == wanted) {
       throw ReplayIsDone();
     }
   });

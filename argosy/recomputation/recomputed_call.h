@@ -40,6 +40,10 @@ class RecomputedCall final
       const std::vector<at::Tensor>& inputs,
       Replay replay);
 
+  // Adds an input, for functions whose inputs show while they run. Call it
+  // outside of the SavedTensorScope of this call.
+  void keep(const at::Tensor& input);
+
   std::unique_ptr<torch_hooks::SavedTensorHook> hook() override;
 
   const ReplayedState& state() const { return state_; }
@@ -52,7 +56,7 @@ class RecomputedCall final
   // The number of placeholders, from the first, that a replay must fill.
   std::size_t num_wanted() const;
 
-  const bool early_stop_;
+  const RecomputeOptions options_;
   const ReplayedState state_;
   std::vector<std::unique_ptr<KeptInput>> inputs_;
   const Replay replay_;

@@ -60,7 +60,12 @@ void install_op_hook(OpHook hook, const char* feature, OpHandler handler);
 
 // The handlers of kIntercept share it: each calls `next`, which runs the next
 // one and in the end the op. They run in this order.
-enum class InterceptOrder : std::uint8_t { kGenerator, kRecorder, kMemory };
+enum class InterceptOrder : std::uint8_t {
+  kSegment,
+  kGenerator,
+  kRecorder,
+  kMemory
+};
 using Interceptor = void (*)(CaughtOp& caught, c10::function_ref<void()> next);
 
 // The same for a handler of kIntercept.

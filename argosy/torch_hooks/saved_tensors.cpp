@@ -79,6 +79,10 @@ bool SavedTensorScope::is_inside() {
   return innermost() != nullptr;
 }
 
+bool SavedTensorScope::is_innermost() const {
+  return innermost() == this;
+}
+
 KeepUnpacked::KeepUnpacked() : kept_(of_thread<IsKept>().value, true) {}
 
 bool KeepUnpacked::is_inside() {

@@ -49,6 +49,9 @@ class SavedTensorScope {
   // Whether the calling thread is in one.
   static bool is_inside();
 
+  // Whether it is the one that counts.
+  bool is_innermost() const;
+
  private:
   SavedTensorKeeper& keeper_;
   SavedTensorScope* const outer_;

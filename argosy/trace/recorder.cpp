@@ -388,24 +388,6 @@ void Recorder::note_memories(
   }
 }
 
-std::shared_ptr<const Modes> Recorder::modes() const {
-  const torch_hooks::Autocast autocast;
-  const at::Generator* generator = torch_hooks::GeneratorScope::current();
-  const bool grad = c10::GradMode::is_enabled();
-  // The usual case: null saves a run the work of setting the same modes again.
-  if (grad && autocast == autocast_ && generator == generator_) {
-    return nullptr;
-  }
-  Modes modes{.grad = grad};
-  if (autocast != autocast_) {
-    modes.autocast = autocast;
-  }
-  if (generator != nullptr && generator != generator_) {
-    modes.generator = *generator;
-  }
-  return std::make_shared<Modes>(std::move(modes));
-}
-
 // The ops that an op calls are a part of it.
 double Recorder::run_within(c10::function_ref<void()> run) {
   const auto began = std::chrono::steady_clock::now();
@@ -440,7 +422,7 @@ void Recorder::on_op(
     run();
     return;
   }
-  Call call{.op = caught.op(), .modes = modes()};
+  Call call{.op = caught.op(), .modes = current_modes(autocast_, generator_)};
   Node node{.op = info.name};
   const auto number = [&](const at::Tensor& tensor) {
     return number_of(tensor, info.name);

@@ -85,7 +85,6 @@ class Recorder {
   void note_memories(const Info& info, const Call& call, const Node& node);
   at::Tensor contents_of(int number) const;
   void bake_contents(int memory);
-  std::shared_ptr<const Modes> modes() const;
   double run_within(c10::function_ref<void()> run); // seconds
 
   Program program_;

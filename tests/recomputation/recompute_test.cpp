@@ -20,6 +20,7 @@
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "tests/recomputation/expect_equal.h"
 #include "tests/support/oracle_models.h"
 
 namespace argosy::testing {
@@ -79,15 +80,6 @@ Tensors results_of(
   // And leaves it as it would have been.
   results.push_back(torch::rand({3}));
   return results;
-}
-
-void expect_equal(const Tensors& got, const Tensors& expected) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    EXPECT_TRUE(torch::equal(got[i], expected[i])) << i << "\n"
-                                                   << got[i] << "\n"
-                                                   << expected[i];
-  }
 }
 
 TEST(Recompute, GradientsAreEqualBitForBit) {
