@@ -33,7 +33,8 @@ class PipelineModel {
   // Runs one step: forward and backward of all microbatches, optimizer step,
   // zero_grad(). All ranks call it alike. Only the first stage reads `inputs`,
   // only the stage with the last layers reads `labels`. Returns the loss of
-  // this rank's data, on all stages. Throws InvalidArgument when the batch size
+  // this rank's data, on all stages, as float32, or as double if the loss
+  // function returns doubles. Throws InvalidArgument when the batch size
   // does not match pipeline_configs.
   at::Tensor train_batch(
       const Tensors& inputs,

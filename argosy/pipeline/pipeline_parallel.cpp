@@ -1,7 +1,7 @@
 #include "argosy/pipeline/pipeline_parallel.h"
 
 #include <ATen/ops/ones.h>
-#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tensor.h>
 #include <torch/nn/module.h>
 
 #include "argosy/common/error.h"
@@ -135,16 +135,18 @@ void PipelineParallel::scale_gradients() const {
 
 at::Tensor PipelineParallel::share_loss(const std::vector<at::Tensor>& losses) {
   double sum = 0;
+  bool is_double = false; // only the stage with the loss knows
   for (const at::Tensor& each : losses) {
     sum += each.item<double>();
+    is_double = is_double || each.scalar_type() == at::kDouble;
   }
   if (options_.loss_reduction == PipelineOptions::Reduction::kMean) {
     sum /= options_.microbatches;
   }
-  return at::scalar_tensor(
-      engine_.transport().broadcast(
-          sum, schedule_.stage_of(schedule_.parts() - 1)),
-      at::kFloat);
+  const at::Tensor told = at::tensor({sum, is_double ? 1.0 : 0.0}, at::kDouble);
+  engine_.transport().broadcast(
+      told, schedule_.stage_of(schedule_.parts() - 1));
+  return told[0].to(told[1].item<double>() != 0 ? at::kDouble : at::kFloat);
 }
 
 at::Tensor PipelineParallel::forward_backward(

@@ -70,7 +70,8 @@ class PipelineParallel {
       std::shared_ptr<training::ModelCore> core = nullptr);
 
   // Only the first stage reads `inputs`, only the one with the last part reads
-  // `labels`. Returns the loss on all stages. Gradients accumulate.
+  // `labels`. Returns the loss on all stages, as float32, or as
+  // double if the loss function returns doubles. Gradients accumulate.
   at::Tensor forward_backward(
       const Tensors& inputs,
       const Tensors& labels,

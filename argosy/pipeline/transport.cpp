@@ -225,24 +225,21 @@ void Transport::reset() {
   schedule_ = nullptr;
 }
 
-double Transport::broadcast(double number, int source) {
+void Transport::broadcast(const at::Tensor& numbers, int source) {
   if (group_->rank() != source) {
-    const at::Tensor told = at::empty({1}, at::kDouble);
-    recv(told, rank_of(source), group_);
-    return told.item<double>();
+    recv(numbers, rank_of(source), group_);
+    return;
   }
-  const at::Tensor told = at::full({1}, number, at::kDouble);
   // Sends to all before it waits for one.
   std::vector<WorkPtr> works;
   for (const int rank : group_->ranks()) {
     if (rank != rank_of(source)) {
-      works.push_back(isend(told, rank, group_));
+      works.push_back(isend(numbers, rank, group_));
     }
   }
   for (const WorkPtr& work : works) {
     work->wait();
   }
-  return number;
 }
 
 } // namespace argosy::pipeline

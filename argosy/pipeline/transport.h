@@ -47,8 +47,9 @@ class Transport {
   // Forgets shapes, so that they are sent again. All stages call it.
   void forget_shapes() { metas_.clear(); }
 
-  // Broadcasts a number from stage `source`. All stages call it; blocks.
-  double broadcast(double number, int source);
+  // Overwrites `numbers` by those of stage `source`. All stages call it, with
+  // tensors of one shape and type; blocks.
+  void broadcast(const at::Tensor& numbers, int source);
 
  private:
   struct Incoming {

@@ -36,17 +36,19 @@ class ModelCore {
 };
 
 // While it lives, gradients are not reduced: they stay on this rank and
-// accumulate.
+// accumulate. Can be moved; the last owner ends it.
 class NoSync {
  public:
+  // `core` null: does nothing.
   explicit NoSync(std::shared_ptr<ModelCore> core);
   ~NoSync();
-  NoSync(const NoSync&) = delete;
-  NoSync& operator=(const NoSync&) = delete;
+  NoSync(NoSync&& other) noexcept = default;
+  // No assignment: the end of the old one would switch the new one off.
+  NoSync& operator=(NoSync&&) = delete;
 
  private:
-  const std::shared_ptr<ModelCore> core_;
-  const bool before_;
+  std::shared_ptr<ModelCore> core_; // null: nothing to end
+  bool before_ = false;
 };
 
 // While it lives, parameters are whole on all ranks, so that you can read or
@@ -115,7 +117,13 @@ class ParallelModel {
   // Drops all gradients, which is cheaper than zeroing them.
   void zero_grad() { core_->zero_grad(); }
 
-  [[nodiscard]] NoSync no_sync() { return NoSync(core_); }
+  // While the result lives, gradients are not reduced. With `local` false it
+  // does nothing, for loops in which a condition decides:
+  //
+  //   const auto local = model.no_sync(i + 1 < passes);
+  [[nodiscard]] NoSync no_sync(bool local = true) {
+    return NoSync(local ? core_ : nullptr);
+  }
 
   // While the result lives, parameters are whole on all ranks.
   [[nodiscard]] Whole whole() { return Whole(core_); }

@@ -214,6 +214,31 @@ TEST(DataParallel, NoSyncAddsUpLocally) {
   });
 }
 
+TEST(DataParallel, NoSyncCanBeMovedAndDependOnACondition) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    torch::nn::Linear net(torch::nn::LinearOptions(2, 1).bias(false));
+    DataParallel model(net);
+    const auto gradient = [&](auto&& scope) {
+      model.zero_grad();
+      {
+        const auto moved = std::forward<decltype(scope)>(scope);
+        model(torch::full({1, 2}, 4.0f + world.rank())).sum().backward();
+      }
+      return net->weight.grad()[0][0].item<float>();
+    };
+    static_assert(!std::is_copy_constructible_v<training::NoSync>);
+    EXPECT_EQ(gradient(model.no_sync()), 4.0f + world.rank());
+    EXPECT_TRUE(model.core()->sync()) << "the last owner has ended it";
+    EXPECT_EQ(gradient(model.no_sync(false)), 4.5f);
+    // Kept in a container, for the passes before the last.
+    std::vector<training::NoSync> kept;
+    kept.push_back(model.no_sync());
+    EXPECT_FALSE(model.core()->sync());
+    kept.clear();
+    EXPECT_TRUE(model.core()->sync());
+  });
+}
+
 struct Branches : torch::nn::Module {
   torch::nn::Linear trunk = register_module("trunk", torch::nn::Linear(2, 2));
   torch::nn::Linear left = register_module("left", torch::nn::Linear(2, 1));
