@@ -14,18 +14,19 @@ namespace {
 // The range in the last, incomplete step, which has `left` samples.
 RankRange last_range(
     std::int64_t left, const SamplerOptions& options, std::int64_t position) {
-  const std::int64_t ranks = options.num_replicas;
+  const std::int64_t ranks = options.replicas();
+  const std::int64_t rank = options.replica();
   if (options.pad) {
     const std::int64_t each = (left + ranks - 1) / ranks;
-    return {position + options.rank * each, each, position + each * ranks};
+    return {position + rank * each, each, position + each * ranks};
   }
   const std::int64_t each = left / ranks;
   const std::int64_t more = left % ranks; // ranks that get one sample more
   // Each earlier rank among the first `more` moves this one by a sample.
-  const std::int64_t before = std::min<std::int64_t>(options.rank, more);
+  const std::int64_t before = std::min(rank, more);
   return {
-      position + options.rank * each + before,
-      each + (options.rank < more ? 1 : 0),
+      position + rank * each + before,
+      each + (rank < more ? 1 : 0),
       position + left};
 }
 
@@ -41,14 +42,14 @@ void check_options(std::int64_t dataset_size, const SamplerOptions& options) {
       "[data.sampler] batch_size {}, expected 1 or more",
       options.batch_size);
   ARGOSY_CHECK(
-      options.num_replicas > 0,
+      options.replicas() > 0,
       "[data.sampler] num_replicas {}, expected 1 or more",
-      options.num_replicas);
+      options.replicas());
   ARGOSY_CHECK(
-      options.rank >= 0 && options.rank < options.num_replicas,
+      options.replica() >= 0 && options.replica() < options.replicas(),
       "[data.sampler] rank {}, expected 0 to {}",
-      options.rank,
-      options.num_replicas - 1);
+      options.replica(),
+      options.replicas() - 1);
 }
 
 std::optional<RankRange> rank_range_at(
@@ -59,13 +60,13 @@ std::optional<RankRange> rank_range_at(
   if (left <= 0) {
     return std::nullopt;
   }
-  const std::int64_t full = options.batch_size * options.num_replicas;
+  const std::int64_t full = options.batch_size * options.replicas();
   // With padding, a step counts as complete if less than one sample per rank is
   // missing.
-  const std::int64_t missing = options.pad ? options.num_replicas - 1 : 0;
+  const std::int64_t missing = options.pad ? options.replicas() - 1 : 0;
   if (left + missing >= full) {
     return RankRange{
-        position + options.rank * options.batch_size,
+        position + options.replica() * options.batch_size,
         options.batch_size,
         position + full};
   }

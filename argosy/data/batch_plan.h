@@ -9,8 +9,13 @@ namespace argosy::data {
 
 struct SamplerOptions {
   std::int64_t batch_size = 1; // per rank and step
-  int num_replicas = 1;
-  int rank = 0;
+
+  // How many ranks share the dataset, and which of them this is. Unset: the
+  // data ranks of the calling thread's world (world/data_ranks.h); the pure
+  // functions below, which know no world, take that as one rank.
+  std::optional<int> num_replicas = std::nullopt;
+  std::optional<int> rank = std::nullopt;
+
   bool shuffle = false; // a new order each epoch; see shuffled_indices()
 
   // If batch_size * num_replicas does not divide the dataset, the last step of
@@ -24,6 +29,9 @@ struct SamplerOptions {
   bool pad = true;
 
   std::uint64_t seed = 0;
+
+  std::int64_t replicas() const { return num_replicas.value_or(1); }
+  std::int64_t replica() const { return rank.value_or(0); }
 
   bool operator==(const SamplerOptions&) const = default;
 };

@@ -4,6 +4,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/data/shuffle.h"
+#include "argosy/world/data_ranks.h"
 
 namespace argosy::data {
 
@@ -29,6 +30,28 @@ void check_same(const char* name, const T& theirs, const T& ours) {
       name,
       theirs,
       ours);
+}
+
+// Fills in what the caller left to the world. A number of replicas without a
+// rank says which rank only if it is 1, or that of the world.
+SamplerOptions with_ranks(SamplerOptions options) {
+  if (options.num_replicas && options.rank) {
+    return options;
+  }
+  if (options.num_replicas == 1) {
+    options.rank = 0;
+    return options;
+  }
+  const DataRanks ours = current_data_ranks("data.sampler");
+  ARGOSY_CHECK(
+      options.rank || options.num_replicas.value_or(ours.size) == ours.size,
+      "[data.sampler] num_replicas {} without rank, but this world has {} data "
+      "ranks: give both, or neither",
+      options.replicas(),
+      ours.size);
+  options.num_replicas = options.num_replicas.value_or(ours.size);
+  options.rank = options.rank.value_or(ours.rank);
+  return options;
 }
 
 } // namespace
@@ -59,8 +82,8 @@ SamplerState SamplerState::from_json(std::string_view text) {
 
 DistributedBatchSampler::DistributedBatchSampler(
     std::int64_t dataset_size, SamplerOptions options)
-    : dataset_size_(dataset_size), options_(options) {
-  check_options(dataset_size, options);
+    : dataset_size_(dataset_size), options_(with_ranks(options)) {
+  check_options(dataset_size, options_);
 }
 
 std::optional<Batch> DistributedBatchSampler::next() {
@@ -77,7 +100,7 @@ std::optional<Batch> DistributedBatchSampler::next() {
 }
 
 std::int64_t DistributedBatchSampler::size() const {
-  const std::int64_t full = options_.batch_size * options_.num_replicas;
+  const std::int64_t full = options_.batch_size * options_.replicas();
   std::int64_t steps = dataset_size_ / full;
   const auto last = rank_range_at(dataset_size_, options_, steps * full);
   return steps + (last && last->count > 0 ? 1 : 0);

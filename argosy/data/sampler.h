@@ -36,11 +36,13 @@ struct SamplerState {
 };
 
 // Distributes the samples of a dataset over ranks, batch by batch. All ranks
-// construct it with equal arguments except `rank`. Does not communicate. Not
-// thread-safe.
+// construct it with equal arguments except `rank`; what the options leave out
+// comes from the calling thread's world. Does not communicate. Not thread-safe.
 class DistributedBatchSampler {
  public:
-  // Throws InvalidArgument for invalid options.
+  // Throws InvalidArgument for invalid options, and where the options do not
+  // say the ranks and the job has several, but the calling thread has no world
+  // yet.
   DistributedBatchSampler(std::int64_t dataset_size, SamplerOptions options);
 
   template <Sized Dataset>
@@ -67,6 +69,7 @@ class DistributedBatchSampler {
   // Throws InvalidArgument when the state has another dataset size or order.
   void load_state(const SamplerState& state);
 
+  // With num_replicas and rank set.
   const SamplerOptions& options() const { return options_; }
 
  private:

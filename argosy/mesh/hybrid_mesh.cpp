@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "argosy/comm/group.h"
@@ -154,14 +156,37 @@ int HybridMesh::size_on(const std::string& axis) const {
   return static_cast<int>(topology_.get_dim(axis));
 }
 
-std::shared_ptr<Group> HybridMesh::group_over(
-    const std::vector<std::string>& axes) const {
-  std::vector<int> along;
+namespace {
+
+// Axes that the topology does not have are left out.
+std::vector<int> axis_indices(
+    const CommunicateTopology& topology, const std::vector<std::string>& axes) {
+  std::vector<int> indices;
   for (const std::string& axis : axes) {
-    if (topology_.has(axis)) {
-      along.push_back(topology_.mesh().axis_index(axis));
+    if (topology.has(axis)) {
+      indices.push_back(topology.mesh().axis_index(axis));
     }
   }
+  return indices;
+}
+
+} // namespace
+
+DataRanks HybridMesh::data_ranks() const {
+  // By arithmetic, not by a group: nothing need communicate in it.
+  const auto along = axis_indices(topology_, {"data", "sharding", "expert"});
+  if (along.empty()) {
+    return {};
+  }
+  const auto ids =
+      topology_.mesh().slice_through(mesh_->rank(), along).process_ids();
+  const auto own = std::ranges::find(ids, mesh_->rank());
+  return {static_cast<int>(own - ids.begin()), static_cast<int>(ids.size())};
+}
+
+std::shared_ptr<Group> HybridMesh::group_over(
+    const std::vector<std::string>& axes) const {
+  const auto along = axis_indices(topology_, axes);
   // No such axis: this rank alone.
   return along.empty() ? mesh_->group_of({mesh_->rank()})
                        : mesh_->group_over(along);
@@ -205,6 +230,8 @@ namespace {
 struct CurrentHybridMesh {
   std::mutex mutex;
   HybridMeshPtr mesh; // guarded by mutex
+  // Axes that stood for all ranks while there was no mesh; guarded by mutex.
+  std::set<std::string> taken_whole;
 };
 
 CurrentHybridMesh& current_of(World& world) {
@@ -214,9 +241,36 @@ CurrentHybridMesh& current_of(World& world) {
 
 } // namespace
 
+namespace {
+
+// A layer that exists keeps its group, so it cannot follow the mesh any more.
+void check_agrees(
+    const HybridMesh& mesh, const std::set<std::string>& taken_whole) {
+  for (const std::string& axis : taken_whole) {
+    ARGOSY_CHECK(
+        mesh.size_on(axis) == mesh.topology().world_size(),
+        "[mesh.hybrid] a layer or an operation of the {} axis was used before "
+        "fleet::init() without a group and took all {} ranks, but with these "
+        "degrees the axis has {}: build layers after fleet::init(), or give "
+        "them a group",
+        axis,
+        mesh.topology().world_size(),
+        mesh.size_on(axis));
+  }
+}
+
+} // namespace
+
 void set_current_hybrid_mesh(HybridMeshPtr mesh) {
-  auto& current = current_of(*require_world("mesh.hybrid"));
+  const auto world = require_world("mesh.hybrid");
+  auto& current = current_of(*world);
   const std::lock_guard lock(current.mutex);
+  if (mesh) {
+    check_agrees(*mesh, current.taken_whole);
+  }
+  data_ranks_of(*world)->set(
+      mesh ? mesh->data_ranks() : DataRanks{world->rank(), world->size()});
+  current.taken_whole.clear();
   current.mesh = std::move(mesh);
 }
 
@@ -231,8 +285,13 @@ std::shared_ptr<Group> group_or_axis(
   if (group) {
     return group;
   }
-  const auto hybrid = current_hybrid_mesh();
-  return hybrid ? hybrid->group_over({axis}) : get_group(0);
+  if (const auto hybrid = current_hybrid_mesh()) {
+    return hybrid->group_over({axis});
+  }
+  auto& current = current_of(*require_world("mesh.hybrid"));
+  const std::lock_guard lock(current.mutex);
+  current.taken_whole.insert(axis);
+  return get_group(0);
 }
 
 } // namespace argosy

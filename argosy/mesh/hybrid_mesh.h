@@ -7,6 +7,7 @@
 
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/mesh/topology.h"
+#include "argosy/world/data_ranks.h"
 
 namespace argosy {
 
@@ -51,6 +52,10 @@ class HybridMesh {
   // The first global rank of this rank's group on the axis.
   int src_rank_on(const std::string& axis) const;
 
+  // Which part of the data this rank reads: the ranks of the data, sharding and
+  // expert axes have their own samples, those of the other axes share theirs.
+  DataRanks data_ranks() const;
+
   // The ranks that differ from this one on these axes alone. Groups are created
   // on first use; other ranks need not ask for theirs.
   std::shared_ptr<Group> group_over(const std::vector<std::string>& axes) const;
@@ -77,12 +82,17 @@ class HybridMesh {
 using HybridMeshPtr = std::shared_ptr<const HybridMesh>;
 
 // The mesh that functions of the calling thread's rank use when they are given
-// none; fleet::init() sets it. Null before.
+// none; fleet::init() sets it. Null before. Samplers follow its data_ranks().
+//
+// The first call throws InvalidArgument when something took a default that the
+// mesh contradicts: a sampler other data ranks, or a layer all ranks for an
+// axis that has fewer.
 void set_current_hybrid_mesh(HybridMeshPtr mesh);
 HybridMeshPtr current_hybrid_mesh();
 
-// `group`, or if that is null the group of an axis of the current mesh, or if
-// there is none the group of all ranks.
+// `group`, or if that is null the group of an axis of the current mesh. Without
+// a mesh it is the group of all ranks, for programs that divide only one way
+// and do without fleet; set_current_hybrid_mesh() then checks that it agrees.
 std::shared_ptr<Group> group_or_axis(
     const std::shared_ptr<Group>& group, const char* axis);
 

@@ -55,9 +55,10 @@ class ShardDataloader {
   const BatchPlacer placer_;
 };
 
-// Shards the batches of `loader` over one axis of the mesh. If each rank loads
-// only its shard (`is_dataset_splitted`), give the sampler num_replicas = size
-// of that axis, and as rank the coordinate on it:
+// Shards the batches of `loader` over one axis of the mesh. Every rank loads
+// the whole batches: give the sampler num_replicas = 1. If each rank loads only
+// its shard (`is_dataset_splitted`), give the sampler num_replicas = size of
+// that axis, and as rank the coordinate on it:
 //
 //   const auto dp = mesh.get_rank_by_dim_and_process_id("dp", get_rank());
 //

@@ -14,6 +14,7 @@
 #include "argosy/store/mem_kv.h"
 #include "argosy/torch_hooks/amx.h"
 #include "argosy/torch_hooks/openblas.h"
+#include "argosy/world/data_ranks.h"
 #include "argosy/world/record.h"
 #include "argosy/world/spawn_ranks.h"
 #include "argosy/world/thread_binding.h"
@@ -77,6 +78,7 @@ void note_end(ThreadJob& job, int rank, std::string result) {
 void run_thread_rank(ThreadJob& job, int rank, int size) {
   thread_binding().launch = thread_launch_info(rank, size);
   thread_binding().store = c10::make_intrusive<store::KvStore>(job.kv);
+  bind_data_ranks(nullptr, size); // until it joins a world
   std::string result;
   try {
     result = job.function();

@@ -9,6 +9,7 @@
 #include "argosy/common/log.h"
 #include "argosy/common/rank_label.h"
 #include "argosy/common/thread_context.h"
+#include "argosy/world/data_ranks.h"
 #include "argosy/world/rendezvous.h"
 #include "argosy/world/thread_binding.h"
 
@@ -88,10 +89,19 @@ ThreadBinding& thread_binding() {
 void bind_world(std::shared_ptr<World> world) {
   if (world) {
     set_rank_label(world->rank(), world->size());
+    bind_data_ranks(data_ranks_of(*world));
   } else {
     set_rank_label(0, 0);
+    bind_data_ranks(nullptr);
   }
   thread_binding().world = std::move(world);
+}
+
+std::shared_ptr<DataRanksOfWorld> data_ranks_of(World& world) {
+  return world.attached<DataRanksOfWorld>([&] {
+    return std::make_shared<DataRanksOfWorld>(
+        DataRanks{world.rank(), world.size()});
+  });
 }
 
 std::shared_ptr<World> current_world() {

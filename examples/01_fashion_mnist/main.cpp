@@ -32,12 +32,7 @@ auto make_loader(data::Split split, int batch) {
   const bool train = split == data::Split::Train;
   const data::IdxImages images = data::fashion_mnist(split);
   const data::SamplerOptions options{
-      .batch_size = batch,
-      .num_replicas = argosy::get_world_size(),
-      .rank = argosy::get_rank(),
-      .shuffle = train,
-      .drop_last = train,
-      .pad = false};
+      .batch_size = batch, .shuffle = train, .drop_last = train, .pad = false};
   return data::DataLoader(
       images,
       data::DistributedBatchSampler(images, options),

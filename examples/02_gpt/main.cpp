@@ -47,11 +47,7 @@ auto make_loader(const data::Tokens& tokens, const Options& options) {
       texts,
       data::DistributedBatchSampler(
           texts,
-          {.batch_size = options.batch,
-           .num_replicas = argosy::get_world_size(),
-           .rank = argosy::get_rank(),
-           .shuffle = true,
-           .drop_last = true}),
+          {.batch_size = options.batch, .shuffle = true, .drop_last = true}),
       data::stack_windows);
 }
 

@@ -26,8 +26,7 @@ data::DataLoader<data::IdxImages, data::Example> make_loader() {
   return {
       images,
       data::DistributedBatchSampler(
-          images,
-          {.batch_size = 128, .num_replicas = 1, .rank = 0, .shuffle = true}),
+          images, {.batch_size = 128, .num_replicas = 1, .shuffle = true}),
       data::stack_images};
 }
 

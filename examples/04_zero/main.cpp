@@ -24,11 +24,7 @@ auto make_loader() {
   return data::DataLoader(
       images,
       data::DistributedBatchSampler(
-          images,
-          {.batch_size = 32,
-           .num_replicas = fleet::data_num(),
-           .rank = fleet::data_rank(),
-           .shuffle = true}),
+          images, {.batch_size = 32, .shuffle = true}),
       data::stack_images);
 }
 

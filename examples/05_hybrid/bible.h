@@ -21,11 +21,7 @@ class Bible {
         texts,
         data::DistributedBatchSampler(
             texts,
-            {.batch_size = batch_size,
-             .num_replicas = fleet::data_num(),
-             .rank = fleet::data_rank(),
-             .shuffle = true,
-             .drop_last = true}),
+            {.batch_size = batch_size, .shuffle = true, .drop_last = true}),
         data::stack_windows);
   }
 

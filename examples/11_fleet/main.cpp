@@ -19,13 +19,11 @@ void train(const fleet::DistributedStrategy& strategy) {
   fleet::init(true, strategy);
   torch::manual_seed(1);
   const data::IdxImages images = data::fashion_mnist(data::Split::Train);
-  const data::SamplerOptions part{
-      .batch_size = 64,
-      .num_replicas = fleet::worker_num(),
-      .rank = fleet::worker_index(),
-      .shuffle = true};
   data::DataLoader loader(
-      images, data::DistributedBatchSampler(images, part), data::stack_images);
+      images,
+      data::DistributedBatchSampler(
+          images, {.batch_size = 64, .shuffle = true}),
+      data::stack_images);
 
   nn::Sequential net(
       nn::Flatten(), nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10));

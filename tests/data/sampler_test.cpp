@@ -11,6 +11,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 #include "argosy/data/shuffle.h"
+#include "argosy/world/data_ranks.h"
 #include "tests/store/expect.h"
 #include "tests/support/command.h"
 
@@ -41,9 +42,9 @@ std::vector<Indices> take_epoch(DistributedBatchSampler& sampler) {
 // What Paddle does, list by list: pad, cut full global batches into pieces,
 // divide what is left, then cut the rank's samples into batches.
 std::vector<Indices> paddle_batches(Indices order, const SamplerOptions& o) {
-  const std::size_t ranks = o.num_replicas;
+  const std::size_t ranks = o.replicas();
   const std::size_t batch = o.batch_size;
-  const std::size_t rank = o.rank;
+  const std::size_t rank = o.replica();
   for (std::size_t i = 0; order.size() % ranks != 0; ++i) {
     order.push_back(order[i]);
   }
@@ -214,6 +215,30 @@ TEST(Sampler, GoesOnToTheNextEpoch) {
 TEST(Sampler, TakesTheSizeOfADataset) {
   const std::vector<int> dataset(7);
   EXPECT_EQ(DistributedBatchSampler(dataset, {.batch_size = 2}).size(), 4);
+}
+
+TEST(Sampler, TakesTheRanksThatTheOptionsLeaveOut) {
+  const auto ranks = std::make_shared<DataRanksOfWorld>(DataRanks{2, 3});
+  bind_data_ranks(ranks);
+  const auto of = [](const SamplerOptions& options) {
+    const auto filled = DistributedBatchSampler(6, options).options();
+    return DataRanks{*filled.rank, *filled.num_replicas};
+  };
+  EXPECT_EQ(of({}), (DataRanks{2, 3}));
+  EXPECT_EQ(of({.rank = 1}), (DataRanks{1, 3}));
+  EXPECT_EQ(of({.num_replicas = 3}), (DataRanks{2, 3}));
+  EXPECT_EQ(of({.num_replicas = 1}), (DataRanks{0, 1}));
+  EXPECT_EQ(of({.num_replicas = 5, .rank = 4}), (DataRanks{4, 5}));
+  EXPECT_THAT(
+      message_of<InvalidArgument>([&] { of({.num_replicas = 2}); }),
+      HasSubstr(
+          "num_replicas 2 without rank, but this world has 3 data ranks"));
+  bind_data_ranks(nullptr, 4);
+  EXPECT_THAT(
+      message_of<InvalidArgument>([&] { of({}); }),
+      HasSubstr("the job has 4 ranks"));
+  bind_data_ranks(nullptr);
+  EXPECT_EQ(of({}), (DataRanks{0, 1}));
 }
 
 TEST(Sampler, GoesOnFromAnyStateToTheExactSample) {

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "argosy/comm/group.h"
 #include "argosy/common/error.h"
+#include "argosy/data/sampler.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/world/spawn.h"
 #include "argosy/world/world.h"
 #include "tests/support/refusal.h"
 
@@ -99,6 +102,74 @@ TEST(HybridTopology, ShowsTheArithmetic) {
         hybrid_topology(degrees, 6, {"dp", "tp"});
       },
       "there is no axis \"tp\"");
+}
+
+HybridMeshPtr mesh_of(const HybridDegrees& degrees) {
+  return std::make_shared<HybridMesh>(hybrid_topology(degrees, 4));
+}
+
+DataRanks ranks_of_a_sampler() {
+  const data::DistributedBatchSampler sampler(100, {});
+  return {*sampler.options().rank, *sampler.options().num_replicas};
+}
+
+TEST(SamplerRanks, AreThoseOfTheWorld) {
+  testing::run_ranks(3, [](World& world) {
+    EXPECT_EQ(ranks_of_a_sampler(), (DataRanks{world.rank(), 3}));
+    // Every sample once, over the ranks.
+    data::DistributedBatchSampler sampler(9, {.batch_size = 3});
+    EXPECT_EQ(sampler.next()->indices.front(), world.rank() * 3);
+  });
+}
+
+TEST(SamplerRanks, AreTheDataRanksOfTheMesh) {
+  testing::run_ranks(4, [](World& world) {
+    set_current_hybrid_mesh(mesh_of({.dp = 2, .mp = 2}));
+    EXPECT_EQ(ranks_of_a_sampler(), (DataRanks{world.rank() / 2, 2}));
+    set_current_hybrid_mesh(mesh_of({.pp = 2, .sharding = 2}));
+    EXPECT_EQ(ranks_of_a_sampler(), (DataRanks{world.rank() % 2, 2}));
+    set_current_hybrid_mesh(mesh_of({.pp = 2, .sep = 2}));
+    EXPECT_EQ(ranks_of_a_sampler(), (DataRanks{0, 1}));
+    set_current_hybrid_mesh(mesh_of({.dp = 2, .sharding = 2}));
+    EXPECT_EQ(ranks_of_a_sampler(), (DataRanks{world.rank(), 4}));
+  });
+}
+
+TEST(SamplerRanks, MustBeTakenAfterTheMesh) {
+  testing::run_ranks(4, [](World&) {
+    ranks_of_a_sampler();
+    expect_refused(
+        [] { set_current_hybrid_mesh(mesh_of({.dp = 2, .mp = 2})); },
+        "make samplers after fleet::init()");
+    // Where both say the same, the order does not matter.
+    set_current_hybrid_mesh(mesh_of({.dp = 4}));
+  });
+}
+
+TEST(SamplerRanks, NeedAWorldInAJobOfSeveralRanks) {
+  spawn(
+      [] {
+        expect_refused(
+            [] { ranks_of_a_sampler(); },
+            "[data.sampler] this thread belongs to no world yet, and the job "
+            "has 2 ranks: call init_parallel_env() or fleet::init() first");
+      },
+      2);
+}
+
+TEST(GroupOrAxis, IsAllRanksOnlyWhereTheMeshAgrees) {
+  testing::run_ranks(4, [](World&) {
+    EXPECT_EQ(group_or_axis(nullptr, "model")->nranks(), 4);
+    expect_refused(
+        [] { set_current_hybrid_mesh(mesh_of({.dp = 2, .mp = 2})); },
+        "a layer or an operation of the model axis was used before "
+        "fleet::init() without a group and took all 4 ranks, but with these "
+        "degrees the axis has 2");
+    set_current_hybrid_mesh(mesh_of({.mp = 4}));
+    EXPECT_EQ(group_or_axis(nullptr, "model")->nranks(), 4);
+    set_current_hybrid_mesh(mesh_of({.dp = 2, .mp = 2}));
+    EXPECT_EQ(group_or_axis(nullptr, "model")->nranks(), 2);
+  });
 }
 
 } // namespace
