@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "argosy/common/error.h"
+#include "argosy/fleet/problems.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/world/world.h"
 
@@ -38,7 +40,14 @@ CommunicateTopology topology_of(
     degrees.dp = 1;
     degrees.sharding = std::max<std::int64_t>(world_size / others, 1);
   }
-  return hybrid_topology(degrees, world_size, order_of(configs));
+  try {
+    return hybrid_topology(degrees, world_size, order_of(configs));
+  } catch (const InvalidArgument& error) {
+    Problems problems(strategy.source());
+    problems.add(error);
+    problems.raise();
+    throw;
+  }
 }
 
 Axes::Axes(const DistributedStrategy& strategy)

@@ -1,6 +1,8 @@
 #include "argosy/fleet/fleet.h"
 
 #include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/common/text.h"
 #include "argosy/fleet/pipeline_model.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/strategy_check.h"
@@ -81,6 +83,16 @@ std::shared_ptr<World> join_world(
   return argosy::init(role.info(), options);
 }
 
+void warn_of_idle_settings(const DistributedStrategy& strategy) {
+  const auto idle = settings_of_switches_that_are_off(strategy);
+  if (!idle.empty()) {
+    log::warn(
+        "[fleet.init] {}{} without effect: the switch is off",
+        strategy.source().empty() ? "" : strategy.source() + ": ",
+        join(idle, ", "));
+  }
+}
+
 std::shared_ptr<Fleet> start(
     World& world, const JobRole& role, const DistributedStrategy& strategy) {
   check_agrees(role, world);
@@ -88,6 +100,9 @@ std::shared_ptr<Fleet> start(
   // Before the fleet becomes current: a failed init() must leave none behind.
   check_same(strategy, fleet->util());
   current_of(world).fleet = fleet;
+  if (world.rank() == 0) {
+    warn_of_idle_settings(strategy);
+  }
   return fleet;
 }
 
@@ -193,7 +208,7 @@ std::shared_ptr<Fleet> init(
 std::shared_ptr<Fleet> current_fleet(const char* op) {
   const auto world = current_world();
   auto fleet = world ? current_of(*world).fleet : nullptr;
-  ARGOSY_CHECK(fleet, "[{}] before fleet::init()", op);
+  ARGOSY_CHECK(fleet, "[{}] call fleet::init() first", op);
   return fleet;
 }
 
@@ -261,23 +276,12 @@ HybridMeshPtr hybrid_mesh() {
   return current_fleet("fleet.hybrid_mesh")->axes().hybrid;
 }
 
-namespace {
-
-// The axes whose ranks read different samples. Ranks of the other axes work on
-// the same samples together and must load the same ones.
-GroupPtr with_own_data(const char* op) {
-  return current_fleet(op)->axes().hybrid->group_over(
-      {"data", "sharding", "expert"});
-}
-
-} // namespace
-
 int data_rank() {
-  return with_own_data("fleet.data_rank")->rank();
+  return current_fleet("fleet.data_rank")->axes().hybrid->data_ranks().rank;
 }
 
 int data_num() {
-  return with_own_data("fleet.data_num")->nranks();
+  return current_fleet("fleet.data_num")->axes().hybrid->data_ranks().size;
 }
 
 // For programs written for Paddle. Without servers there is nothing to start or

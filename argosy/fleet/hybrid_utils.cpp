@@ -17,7 +17,9 @@ namespace {
 const HybridMesh& topology(const HybridMeshPtr& given, const char* what) {
   const HybridMeshPtr current = given ? given : current_hybrid_mesh();
   ARGOSY_CHECK(
-      current, "[fleet.utils.{}] no topology, expected fleet::init()", what);
+      current,
+      "[fleet.utils.{}] call fleet::init() first, or give a mesh",
+      what);
   return *current; // kept alive by the world
 }
 

@@ -1,8 +1,13 @@
 #include "argosy/fleet/model.h"
 
+#include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include <algorithm>
+
+#include "argosy/comm/ops.h"
+#include "argosy/common/error.h"
 #include "argosy/data_parallel/compression.h"
 #include "argosy/data_parallel/sync_batch_norm.h"
 #include "argosy/fleet/axes.h"
@@ -79,8 +84,47 @@ DataParallelOptions options_of(
   return options;
 }
 
+bool has_parameter_in(
+    const torch::nn::Module& module, const std::string& layer) {
+  const auto parameters = module.named_parameters(true);
+  return std::ranges::any_of(parameters, [&](const auto& item) {
+    return item.key().starts_with(layer + ".");
+  });
+}
+
+// The layers of exclude_layer that this rank has. Each stage of a pipeline has
+// others, so a name must match on one of them; collective over the stages.
+std::vector<std::string> excluded_here(
+    const torch::nn::Module& module,
+    const std::vector<std::string>& layers,
+    const HybridMesh& hybrid) {
+  if (layers.empty() || hybrid.size_on("pipe") == 1) {
+    return layers; // ShardedCore checks them
+  }
+  std::vector<std::string> here;
+  const at::Tensor found =
+      at::zeros({static_cast<std::int64_t>(layers.size())}, at::kInt);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (has_parameter_in(module, layers[i])) {
+      here.push_back(layers[i]);
+      found[static_cast<std::int64_t>(i)] = 1;
+    }
+  }
+  all_reduce(found, ReduceOp::MAX, hybrid.group_over({"pipe"}));
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    ARGOSY_CHECK(
+        found[static_cast<std::int64_t>(i)].item<int>() != 0,
+        "[fleet.strategy] sharding_configs.exclude_layer: no stage has a "
+        "parameter in a module \"{}\"",
+        layers[i]);
+  }
+  return here;
+}
+
 sharding::ShardingOptions sharding_of(
-    const DistributedStrategy& strategy, const Axes& axes) {
+    const torch::nn::Module& module,
+    const DistributedStrategy& strategy,
+    const Axes& axes) {
   const ShardingConfigs& configs = strategy.sharding_configs;
   sharding::ShardingOptions options;
   options.group = axes.sharding;
@@ -91,7 +135,8 @@ sharding::ShardingOptions sharding_of(
   options.units = configs.units;
   options.segment_size =
       static_cast<std::size_t>(configs.segment_size_KB * (1 << 10));
-  options.exclude_layer = configs.exclude_layer;
+  options.exclude_layer =
+      excluded_here(module, configs.exclude_layer, *axes.hybrid);
   options.find_unused_parameters = strategy.find_unused_parameters;
   options.main_grad = has_main_grads(strategy);
   if (configs.offload) {
@@ -103,6 +148,20 @@ sharding::ShardingOptions sharding_of(
   options.offload_grads = configs.offload_grads;
   options.offload_params = configs.offload_params;
   return options;
+}
+
+std::shared_ptr<const RecomputedModules> recomputed_of(
+    const torch::nn::Module& module, const DistributedStrategy& strategy) {
+  if (!strategy.recompute) {
+    return nullptr;
+  }
+  const RecomputeConfigs& configs = strategy.recompute_configs;
+  RecomputeOptions options;
+  if (configs.enable_offload) {
+    options.store = open_file_activation_store();
+  }
+  return std::make_shared<RecomputedModules>(
+      module, configs.checkpoints, std::move(options));
 }
 
 } // namespace
@@ -126,9 +185,10 @@ ModelSetup prepare_model(
   if (strategy.is_sharded()) {
     setup.level =
         static_cast<sharding::Level>(strategy.sharding_configs.stage - 1);
-    setup.sharding = sharding_of(strategy, axes);
+    setup.sharding = sharding_of(module, strategy, axes);
   }
   setup.autocast = strategy.amp;
+  setup.recomputed = recomputed_of(module, strategy);
   setup.is_local = strategy.localsgd || strategy.adaptive_localsgd;
   // The hook of dgc needs the optimizer's momentum; Registry::link() sets it.
   if (strategy.dgc) {

@@ -6,6 +6,7 @@
 
 #include "argosy/data_parallel/data_parallel.h"
 #include "argosy/optim/autocast.h"
+#include "argosy/recomputation/modules.h"
 #include "argosy/sharding/sharded_core.h"
 #include "argosy/training/parallel_model.h"
 
@@ -22,6 +23,7 @@ struct ModelSetup {
   std::optional<sharding::Level> level; // nullopt: plain data parallel
   sharding::ShardingOptions sharding;
   bool autocast = false;
+  std::shared_ptr<const RecomputedModules> recomputed; // null: none
   bool is_local = false; // local SGD: gradients are never reduced
   std::shared_ptr<DeferredHook>
       hook; // null unless the optimizer provides it (dgc)
@@ -71,6 +73,7 @@ class DistributedModel : public training::ParallelModel<Module> {
               return detail::make_core(inner, setup);
             }),
         autocast_(setup.autocast),
+        recomputed_(setup.recomputed),
         registry_(setup.registry) {
     detail::register_model(
         this->core(), training::as_module(this->module()), setup);
@@ -82,7 +85,13 @@ class DistributedModel : public training::ParallelModel<Module> {
     if (autocast_) {
       cast.emplace();
     }
-    auto result = Base::forward(std::forward<Args>(args)...);
+    auto result = [&] {
+      std::optional<RecomputedModules::Scope> again;
+      if (recomputed_) {
+        again.emplace(*recomputed_);
+      }
+      return Base::forward(std::forward<Args>(args)...);
+    }();
     if (autocast_) {
       training::for_each_tensor(result, detail::widen);
     }
@@ -103,6 +112,7 @@ class DistributedModel : public training::ParallelModel<Module> {
 
  private:
   bool autocast_;
+  std::shared_ptr<const RecomputedModules> recomputed_;
   std::shared_ptr<Registry> registry_;
 };
 

@@ -86,15 +86,18 @@ std::string AnySetting::expected() const {
   return kKinds[default_.index()] + limits(range_);
 }
 
-void AnySetting::check(const Value& value) const {
-  const bool fits = value.index() == default_.index() &&
+bool AnySetting::accepts(const Value& value) const {
+  return value.index() == default_.index() &&
       std::visit([&](const auto& it) { return is_within(it, range_); }, value);
+}
+
+std::string AnySetting::refusal_of(const std::string& value_text) const {
+  return str_format("{} is {}, expected {}", path(), value_text, expected());
+}
+
+void AnySetting::check(const Value& value) const {
   ARGOSY_CHECK(
-      fits,
-      "[fleet.strategy] {} is {}, expected {}",
-      path(),
-      json_text(value),
-      expected());
+      accepts(value), "[fleet.strategy] {}", refusal_of(json_text(value)));
 }
 
 void AnySetting::assign(Value value) {
@@ -141,6 +144,15 @@ std::vector<const AnySetting*> Section::settings() const& {
     }
   }
   return result;
+}
+
+const AnySetting* Section::find(std::string_view path) const& {
+  for (const AnySetting* setting : settings()) {
+    if (setting->path() == path) {
+      return setting;
+    }
+  }
+  return nullptr;
 }
 
 bool operator==(const Section& a, const Section& b) {

@@ -94,11 +94,18 @@ class AnySetting : public Entry {
   const Value& default_value() const { return default_; }
   const Range& range() const { return range_; }
   bool is_default() const { return value_ == default_; }
+  bool is_list() const {
+    return std::holds_alternative<std::vector<double>>(default_) ||
+        std::holds_alternative<std::vector<std::string>>(default_);
+  }
 
   // Throw InvalidArgument, naming the setting, when the value has another type
   // or is out of range. check() does not assign.
   void assign(Value value);
   void check(const Value& value) const;
+  bool accepts(const Value& value) const;
+  // "gradient_merge_configs.k_steps is 0, expected an integer >= 1".
+  std::string refusal_of(const std::string& value_text) const;
 
   // The accepted values in words: "an integer >= 1".
   std::string expected() const;
@@ -169,14 +176,18 @@ class Section : public Entry {
   std::vector<const AnySetting*> settings() const&;
   std::vector<const AnySetting*> settings() && = delete;
 
+  // The setting with this path; null if there is none.
+  const AnySetting* find(std::string_view path) const&;
+
   std::string to_json() const;
 
   // Assigns the values in the JSON `text` and leaves other settings as they
-  // are. Throws InvalidArgument, and assigns nothing, when `text` is not JSON,
-  // names an unknown setting (the message suggests the nearest name), or has a
-  // value of a wrong type or out of range. `where` names the source in
-  // messages.
-  void merge_json(std::string_view text, const std::string& where = "JSON");
+  // are. A whole strategy may use names of Paddle's (foreign_names.h). Throws
+  // InvalidArgument, and assigns nothing, when `text` is not JSON, names an
+  // unknown setting (the message suggests a name), or has a value of a wrong
+  // type or out of range. The message has all that is wrong, and begins with
+  // `where`, the name of the source.
+  void merge_json(std::string_view text, const std::string& where = "");
 
  private:
   friend class AnySetting;

@@ -2,6 +2,8 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
+#include "argosy/common/text.h"
+#include "argosy/fleet/prototxt.h"
 
 namespace argosy::fleet {
 
@@ -24,7 +26,17 @@ DistributedStrategy DistributedStrategy::load(
   ARGOSY_CHECK(
       text, "[fleet.strategy] {}: there is no such file", path.string());
   DistributedStrategy strategy;
-  strategy.merge_json(*text, path.string());
+  strategy.source_ = path.string();
+  // A prototxt has fields at its top level, no braces around them.
+  const std::string_view begin = trim(*text);
+  const bool is_json = begin.empty() || begin[0] == '{' || begin[0] == '[';
+  const auto is_list = [&](const std::string& name) {
+    const AnySetting* setting = strategy.find(name);
+    return setting != nullptr && setting->is_list();
+  };
+  strategy.merge_json(
+      is_json ? *text : prototxt_to_json(*text, path.string(), is_list),
+      path.string());
   return strategy;
 }
 

@@ -52,6 +52,21 @@ struct AmpConfigs : Section {
       "accumulate and reduce gradients of bfloat16 weights in float32"};
 };
 
+struct RecomputeConfigs : Section {
+  using Section::Section;
+
+  Setting<std::vector<std::string>> checkpoints{
+      this,
+      "checkpoints",
+      {},
+      "modules to run again, each by a regular expression of its whole name"};
+  Setting<bool> enable_offload{
+      this,
+      "enable_offload",
+      false,
+      "keep the inputs of these modules in a file"};
+};
+
 struct GradientMergeConfigs : Section {
   using Section::Section;
 
@@ -258,7 +273,7 @@ struct PipelineConfigs : Section {
       this,
       "schedule_mode",
       "1F1B",
-      "pipeline schedule: FThenB, 1F1B, Eager, VPP, ZBH1, ZBV"};
+      "pipeline schedule: F-then-B, 1F1B, Eager, VPP, ZBH1, ZBVPP"};
   Setting<std::string> schedule_file{
       this,
       "schedule_file",
@@ -349,6 +364,15 @@ struct DistributedStrategy : Section {
   Setting<bool> amp{
       this, "amp", false, "compute forward in bfloat16 and scale the loss"};
   AmpConfigs amp_configs{this, "amp_configs", "for amp"};
+
+  Setting<bool> recompute{
+      this,
+      "recompute",
+      false,
+      "run the forward of some modules again in backward instead of keeping "
+      "their activations"};
+  RecomputeConfigs recompute_configs{
+      this, "recompute_configs", "for recompute"};
 
   Setting<bool> gradient_merge{
       this,
@@ -449,8 +473,9 @@ struct DistributedStrategy : Section {
       above(0),
       "size of the last bucket, which nothing overlaps"};
 
-  // From and to a file of JSON. Throw InvalidArgument as merge_json() does, and
-  // SystemError.
+  // From and to a file of JSON. load() also reads the text format of protocol
+  // buffers, which Paddle's save_to_prototxt() writes. Throw InvalidArgument as
+  // merge_json() does, and SystemError.
   static DistributedStrategy load(const std::filesystem::path& path);
   void save(const std::filesystem::path& path) const;
 
@@ -460,6 +485,12 @@ struct DistributedStrategy : Section {
   bool is_sharded() const {
     return sharding || hybrid_configs.sharding_degree > 1;
   }
+
+  // The file that load() read; empty if there is none. Errors name it.
+  const std::string& source() const { return source_; }
+
+ private:
+  std::string source_;
 };
 
 } // namespace argosy::fleet

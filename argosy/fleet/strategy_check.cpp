@@ -1,8 +1,10 @@
 #include "argosy/fleet/strategy_check.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "argosy/common/error.h"
+#include "argosy/fleet/problems.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/pipeline/schedules/schedules.h"
 
@@ -29,53 +31,83 @@ bool is_on(const DistributedStrategy& strategy, std::string_view name) {
   if (name == "sharding") {
     return strategy.is_sharded();
   }
-  for (const AnySetting* setting : strategy.settings()) {
-    if (setting->path() == name) {
-      return std::get<bool>(setting->value());
-    }
-  }
-  throw InternalError(str("[fleet.strategy] no switch ", name));
+  const AnySetting* found = strategy.find(name);
+  ARGOSY_ASSERT(found, "[fleet.strategy] no switch {}", name);
+  return std::get<bool>(found->value());
 }
 
 // LARS and LAMB need the norm of each whole parameter, which tensor parallel
 // ranks do not hold.
-void check_layers_are_whole(const DistributedStrategy& strategy) {
+void check_layers_are_whole(
+    const DistributedStrategy& strategy, Problems& problems) {
   const int parts = strategy.hybrid_configs.mp_degree;
   for (const char* name : {"lars", "lamb"}) {
-    ARGOSY_CHECK(
+    problems.require(
         parts == 1 || !is_on(strategy, name),
-        "[fleet.strategy] {} and hybrid_configs.mp_degree {} exclude each "
-        "other: {}",
+        "{} and hybrid_configs.mp_degree {} exclude each other: {}",
         name,
         parts,
         kNorms);
   }
 }
 
+void check_degrees(const DistributedStrategy& strategy, Problems& problems) {
+  const HybridConfigs& hybrid = strategy.hybrid_configs;
+  problems.require(
+      !strategy.sharding || hybrid.sharding_degree > 1 ||
+          hybrid.dp_degree == -1,
+      "sharding with hybrid_configs.dp_degree {} would shard over one rank: "
+      "leave dp_degree out to shard over all ranks with their own data, or set "
+      "hybrid_configs.sharding_degree to the number of shards",
+      hybrid.dp_degree.get());
+}
+
+void check_schedule(const DistributedStrategy& strategy, Problems& problems) {
+  try {
+    // Called only to reject an unknown schedule_mode.
+    pipeline::make_schedule(strategy.pipeline_configs.schedule_mode, 1, 1);
+  } catch (const InvalidArgument& error) {
+    problems.add(error);
+  }
+}
+
+void check_recompute(const DistributedStrategy& strategy, Problems& problems) {
+  problems.require(
+      !strategy.recompute ||
+          !strategy.recompute_configs.checkpoints.get().empty(),
+      "recompute needs recompute_configs.checkpoints: the names of the modules "
+      "to run again");
+  problems.require(
+      !strategy.recompute || strategy.hybrid_configs.pp_degree == 1,
+      "recompute and hybrid_configs.pp_degree {} exclude each other: a "
+      "PipelineLayer runs layers again by its option recompute_interval",
+      strategy.hybrid_configs.pp_degree.get());
+}
+
 // Rules that a pair of switches cannot express.
-void check_configs(const DistributedStrategy& strategy) {
-  check_layers_are_whole(strategy);
-  // Called only to reject an unknown schedule_mode.
-  pipeline::make_schedule(strategy.pipeline_configs.schedule_mode, 1, 1);
-  ARGOSY_CHECK(
+void check_configs(const DistributedStrategy& strategy, Problems& problems) {
+  check_layers_are_whole(strategy, problems);
+  check_degrees(strategy, problems);
+  check_schedule(strategy, problems);
+  check_recompute(strategy, problems);
+  problems.require(
       !strategy.amp || !strategy.amp_configs.use_main_grad ||
           strategy.amp_configs.use_pure_bf16,
-      "[fleet.strategy] amp_configs.use_main_grad needs "
-      "amp_configs.use_pure_bf16: gradients of float32 weights are float32");
-  ARGOSY_CHECK(
+      "amp_configs.use_main_grad needs amp_configs.use_pure_bf16: gradients of "
+      "float32 weights are float32");
+  problems.require(
       !strategy.dgc || !strategy.dgc_configs.sparsity.get().empty(),
-      "[fleet.strategy] dgc_configs.sparsity is [], expected a list of at "
-      "least one");
-  ARGOSY_CHECK(
+      "dgc_configs.sparsity is [], expected a list of at least one");
+  problems.require(
       !strategy.dgc || !strategy.grad_clip ||
           strategy.grad_clip_configs.by.get() == "norm",
-      "[fleet.strategy] dgc and grad_clip by value exclude each other: dgc "
-      "clips what a rank adds to its momentum, by its norm");
+      "dgc and grad_clip by value exclude each other: dgc clips what a rank "
+      "adds to its momentum, by its norm");
   const bool local = strategy.localsgd || strategy.adaptive_localsgd;
-  ARGOSY_CHECK(
+  problems.require(
       !local || strategy.gradient_scale_configs.scale_strategy.get() == "avg",
-      "[fleet.strategy] {} and gradient_scale_configs.scale_strategy {} "
-      "exclude each other: local SGD sends no gradients to sum",
+      "{} and gradient_scale_configs.scale_strategy {} exclude each other: "
+      "local SGD sends no gradients to sum",
       strategy.localsgd ? "localsgd" : "adaptive_localsgd",
       strategy.gradient_scale_configs.scale_strategy.get());
 }
@@ -130,16 +162,48 @@ const std::vector<Exclusion>& exclusions() {
   return kAll;
 }
 
+std::vector<std::string> settings_of_switches_that_are_off(
+    const DistributedStrategy& strategy) {
+  std::vector<std::string> found;
+  for (const AnySetting* setting : strategy.settings()) {
+    const std::string path = setting->path();
+    const std::size_t end = path.find("_configs.");
+    if (setting->is_default() || end == std::string::npos) {
+      continue;
+    }
+    const std::string name = path.substr(0, end);
+    // hybrid_configs and pipeline_configs have no switch.
+    const bool has_switch = std::ranges::any_of(
+        strategy.entries(),
+        [&](const Entry* each) { return each->name() == name; });
+    if (has_switch && !is_on(strategy, name)) {
+      found.push_back(path);
+    }
+  }
+  return found;
+}
+
 void check_strategy(const DistributedStrategy& strategy) {
+  Problems problems(strategy.source());
   for (const Exclusion& each : exclusions()) {
-    ARGOSY_CHECK(
+    problems.require(
         !is_on(strategy, each.one) || !is_on(strategy, each.other),
-        "[fleet.strategy] {} and {} exclude each other: {}",
+        "{} and {} exclude each other: {}",
         each.one,
         each.other,
         each.why);
   }
-  check_configs(strategy);
+  for (const WithoutEffect& each : settings_without_effect()) {
+    const AnySetting& setting = *strategy.find(each.setting);
+    problems.require(
+        setting.is_default() || !each.is_idle(strategy),
+        "{} is {} and has no effect: {}",
+        each.setting,
+        json_text(setting.value()),
+        each.why);
+  }
+  check_configs(strategy, problems);
+  problems.raise();
 }
 
 } // namespace argosy::fleet

@@ -41,6 +41,20 @@ bool is_inside(
   });
 }
 
+// A misspelt name would cut a layer that should stay whole.
+void check_excluded(
+    const std::vector<ParameterInfo>& parameters,
+    const std::vector<std::string>& exclude_layer) {
+  for (const std::string& layer : exclude_layer) {
+    ARGOSY_CHECK(
+        std::ranges::any_of(
+            parameters,
+            [&](const auto& each) { return is_inside(each.name, {layer}); }),
+        "[sharding] exclude_layer: there is no parameter in a module \"{}\"",
+        layer);
+  }
+}
+
 // Plans the units of the parameters `chosen`, by index.
 template <typename Members>
 std::vector<UnitPlan> plan_some(
@@ -73,6 +87,7 @@ std::vector<UnitPlan> plan_of(
     Level level,
     const ShardingOptions& options,
     int num_ranks) {
+  check_excluded(parameters, options.exclude_layer);
   std::vector<std::size_t> whole;
   std::vector<std::size_t> cut;
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -15,6 +15,7 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "examples/05_hybrid/parallel_gpt.h"
+#include "tests/fleet/small_buffers.h"
 #include "tests/support/oracle_models.h"
 #include "tests/support/refusal.h"
 
@@ -92,8 +93,7 @@ DistributedStrategy strategy_of(const Axis& axis, Precision precision) {
   strategy.hybrid_configs.sharding_degree = axis.sharding;
   strategy.hybrid_configs.mp_degree = axis.mp;
   strategy.sharding_configs.stage = axis.stage;
-  strategy.sharding_configs.comm_buffer_size_MB = 0.005;
-  strategy.sharding_configs.segment_size_KB = 1;
+  testing::use_small_buffers(strategy);
   return strategy;
 }
 

@@ -247,7 +247,7 @@ TEST(FleetInit, MeetsAtTheEndpointsOfUserDefinedRoles) {
 TEST(FleetInit, RefusesWhatCannotBe) {
   EXPECT_THAT(
       refusal([] { worker_index(); }),
-      HasSubstr("[fleet.worker_index] before fleet::init()"));
+      HasSubstr("[fleet.worker_index] call fleet::init() first"));
   EXPECT_THAT(
       refusal([] {
         init(UserDefinedRoleMaker({.is_collective = true, .worker_num = 2}));

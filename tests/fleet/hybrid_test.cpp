@@ -4,17 +4,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "argosy/common/file.h"
 #include "argosy/compat/hybrid_communicate_group.h"
+#include "argosy/data/sampler.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/optim/sgd.h"
+#include "argosy/tensor_parallel/layers.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "examples/05_hybrid/parallel_gpt.h"
 #include "tests/fleet/gpt_training.h"
+#include "tests/fleet/small_buffers.h"
 #include "tests/support/refusal.h"
 
 namespace argosy::fleet {
@@ -57,8 +61,7 @@ Trained train(
   auto strategy = DistributedStrategy::from_json(strategy_json);
   strategy.grad_clip = true;
   strategy.grad_clip_configs.limit = kTask.limit;
-  strategy.sharding_configs.comm_buffer_size_MB = 0.005;
-  strategy.sharding_configs.segment_size_KB = 1;
+  testing::use_small_buffers(strategy);
   strategy.merge_json(more_json);
   init(true, strategy);
   const ParallelGptOptions options = options_on(sequence_parallel, grid);
@@ -197,6 +200,10 @@ INSTANTIATE_TEST_SUITE_P(
         Switch{"clip_by_value", R"({"grad_clip_configs": {"by": "value"}})"},
         Switch{"sync_param", R"({"hybrid_configs": {"sync_param": true}})"},
         Switch{"unused", R"({"find_unused_parameters": true})"},
+        Switch{
+            "recompute",
+            R"({"recompute": true, "recompute_configs": {
+                "checkpoints": ["blocks.[0-9]+"], "enable_offload": true}})"},
         Switch{
             "sum", R"({"gradient_scale_configs": {"scale_strategy": "sum"}})"}),
     [](const auto& of) { return of.param.name; });
@@ -354,6 +361,51 @@ TEST(HybridConfigs, RefuseWhatCannotBeCombined) {
     refused(
         R"({"hybrid_configs": {"mp_degree": 2}, "lars": true})",
         "lars and hybrid_configs.mp_degree 2 exclude each other");
+  });
+}
+
+// What was made before init() with all ranks cannot follow the degrees.
+TEST(HybridConfigs, MustComeBeforeLayersAndSamplers) {
+  const auto refused = [](const auto& make) {
+    std::string message;
+    testing::run_ranks(4, [&](World& world) {
+      make();
+      const auto found = testing::refusal([] {
+        init(true, DistributedStrategy::from_json(hybrid(2, 1, 1, 2, 1)));
+      });
+      if (world.rank() == 0) {
+        message = found;
+      }
+    });
+    return message;
+  };
+  EXPECT_THAT(
+      refused([] {
+        ColumnParallelLinear layer(ColumnParallelLinearOptions(4, 4));
+      }),
+      ::testing::HasSubstr(
+          "of the model axis was used before fleet::init() without a group and "
+          "took all 4 ranks, but with these degrees the axis has 2"));
+  EXPECT_THAT(
+      refused([] { data::DistributedBatchSampler sampler(8, {}); }),
+      ::testing::HasSubstr("make samplers after fleet::init()"));
+  EXPECT_EQ(
+      refused([] {
+        ColumnParallelLinear layer(
+            ColumnParallelLinearOptions(4, 4).group(get_group(0)));
+      }),
+      "");
+}
+
+TEST(HybridConfigs, NameTheFileThatTheyCameFrom) {
+  const TempDir dir;
+  const std::string path = dir.path() / "s.json";
+  write_file(path, hybrid(2, 1, 1, 2, 1));
+  testing::run_ranks(2, [&](World&) {
+    EXPECT_THAT(
+        testing::refusal([&] { init(true, DistributedStrategy::load(path)); }),
+        ::testing::StartsWith(
+            "[fleet.strategy] " + path + ": [mesh.topology] "));
   });
 }
 

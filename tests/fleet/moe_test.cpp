@@ -14,6 +14,7 @@
 #include "argosy/world/world.h"
 #include "examples/06_pipeline/pipeline_gpt.h"
 #include "tests/fleet/gpt_training.h"
+#include "tests/fleet/small_buffers.h"
 
 namespace argosy::fleet {
 namespace {
@@ -110,8 +111,7 @@ DistributedStrategy strategy_of(const Degrees& of) {
   strategy.pipeline_configs.accumulate_steps = of.microbatches;
   strategy.pipeline_configs.schedule_mode = of.schedule;
   strategy.sharding_configs.stage = of.stage;
-  strategy.sharding_configs.comm_buffer_size_MB = 0.005;
-  strategy.sharding_configs.segment_size_KB = 1;
+  testing::use_small_buffers(strategy);
   strategy.grad_clip = true;
   strategy.grad_clip_configs.limit = kTask.limit;
   return strategy;

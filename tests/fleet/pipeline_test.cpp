@@ -17,6 +17,7 @@
 #include "argosy/world/world.h"
 #include "examples/06_pipeline/pipeline_gpt.h"
 #include "tests/fleet/gpt_training.h"
+#include "tests/fleet/small_buffers.h"
 #include "tests/support/refusal.h"
 
 namespace argosy::fleet {
@@ -79,8 +80,7 @@ Trained train(const Combination& of, const std::string& more_json = "{}") {
   auto strategy = DistributedStrategy::from_json(of.strategy);
   strategy.grad_clip = true;
   strategy.grad_clip_configs.limit = kTask.limit;
-  strategy.sharding_configs.comm_buffer_size_MB = 0.005;
-  strategy.sharding_configs.segment_size_KB = 1;
+  testing::use_small_buffers(strategy);
   strategy.merge_json(more_json);
   init(true, strategy);
   const ParallelGptOptions options = options_on(of.sequence_parallel);
@@ -105,9 +105,9 @@ Trained train(const Combination& of, const std::string& more_json = "{}") {
   return trained;
 }
 
-// Losses are told as float.
+// The model computes in double, and so all stages are told its losses.
 void expect_close(const Trained& stage, const Trained& alone) {
-  testing::expect_close(stage, alone, 1e-6, [](const std::string& name) {
+  testing::expect_close(stage, alone, 1e-8, [](const std::string& name) {
     return gpt_name(name, kTask.gpt.layers);
   });
 }
@@ -305,6 +305,21 @@ TEST(PipelineOfUnchangedModule, TrainsAsOneProcess) {
     SCOPED_TRACE(of.name);
     testing::run_ranks(of.ranks, [&](World&) { train_unchanged(of, alone); });
   }
+}
+
+// Each stage has other layers, so a name must be on one of them.
+TEST(PipelineConfigs, ExcludedLayersMayBeOnAnyStage) {
+  const Trained alone = train_alone(kTask);
+  testing::run_ranks(4, [&](World&) {
+    const Combination of{"", 4, json({.sharding = 2, .stage = 3})};
+    const auto excluded = [](const std::string& names) {
+      return R"({"sharding_configs": {"exclude_layer": [)" + names + "]}}";
+    };
+    expect_close(train(of, excluded(R"("0", "6")")), alone);
+    EXPECT_THAT(
+        testing::refusal([&] { train(of, excluded(R"("0", "sixth")")); }),
+        ::testing::HasSubstr("no stage has a parameter in a module \"sixth\""));
+  });
 }
 
 TEST(PipelineConfigs, RefuseWhatDoesNotFit) {

@@ -11,6 +11,8 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/fleet/file_shard.h"
+#include "argosy/fleet/foreign_names.h"
+#include "argosy/fleet/prototxt.h"
 #include "argosy/fleet/strategy_check.h"
 #include "tests/support/refusal.h"
 
@@ -256,6 +258,152 @@ TEST(StrategyJson, RefusesWhatIsNotJson) {
       StartsWith("[fleet.strategy] " + path + ": not JSON"));
 }
 
+TEST(StrategyJson, SaysAllThatIsWrongAndInWhichFile) {
+  const TempDir dir;
+  const std::string path = dir.path() / "s.json";
+  write_file(
+      path,
+      R"({"lam": true, "amp": 1, "hybrid_configs": {"mp_degree": 0,
+          "tp_degree": 2}})");
+  EXPECT_EQ(
+      refusal([&] { DistributedStrategy::load(path); }),
+      "[fleet.strategy] " + path +
+          ": 4 problems:\n"
+          "  amp is 1, expected true or false\n"
+          "  hybrid_configs.mp_degree is 0, expected an integer >= 1\n"
+          "  there is no hybrid_configs.tp_degree: it is "
+          "hybrid_configs.mp_degree\n"
+          "  there is no lam: did you mean lamb?");
+  // So do the checks of init().
+  write_file(path, R"({"lars": true, "lamb": true, "dgc": true})");
+  EXPECT_THAT(
+      refusal([&] { check_strategy(DistributedStrategy::load(path)); }),
+      StartsWith(
+          "[fleet.strategy] " + path +
+          ": 3 problems:\n  lars and lamb exclude each other"));
+}
+
+TEST(StrategyJson, KnowsTheNamesOfPaddle) {
+  const auto strategy = DistributedStrategy::from_json(R"({
+    "tensor_parallel_configs": {"tensor_parallel_degree": 2,
+                                "tensor_init_seed": -1},
+    "hybrid_configs": {
+      "pp_degree": 2,
+      "pp_configs": {"delay_scale_loss": true, "dp_comm_overlap": true},
+      "mp_configs": {"sync_param": true, "mp_async_allreduce": true},
+      "sharding_configs": {"comm_buffer_size_MB": 256, "tensor_fusion": true}},
+    "sharding_configs": {"sharding_degree": 4, "optimize_offload": true},
+    "amp_configs": {"use_master_grad": true, "custom_white_list": []},
+    "build_strategy": {"fuse_bn_act_ops": true},
+    "use_hierarchical_allreduce": true, "asp": false})");
+  EXPECT_EQ(strategy.hybrid_configs.mp_degree, 2);
+  EXPECT_EQ(strategy.hybrid_configs.sharding_degree, 4);
+  EXPECT_TRUE(strategy.pipeline_configs.delay_scale_loss);
+  EXPECT_TRUE(strategy.hybrid_configs.sync_param);
+  EXPECT_EQ(strategy.sharding_configs.comm_buffer_size_MB, 256);
+  EXPECT_TRUE(strategy.sharding_configs.offload);
+  EXPECT_TRUE(strategy.amp_configs.use_main_grad);
+}
+
+TEST(StrategyJson, SaysWhatToUseInsteadOfANameOfPaddle) {
+  EXPECT_EQ(
+      refusal_of_json(R"({"amp_configs": {"custom_black_list": ["exp"]}})"),
+      "[fleet.strategy] amp_configs.custom_black_list is [\"exp\"]: LibTorch's "
+      "autocast has fixed lists of ops; run the layer inside "
+      "optim::AutoCast(false) instead");
+  EXPECT_EQ(
+      refusal_of_json(R"({"pipeline": true})"),
+      "[fleet.strategy] pipeline is true: set hybrid_configs.pp_degree");
+  EXPECT_THAT(
+      refusal_of_json(R"({"a_sync_configs": {"k_steps": 100}})"),
+      HasSubstr("it belongs to parameter servers"));
+  EXPECT_THAT(
+      refusal_of_json(R"({"hybrid_configs": {"moe_degree": 2}})"),
+      HasSubstr("there is no hybrid_configs.moe_degree: "
+                "hybrid_configs.ep_degree is the number of ranks"));
+  EXPECT_THAT(
+      refusal_of_json(R"({"hybrid_configs": {"mp_configs": {"sync": 1}}})"),
+      HasSubstr("there is no hybrid_configs.mp_configs.sync: did you mean "
+                "hybrid_configs.mp_configs.sync_"));
+  EXPECT_THAT(
+      refusal_of_json(
+          R"({"hybrid_configs": {"mp_degree": 2},
+              "tensor_parallel_configs": {"tensor_parallel_degree": 4}})"),
+      HasSubstr("hybrid_configs.mp_degree is 2 and "
+                "tensor_parallel_configs.tensor_parallel_degree is 4, but both "
+                "are hybrid_configs.mp_degree"));
+}
+
+// The tables agree with the settings, with each other and with the page.
+TEST(ForeignNames, AreNoneOfOurs) {
+  const DistributedStrategy strategy;
+  const std::string page =
+      read_file(ARGOSY_SOURCE_DIR "/docs/coming-from-paddle.md").value();
+  for (const ForeignName& each : foreign_names()) {
+    EXPECT_EQ(strategy.find(each.path), nullptr) << each.path;
+    EXPECT_FALSE(alias_of(each.path)) << each.path;
+    EXPECT_THAT(page, HasSubstr(str("| `", each.path, "` |")));
+  }
+  for (const Alias& each : aliases()) {
+    EXPECT_EQ(strategy.find(each.path), nullptr) << each.path;
+    EXPECT_NE(strategy.find(each.ours), nullptr) << each.ours;
+    EXPECT_THAT(
+        page, HasSubstr(str("| `", each.path, "` | `", each.ours, "` |")));
+  }
+}
+
+TEST(Prototxt, IsReadAsJsonIs) {
+  const TempDir dir;
+  const std::string path = dir.path() / "strategy.prototxt";
+  write_file(path, R"(# what save_to_prototxt() writes
+mode: COLLECTIVE
+amp: true
+amp_configs {
+  init_loss_scaling: 1024.0
+  use_dynamic_loss_scaling: false
+}
+dgc_configs { sparsity: 0.75 sparsity: 0.9375 }
+lars_configs: { exclude_from_weight_decay: "bias" }
+recompute_configs { checkpoints: ["blocks\\.0", 'head'] }
+hybrid_configs {
+  mp_degree: 2
+  pp_configs { delay_scale_loss: true }
+}
+pipeline_configs { schedule_mode: "F-then-B" }
+)");
+  const auto strategy = DistributedStrategy::load(path);
+  EXPECT_TRUE(strategy.amp);
+  EXPECT_EQ(strategy.amp_configs.init_loss_scaling, 1024);
+  EXPECT_FALSE(strategy.amp_configs.use_dynamic_loss_scaling);
+  EXPECT_EQ(
+      strategy.dgc_configs.sparsity.get(), (std::vector<double>{0.75, 0.9375}));
+  EXPECT_EQ(
+      strategy.lars_configs.exclude_from_weight_decay.get(),
+      std::vector<std::string>{"bias"});
+  EXPECT_EQ(
+      strategy.recompute_configs.checkpoints.get(),
+      (std::vector<std::string>{"blocks\\.0", "head"}));
+  EXPECT_EQ(strategy.hybrid_configs.mp_degree, 2);
+  EXPECT_TRUE(strategy.pipeline_configs.delay_scale_loss);
+  EXPECT_EQ(strategy.pipeline_configs.schedule_mode.get(), "F-then-B");
+  EXPECT_EQ(strategy.source(), path);
+}
+
+TEST(Prototxt, NamesTheLineThatIsWrong) {
+  const auto refused = [](const char* text) {
+    return refusal([&] {
+      prototxt_to_json(text, "f", [](const std::string&) { return false; });
+    });
+  };
+  EXPECT_EQ(
+      refused("amp: true\namp_configs {\n"),
+      "[fleet.strategy] f: neither JSON nor a prototxt, in line 3 expected }");
+  EXPECT_THAT(refused("amp:\n"), HasSubstr("in line 2 expected a value"));
+  EXPECT_THAT(refused("}"), HasSubstr("in line 1 expected a name"));
+  EXPECT_THAT(refused("a: 'x"), HasSubstr("expected the end of a string"));
+  EXPECT_THAT(refused("a: [1 2]"), HasSubstr("expected , or ]"));
+}
+
 // ---- The table --------------------------------------------------------------
 
 TEST(StrategyTable, HasARowForEachSettingAndMarksTheChanged) {
@@ -292,6 +440,9 @@ TEST(StrategyTable, IsInTheNote) {
       read_file(ARGOSY_SOURCE_DIR "/docs/fleet.md").value();
   EXPECT_THAT(note, HasSubstr("|---|---|---|---|\n" + settings.str() + "\n"));
   EXPECT_THAT(note, HasSubstr("|---|---|---|\n" + excluded.str() + "\n"));
+  for (const WithoutEffect& each : settings_without_effect()) {
+    EXPECT_THAT(note, HasSubstr(str("| `", each.setting, "` | ", each.why)));
+  }
 }
 
 // ---- What excludes what -----------------------------------------------------
@@ -345,6 +496,101 @@ TEST(Combination, TheRestGoesTogether) {
     }
   }
   EXPECT_EQ(refused, exclusions().size());
+}
+
+TEST(Combination, ShardingOverOneRankIsRefused) {
+  auto strategy = with({"sharding"});
+  EXPECT_NO_THROW(check_strategy(strategy));
+  strategy.hybrid_configs.dp_degree = 4;
+  EXPECT_EQ(
+      refusal([&] { check_strategy(strategy); }),
+      "[fleet.strategy] sharding with hybrid_configs.dp_degree 4 would shard "
+      "over one rank: leave dp_degree out to shard over all ranks with their "
+      "own data, or set hybrid_configs.sharding_degree to the number of "
+      "shards");
+  strategy.hybrid_configs.sharding_degree = 2;
+  EXPECT_NO_THROW(check_strategy(strategy));
+}
+
+TEST(Combination, SettingsWithoutEffectAreRefused) {
+  const auto refused = [](const std::string& json) {
+    return refusal(
+        [&] { check_strategy(DistributedStrategy::from_json(json)); });
+  };
+  const auto sharded = [&](const std::string& configs) {
+    return refused(
+        R"({"sharding": true, "sharding_configs": {)" + configs + "}}");
+  };
+  const char* kNo = "has no effect: it belongs to stage 3";
+  EXPECT_EQ(
+      sharded(R"("stage": 2, "units": ["a"])"),
+      "[fleet.strategy] sharding_configs.units is [\"a\"] and has no effect: "
+      "it belongs to stage 3; set sharding_configs.stage to 3");
+  EXPECT_THAT(sharded(R"("segment_size_KB": 1)"), HasSubstr(kNo));
+  EXPECT_THAT(sharded(R"("stage": 2, "exclude_layer": ["a"])"), HasSubstr(kNo));
+  EXPECT_THAT(
+      sharded(R"("offload": true, "offload_params": true)"), HasSubstr(kNo));
+  EXPECT_THAT(
+      sharded(R"("offload": true, "offload_grads": true)"),
+      HasSubstr("stage 1 keeps whole gradients"));
+  EXPECT_THAT(
+      sharded(R"("stage": 3, "comm_buffer_size_MB": 4)"),
+      HasSubstr("stage 3 communicates module by module"));
+  EXPECT_THAT(
+      sharded(R"("offload_path": "/tmp")"),
+      HasSubstr("it needs sharding_configs.offload"));
+  EXPECT_EQ(
+      sharded(R"("stage": 3, "units": ["a"], "exclude_layer": ["b"],
+                 "comm_buffer_size_MB": 4, "segment_size_KB": 1,
+                 "offload": true, "offload_params": true)"),
+      "");
+  for (const char* fuse :
+       {R"("fuse_all_reduce_ops": false)",
+        R"("fuse_grad_size_in_MB": 8)",
+        R"("last_comm_group_size_MB": 8)"}) {
+    const auto also = [&](const std::string& more) {
+      return refused("{" + more + ", " + fuse + "}");
+    };
+    EXPECT_THAT(
+        also(R"("sharding": true)"),
+        HasSubstr("sharding has buffers of its own"));
+    EXPECT_THAT(
+        also(R"("localsgd": true)"), HasSubstr("local SGD sends no gradients"));
+    EXPECT_EQ(also(R"("amp": true)"), "");
+  }
+  EXPECT_THAT(
+      refused(R"({"fuse_all_reduce_ops": false, "fuse_grad_size_in_MB": 8})"),
+      HasSubstr("there are no buckets"));
+  EXPECT_THAT(
+      refused(R"({"pipeline_configs": {"schedule_mode": "VPP",
+                  "schedule_file": "s.json"}})"),
+      HasSubstr("schedule_file replaces it"));
+}
+
+// A strategy may keep settings for a switch that is off; init() says so.
+TEST(Combination, SettingsOfSwitchesThatAreOffAreFound) {
+  const auto strategy = DistributedStrategy::from_json(
+      R"({"lars": true, "lars_configs": {"epsilon": 1},
+          "lamb_configs": {"lamb_weight_decay": 1},
+          "sharding_configs": {"stage": 3},
+          "pipeline_configs": {"accumulate_steps": 2}})");
+  EXPECT_THAT(
+      settings_of_switches_that_are_off(strategy),
+      ::testing::ElementsAre(
+          "lamb_configs.lamb_weight_decay", "sharding_configs.stage"));
+}
+
+TEST(Combination, RecomputeNeedsNames) {
+  auto strategy = with({"recompute"});
+  EXPECT_THAT(
+      refusal([&] { check_strategy(strategy); }),
+      HasSubstr("recompute needs recompute_configs.checkpoints"));
+  strategy.recompute_configs.checkpoints = {"blocks"};
+  EXPECT_NO_THROW(check_strategy(strategy));
+  strategy.hybrid_configs.pp_degree = 2;
+  EXPECT_THAT(
+      refusal([&] { check_strategy(strategy); }),
+      HasSubstr("recompute_interval"));
 }
 
 TEST(Combination, LooksAtConfigsToo) {

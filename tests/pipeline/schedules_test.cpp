@@ -146,6 +146,8 @@ TEST(ZeroBubbleV, GoesDownAndUp) {
 
 TEST(MakeSchedule, KnowsOtherSpellings) {
   EXPECT_EQ(make_schedule("FThenB", 2, 4), gpipe(2, 4));
+  EXPECT_EQ(make_schedule("F-then-B", 2, 4), gpipe(2, 4));
+  EXPECT_EQ(make_schedule("ZB-H1", 2, 4), zero_bubble_h1(2, 4));
   EXPECT_EQ(make_schedule("1F1B", 2, 4), one_forward_one_backward(2, 4));
   EXPECT_EQ(make_schedule("vpp", 2, 4, 3), interleaved(2, 4, 3));
   EXPECT_EQ(make_schedule("ZBVPP", 2, 4), zero_bubble_v(2, 4));
@@ -163,7 +165,8 @@ TEST(MakeSchedule, RefusesWhatItCannotMake) {
   };
   EXPECT_THAT(
       message("2f2b", 2, 2, 1),
-      ::testing::HasSubstr("gpipe, 1f1b, eager, interleaved, zbh1, zbv"));
+      ::testing::HasSubstr("gpipe (F-then-B), 1f1b, eager (Eager1F1B), "
+                           "interleaved (VPP), zbh1, zbv (ZBVPP)"));
   EXPECT_THAT(message("1f1b", 0, 2, 1), ::testing::HasSubstr("0 stages"));
   EXPECT_THAT(message("zbh1", 2, 0, 1), ::testing::HasSubstr("0 microbatches"));
   EXPECT_THAT(message("vpp", 2, 2, 0), ::testing::HasSubstr("0 chunks"));

@@ -438,6 +438,54 @@ TEST(Sharding, RefusesWhatItCannotDo) {
   });
 }
 
+TEST(Sharding, NamesAnExcludedLayerThatIsNotThere) {
+  testing::run_ranks(2, [](World&) {
+    testing::Mlp mlp;
+    torch::optim::SGD sgd(mlp->parameters(), 0.1);
+    ShardingOptions options;
+    options.exclude_layer = {"first", "secnd"};
+    EXPECT_THAT(
+        testing::refusal([&] {
+          sharding::group_sharded_parallel(
+              mlp, sgd, "p_g_os", std::nullopt, options);
+        }),
+        ::testing::HasSubstr(
+            "exclude_layer: there is no parameter in a module \"secnd\""));
+  });
+}
+
+// Inside of whole() nothing communicates, so ranks may evaluate as many batches
+// as they have; outside of it, a rank without one runs the model all the same.
+TEST(Sharding, RanksMayHaveDifferentNumbersOfEvaluationBatches) {
+  testing::run_ranks(3, [](World& world) {
+    testing::Mlp mlp;
+    testing::set_weights(*mlp);
+    const at::Tensor x = testing::numbers({4, 6}, 1);
+    const at::Tensor expected = mlp(x).detach();
+    torch::optim::SGD sgd(mlp->parameters(), 0.1);
+    ShardingOptions options;
+    options.segment_size = 0;
+    auto [model, optimizer, scaler] = sharding::group_sharded_parallel(
+        mlp, sgd, "p_g_os", std::nullopt, options);
+    const torch::NoGradGuard no_grad;
+    {
+      const auto whole = model.whole();
+      for (int batch = 0; batch < world.rank(); ++batch) {
+        EXPECT_TRUE(torch::allclose(mlp(x), expected));
+      }
+    }
+    for (int batch = 0; batch < 2; ++batch) {
+      const bool has_one = batch < world.rank();
+      const at::Tensor y = model(has_one ? x : torch::zeros_like(x));
+      EXPECT_EQ(torch::allclose(y, expected), has_one);
+    }
+    // And the next step trains.
+    const at::AutoGradMode grad(true);
+    model(x).sum().backward();
+    optimizer.step();
+  });
+}
+
 // Parameters that are looked at outside of the wrapper.
 TEST(Sharding, ParametersComeWhenTheyAreUsed) {
   testing::run_ranks(3, [](World&) {

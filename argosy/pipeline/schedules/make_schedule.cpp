@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
@@ -13,39 +14,53 @@ using AnyChunks = Schedule (*)(int stages, int microbatches, int chunks);
 
 struct Known {
   const char* name;
-  const char* alias;    // lower case, like the name
+  const char* alias;    // how others write it; the name itself if they agree
   AnyChunks any_chunks; // exactly one of these two is set
   OneChunk fixed;       // with the number of chunks in `chunks`
   int chunks;
 };
 
 constexpr Known kKnown[] = {
-    {"gpipe", "fthenb", gpipe, nullptr, 0},
+    {"gpipe", "F-then-B", gpipe, nullptr, 0},
     {"1f1b", "1f1b", nullptr, one_forward_one_backward, 1},
-    {"eager", "eager1f1b", nullptr, eager, 1},
-    {"interleaved", "vpp", interleaved, nullptr, 0},
+    {"eager", "Eager1F1B", nullptr, eager, 1},
+    {"interleaved", "VPP", interleaved, nullptr, 0},
     {"zbh1", "zbh1", nullptr, zero_bubble_h1, 1},
-    {"zbv", "zbvpp", nullptr, zero_bubble_v, 2},
+    {"zbv", "ZBVPP", nullptr, zero_bubble_v, 2},
 };
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return text;
+// "F-then-B" and "FThenB" are one name.
+std::string normal_form(const std::string& text) {
+  std::string letters;
+  for (const unsigned char c : text) {
+    if (c != '-' && c != '_' && c != ' ') {
+      letters += static_cast<char>(std::tolower(c));
+    }
+  }
+  return letters;
+}
+
+std::vector<std::string> names_with_aliases() {
+  std::vector<std::string> names;
+  for (const Known& known : kKnown) {
+    const bool has_alias = std::string_view(known.alias) != known.name;
+    names.push_back(
+        has_alias ? str(known.name, " (", known.alias, ")") : known.name);
+  }
+  return names;
 }
 
 const Known& find(const std::string& name) {
-  const std::string wanted = lower(name);
+  const std::string wanted = normal_form(name);
   const auto* found =
       std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& it) {
-        return wanted == it.name || wanted == it.alias;
+        return wanted == it.name || wanted == normal_form(it.alias);
       });
   ARGOSY_CHECK(
       found != std::end(kKnown),
       "[pipeline.schedule] no schedule \"{}\", expected one of {}",
       name,
-      join(schedule_names(), ", "));
+      join(names_with_aliases(), ", "));
   return *found;
 }
 

@@ -35,9 +35,11 @@ Schedule zero_bubble_h1(int stages, int microbatches);
 // 1, no stage waits between its first and last step.
 Schedule zero_bubble_v(int stages, int microbatches);
 
-// Makes a schedule by name, case-insensitive: gpipe (FThenB), 1f1b, eager,
-// interleaved (vpp), zbh1, zbv (zbvpp). zbv has two chunks whatever `chunks`
-// says. Throws InvalidArgument, listing the names, for an unknown one.
+// Makes a schedule by name: gpipe (F-then-B), 1f1b, eager (eager1f1b),
+// interleaved (VPP), zbh1, zbv (ZBVPP). Case, hyphens, underscores and spaces
+// do not count, so "FThenB" and "ZB-H1" are names, too. zbv has two chunks
+// whatever `chunks` says. Throws InvalidArgument, listing the names, for an
+// unknown one.
 Schedule make_schedule(
     const std::string& name, int stages, int microbatches, int chunks = 1);
 
