@@ -97,6 +97,10 @@ void RecomputedCall::keep(const at::Tensor& input) {
   inputs_.push_back(keep_input(input, options_));
 }
 
+void RecomputedCall::forget(std::size_t input) {
+  inputs_[input].reset();
+}
+
 std::unique_ptr<SavedTensorHook> RecomputedCall::hook() {
   return std::make_unique<CallHooks>(shared_from_this());
 }
@@ -135,7 +139,7 @@ std::size_t RecomputedCall::num_wanted() const {
 void RecomputedCall::replay() {
   std::vector<at::Tensor> inputs;
   for (const auto& input : inputs_) {
-    inputs.push_back(input->get());
+    inputs.push_back(input ? input->get() : at::Tensor());
   }
   const std::size_t wanted =
       options_.early_stop ? num_wanted() : placeholders_.size();

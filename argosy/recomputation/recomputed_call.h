@@ -43,6 +43,9 @@ class RecomputedCall final
   // Adds an input, for functions whose inputs show while they run. Call it
   // outside of the SavedTensorScope of this call.
   void keep(const at::Tensor& input);
+  // Lets go of an input, by its number: replays get an undefined tensor
+  // instead.
+  void forget(std::size_t input);
 
   std::unique_ptr<torch_hooks::SavedTensorHook> hook() override;
 

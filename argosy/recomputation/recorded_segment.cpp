@@ -69,6 +69,9 @@ void replay(const Recording& recording, std::vector<at::Tensor> inputs) {
   }
   const auto dead = last_used(graph);
   for (int node = 0; node < graph.num_nodes(); ++node) {
+    if (recording.skipped.count(node) > 0) {
+      continue;
+    }
     const auto found = recording.written.find(node);
     std::optional<ContentsOfThen> then;
     if (found != recording.written.end()) {
@@ -127,7 +130,33 @@ RecordedSegment::RecordedSegment(
       generator_(torch_hooks::GeneratorScope::current()),
       scope_(std::make_unique<torch_hooks::SavedTensorScope>(*call_)) {}
 
-RecordedSegment::~RecordedSegment() = default;
+RecordedSegment::~RecordedSegment() {
+  drop_unused_views();
+}
+
+// A view that no op of the segment uses may be there for writing to it later,
+// as torch::tensor() does for each number. What it is a view of is then another
+// tensor by the time of the replay, and need not be kept.
+void RecordedSegment::drop_unused_views() {
+  std::unordered_set<int> used;
+  for (int i = program_.graph.num_nodes() - 1; i >= 0; --i) {
+    const trace::Node& node = program_.graph.node(i);
+    const bool is_unused = recording_->views.count(i) > 0 &&
+        std::ranges::none_of(node.makes,
+                             [&](int value) { return used.count(value) > 0; });
+    if (is_unused) {
+      recording_->skipped.insert(i);
+    } else {
+      used.insert(node.uses.begin(), node.uses.end());
+    }
+  }
+  const std::vector<int>& inputs = program_.graph.inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (used.count(inputs[i]) == 0) {
+      call_->forget(i);
+    }
+  }
+}
 
 bool RecordedSegment::is_innermost() const {
   return scope_->is_innermost();
@@ -270,6 +299,9 @@ void RecordedSegment::run(
   add_results(info, caught.results(), call, node);
   if (!written.empty()) {
     recording_->written[program_.graph.num_nodes()] = std::move(written);
+  }
+  if (info.makes_views && !info.writes) {
+    recording_->views.insert(program_.graph.num_nodes());
   }
   program_.add_node(std::move(node), std::move(call));
 }

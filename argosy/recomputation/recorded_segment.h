@@ -38,6 +38,8 @@ struct Recording {
 
   trace::Program program;
   std::unordered_map<int, std::vector<Written>> written; // by node
+  std::unordered_set<int> views;   // nodes that make views and nothing else
+  std::unordered_set<int> skipped; // nodes that replays leave out
 };
 
 // A stretch of a forward, op by op. While it lives, ops of the thread do not
@@ -71,6 +73,7 @@ class RecordedSegment {
   int number_of(const at::Tensor& tensor);
   void keep_input(const at::Tensor& tensor);
   void copy_written(const at::Tensor& tensor);
+  void drop_unused_views();
   void add_result(const c10::IValue& value, trace::Call& call);
   void add_results(
       const torch_hooks::OpInfo& info,

@@ -146,7 +146,7 @@ TEST(BroadcastParameters, NeedsATopology) {
     Net net(0);
     EXPECT_THAT(
         testing::refusal([&] { broadcast_dp_parameters(*net); }),
-        HasSubstr("expected fleet::init()"));
+        HasSubstr("call fleet::init() first"));
   });
 }
 
