@@ -2,12 +2,12 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "argosy/common/thread_context.h"
@@ -53,22 +53,30 @@ OpInfo read_schema(const c10::OperatorHandle& op);
 template <typename T>
 const T& known_by_op(
     const c10::OperatorHandle& op, T (*read)(const c10::OperatorHandle&)) {
-  // Only a shortcut to what all threads share.
-  struct Known {
-    std::unordered_map<const void*, const T*> by_schema;
+  // Only a shortcut to what all threads share: the last op of each slot. Every
+  // op on a DTensor comes here, so it costs a multiplication and a comparison.
+  struct Recent {
+    struct Slot {
+      const c10::FunctionSchema* schema = nullptr;
+      const T* known = nullptr;
+    };
+    std::array<Slot, 256> slots;
   };
-  const T*& found = of_thread<Known>().by_schema[&op.schema()];
-  if (found == nullptr) {
+  const c10::FunctionSchema* const schema = &op.schema();
+  const std::uint64_t hash =
+      reinterpret_cast<std::uintptr_t>(schema) * 0x9e3779b97f4a7c15u;
+  auto& slot = of_thread<Recent>().slots[hash >> 56];
+  if (slot.schema != schema) {
     static std::mutex mutex;
     static std::map<const void*, std::unique_ptr<const T>> all;
     const std::lock_guard lock(mutex);
-    auto& shared = all[&op.schema()];
+    auto& shared = all[schema];
     if (!shared) {
       shared = std::make_unique<const T>(read(op));
     }
-    found = shared.get();
+    slot = {schema, shared.get()};
   }
-  return *found;
+  return *slot.known;
 }
 
 // The same object for the same op, for as long as the process lives.

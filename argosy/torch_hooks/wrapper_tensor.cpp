@@ -68,16 +68,6 @@ c10::Storage make_owning_storage(
       false);
 }
 
-void* find_owned(const at::Tensor& tensor, c10::DeleterFnPtr deleter) {
-  if (!tensor.defined() || !tensor.has_storage()) {
-    return nullptr;
-  }
-  const at::DataPtr& data =
-      tensor.unsafeGetTensorImpl()->unsafe_storage().data_ptr();
-  // The address of the deleter tells what type the context has.
-  return data.get_deleter() == deleter ? data.get_context() : nullptr;
-}
-
 void set_memory(const c10::Storage& storage, void* data) {
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   const c10::DeleterFnPtr deleter = impl->data_ptr().get_deleter();
@@ -86,23 +76,19 @@ void set_memory(const c10::Storage& storage, void* data) {
   impl->set_data_ptr_noswap(c10::DataPtr(data, value, deleter, c10::kCPU));
 }
 
-at::Tensor make_wrapper(const c10::Storage& storage, const WrapperMeta& meta) {
+at::Tensor make_wrapper(c10::Storage storage, const WrapperMeta& meta) {
   c10::DispatchKeySet keys(kWrapperKey);
   if (meta.is_layer) {
     keys = keys.add(key_of(OpHook::kLayer));
   }
   auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(storage), keys, meta.dtype);
+      std::move(storage), keys, meta.dtype);
   if (meta.strides.size() == meta.sizes.size()) {
     impl->set_sizes_and_strides(meta.sizes, meta.strides, meta.offset);
   } else {
     impl->set_sizes_contiguous(meta.sizes);
   }
   return at::Tensor(std::move(impl));
-}
-
-bool is_wrapper(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.key_set().has_backend(kWrapperBackend);
 }
 
 void become(const at::Tensor& tensor, const at::Tensor& other) {

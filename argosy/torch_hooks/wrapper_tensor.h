@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "argosy/torch_hooks/keys.h"
+
 // Tensors that stand for something else, such as the parts of a DTensor.
 //
 // To LibTorch such a tensor is a plain TensorImpl of the key PrivateUse1, so
@@ -22,13 +24,19 @@ void delete_owned(void* value) {
 c10::Storage make_owning_storage(
     std::size_t bytes, void* value, c10::DeleterFnPtr deleter, c10::Device);
 
-// What owned values are told apart by is their deleter; null for another's.
-void* find_owned(const at::Tensor& tensor, c10::DeleterFnPtr deleter);
-
-// The value of type T that the storage of a tensor owns, or null.
+// The value of type T that the storage of a tensor owns, or null. Inline, as
+// is_wrapper() below: every op on wrappers asks for each of its arguments.
 template <typename T>
 T* find_owned(const at::Tensor& tensor) {
-  return static_cast<T*>(find_owned(tensor, &delete_owned<T>));
+  if (!tensor.defined() || !tensor.has_storage()) {
+    return nullptr;
+  }
+  const at::DataPtr& data =
+      tensor.unsafeGetTensorImpl()->unsafe_storage().data_ptr();
+  // The address of the deleter tells what type the context has.
+  return data.get_deleter() == &delete_owned<T>
+      ? static_cast<T*>(data.get_context())
+      : nullptr;
 }
 
 // Where the elements of an owning storage are from now on; null for nowhere.
@@ -44,7 +52,7 @@ struct WrapperMeta {
   bool is_layer = false; // marked for OpHook::kLayer
 };
 
-at::Tensor make_wrapper(const c10::Storage& storage, const WrapperMeta& meta);
+at::Tensor make_wrapper(c10::Storage storage, const WrapperMeta& meta);
 
 template <typename T>
 at::Tensor make_wrapper(T value, const WrapperMeta& meta) {
@@ -54,7 +62,9 @@ at::Tensor make_wrapper(T value, const WrapperMeta& meta) {
       meta);
 }
 
-bool is_wrapper(const at::Tensor& tensor);
+inline bool is_wrapper(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.key_set().has_backend(kWrapperBackend);
+}
 
 // Makes `tensor` what `other` is, whatever kinds they are, for all who hold it.
 // `requires_grad` and the gradient stay.

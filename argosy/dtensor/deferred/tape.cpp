@@ -41,11 +41,13 @@ void set_current_tape(Tape* tape) {
 // execute() calls this first for every op on a wrapper tensor, so the test for
 // a current tape comes before that of the arguments.
 bool record_deferred(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  Tape* const tape = current_tape();
+  if (tape == nullptr) {
+    return false;
+  }
   const auto num_arguments =
       static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-  Tape* const tape = current_tape();
-  if (tape == nullptr ||
-      std::none_of(
+  if (std::none_of(
           stack.end() - num_arguments, stack.end(), is_deferred_value)) {
     return false;
   }

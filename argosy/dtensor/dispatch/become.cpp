@@ -23,7 +23,7 @@ bool is_new(const c10::IValue& value) {
       value.toTensor().storage().use_count() == 1;
 }
 
-std::shared_ptr<MeshState> mesh_among(const torch::jit::Stack& arguments) {
+std::shared_ptr<MeshState> mesh_among(c10::ArrayRef<c10::IValue> arguments) {
   for (const c10::IValue& value : arguments) {
     const Parts* parts =
         value.isTensor() ? parts_of(value.toTensor()) : nullptr;
@@ -47,7 +47,8 @@ void adopt(const at::Tensor& tensor, const std::shared_ptr<MeshState>& mesh) {
 
 } // namespace
 
-void adopt_new_tensors(const OpInfo& info, const torch::jit::Stack& arguments) {
+void adopt_new_tensors(
+    const OpInfo& info, c10::ArrayRef<c10::IValue> arguments) {
   if (!torch_hooks::is_in_backward()) {
     return;
   }

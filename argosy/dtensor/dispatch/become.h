@@ -14,7 +14,8 @@ using torch_hooks::OpInfo;
 // LibTorch's formulas of backward make plain tensors and write to them what
 // comes of a gradient. When that is a DTensor, such a new tensor, which nobody
 // else has, becomes a replicated one.
-void adopt_new_tensors(const OpInfo& info, const torch::jit::Stack& arguments);
+void adopt_new_tensors(
+    const OpInfo& info, c10::ArrayRef<c10::IValue> arguments);
 
 // Runs an op that changes the shape of a DTensor in place as the one that
 // returns a view. Throws InvalidArgument for those that have none.

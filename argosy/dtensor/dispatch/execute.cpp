@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 
+#include <iterator>
 #include <utility>
 
 #include "argosy/common/error.h"
@@ -20,6 +21,9 @@ namespace argosy::dtensor {
 namespace {
 
 using ArgKind = OpInfo::ArgKind;
+
+// Most ops have no more arguments than this, and need no memory for them.
+using Originals = c10::SmallVector<c10::IValue, 8>;
 
 at::Tensor move(
     const Frame& frame, const Frame::Input& input, const Placements& to) {
@@ -43,17 +47,22 @@ at::Tensor local_input(
     const Frame& frame, std::size_t index, const Decision& decision) {
   const Frame::Input& input = frame.inputs()[index];
   const at::Tensor& own = input.parts ? input.parts->local : *input.tensor;
-  const bool moves = decision.inputs[index].moves;
-  const at::Tensor there =
-      moves ? move(frame, input, decision.inputs[index].placements) : own;
-  if (frame.info().args[input.arg].is_written) {
+  const bool is_written = frame.info().args[input.arg].is_written;
+  at::Tensor there = own;
+  if (decision.inputs[index].moves) {
+    there = move(frame, input, decision.inputs[index].placements);
     // A local cut is a view of the original part. write_back() replaces the
     // original, so the op must not write through the view before.
-    return moves && there.is_alias_of(own) ? there.clone() : there;
+    if (is_written && there.is_alias_of(own)) {
+      there = there.clone();
+    }
   }
   // A part of a contiguous tensor may have gaps, which kernels of backward ops
   // do not expect where the whole has none.
-  return frame.info().is_backward ? there.contiguous() : there;
+  if (frame.info().is_backward && !is_written) {
+    there = there.contiguous();
+  }
+  return there;
 }
 
 // The op resizes this to what it computes; write_back() then checks the shape
@@ -69,21 +78,11 @@ class LocalArguments {
   LocalArguments(const Frame& frame, const Decision& decision)
       : frame_(frame), decision_(decision) {}
 
-  // Replaces the global arguments in place; the caller keeps copies of them.
   // Visits tensors in the order in which Frame collects its inputs, as next()
   // counts on that.
-  void replace(c10::IValue* arguments) {
+  void write(c10::IValue* arguments) {
     for (std::size_t i = 0; i < frame_.info().args.size(); ++i) {
-      const OpInfo::Arg& arg = frame_.info().args[i];
-      if (arg.is_out) {
-        arguments[i] = empty_like_out(arguments[i]);
-      } else if (arg.kind == ArgKind::Tensor) {
-        if (is_tensor(arguments[i])) {
-          arguments[i] = next();
-        }
-      } else if (arg.kind == ArgKind::Tensors && !arguments[i].isNone()) {
-        arguments[i] = list(arguments[i]);
-      }
+      arguments[i] = local(frame_.info().args[i], frame_.arguments()[i]);
     }
     for (const auto& [index, value] : decision_.arguments) {
       arguments[index] = value;
@@ -91,6 +90,19 @@ class LocalArguments {
   }
 
  private:
+  c10::IValue local(const OpInfo::Arg& arg, const c10::IValue& original) {
+    if (arg.is_out) {
+      return empty_like_out(original);
+    }
+    if (arg.kind == ArgKind::Tensor && is_tensor(original)) {
+      return next();
+    }
+    if (arg.kind == ArgKind::Tensors && !original.isNone()) {
+      return list(original);
+    }
+    return original;
+  }
+
   static bool is_tensor(const c10::IValue& value) {
     return value.isTensor() && value.toTensor().defined();
   }
@@ -118,16 +130,6 @@ class LocalArguments {
   std::size_t next_ = 0;
 };
 
-// A view that the inputs' move, or a rule's copy, has cut off from its base.
-bool is_cut_off(
-    const OpInfo::Return& result,
-    const Decision& decision,
-    const at::Tensor& local,
-    const at::Tensor& base) {
-  return result.is_view &&
-      (decision.inputs.front().moves || !local.is_alias_of(base));
-}
-
 // Each rank computes the parts of the others from the shapes that the rule
 // expects, so a wrong shape must fail here rather than in a later collective.
 void check_local(
@@ -142,12 +144,12 @@ void check_local(
 
 class Results {
  public:
-  Results(const Frame& frame, const Decision& decision, at::Tensor base)
-      : frame_(frame), decision_(decision), base_(std::move(base)) {}
+  Results(const Frame& frame, const Decision& decision)
+      : frame_(frame), decision_(decision) {}
 
   c10::IValue wrap(c10::IValue value, std::size_t index) const {
     if (value.isTensor()) {
-      return wrap(value.toTensor(), index, 0);
+      return wrap(std::move(value).toTensor(), index, 0);
     }
     if (!value.isTensorList()) {
       return value;
@@ -162,21 +164,20 @@ class Results {
 
  private:
   at::Tensor wrap(
-      const at::Tensor& result, std::size_t index, std::size_t element) const {
+      at::Tensor result, std::size_t index, std::size_t element) const {
     if (!result.defined()) {
       return result;
     }
     const Decision::Output& output = decision_.outputs[index];
     const RuledOp& info = frame_.info();
     check_is_strided(result, info.name);
-    const at::Tensor local = without_lazy_bits(result);
     Parts parts{
-        .local = local,
+        .local = without_lazy_bits(std::move(result)),
         .mesh = frame_.shared_mesh(),
         .placements = output.placements,
-        .is_copied_view = info.returns[index].is_view &&
-            is_cut_off(info.returns[index], decision_, local, base_),
         .pinned = pinned_axes(output.placements)};
+    const at::Tensor& local = parts.local;
+    parts.is_copied_view = info.returns[index].is_view && is_cut_off(local);
     // Without a rule all is replicated, so the local shape is the global one.
     // It is more reliable than what LibTorch's meta kernels say.
     if (info.rule == nullptr || element >= output.tensors.size()) {
@@ -187,6 +188,14 @@ class Results {
     // Autograd finds what is written to a view in its base by these.
     return make_dtensor(
         std::move(parts), expected.shape, expected.strides, expected.offset);
+  }
+
+  // Whether the move of the viewed input, or a rule's copy, has cut a view off
+  // from its base, which is the first input.
+  bool is_cut_off(const at::Tensor& view) const {
+    const Parts* base = frame_.inputs().front().parts;
+    return decision_.inputs.front().moves || base == nullptr ||
+        !view.is_alias_of(base->local);
   }
 
   // The strides of what all ranks have alike.
@@ -212,7 +221,6 @@ class Results {
 
   const Frame& frame_;
   const Decision& decision_;
-  const at::Tensor base_; // the first input's part, of which views are
 };
 
 // Copies a result that was computed in another placement, or into a new tensor,
@@ -244,11 +252,10 @@ void write_back(
 void finish(
     const Frame& frame,
     const Decision& decision,
-    const torch::jit::Stack& originals,
-    const at::Tensor& base,
+    const Originals& originals,
     torch::jit::Stack& stack) {
   const RuledOp& info = frame.info();
-  const Results results(frame, decision, base);
+  const Results results(frame, decision);
   const std::size_t begin = stack.size() - info.returns.size();
   for (std::size_t i = 0; i < info.returns.size(); ++i) {
     c10::IValue& value = stack[begin + i];
@@ -314,15 +321,16 @@ void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     return;
   }
   const OpScope scope(info.name);
-  // The stack's own values, which the frame refers to, are replaced below.
-  const torch::jit::Stack originals(
-      stack->end() - static_cast<std::ptrdiff_t>(info.args.size()),
-      stack->end());
+  // The frame refers to them, while the stack gets this rank's arguments.
+  const Originals originals(
+      std::make_move_iterator(
+          stack->end() - static_cast<std::ptrdiff_t>(info.args.size())),
+      std::make_move_iterator(stack->end()));
   // Before the frame, which rejects plain tensors that are written to.
   if (info.writes) {
     adopt_new_tensors(info, originals);
   }
-  const Frame frame(info, originals);
+  const Frame frame(info, originals.data());
   const auto decision = decide(op, frame);
   if (info.rule == nullptr) {
     frame.mesh().gathered().note(info.name);
@@ -332,18 +340,14 @@ void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     return;
   }
   LocalArguments(frame, *decision)
-      .replace(stack->data() + (stack->size() - info.args.size()));
-  const Frame::Input* first =
-      frame.inputs().empty() ? nullptr : &frame.inputs().front();
-  const at::Tensor base =
-      first != nullptr && first->parts ? first->parts->local : at::Tensor();
+      .write(stack->data() + (stack->size() - info.args.size()));
   if (decision->run == nullptr) {
     op.callBoxed(*stack);
   } else {
     LocalCall call(op, *stack, originals.data(), info, *decision, frame.mesh());
     decision->run(call);
   }
-  finish(frame, *decision, originals, base, *stack);
+  finish(frame, *decision, originals, *stack);
 }
 
 } // namespace argosy::dtensor

@@ -34,9 +34,8 @@ std::uint64_t word(std::int64_t value) {
 // over the arguments collects the inputs, checks them and builds the key.
 // Whatever a rule may look at must be in the key: two calls with equal keys
 // share a decision.
-Frame::Frame(const RuledOp& info, const torch::jit::Stack& stack)
-    : info_(info),
-      arguments_(stack.data() + (stack.size() - info.args.size())) {
+Frame::Frame(const RuledOp& info, const c10::IValue* arguments)
+    : info_(info), arguments_(arguments) {
   key_.add(reinterpret_cast<std::uintptr_t>(&info));
   for (std::size_t i = 0; i < info.args.size(); ++i) {
     add_argument(i);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
-#include <ATen/core/stack.h>
 #include <c10/util/SmallVector.h>
 
 #include <memory>
@@ -23,7 +22,7 @@ class Frame {
   };
 
   // Throws InvalidArgument where the tensors do not go together.
-  Frame(const RuledOp& info, const torch::jit::Stack& stack);
+  Frame(const RuledOp& info, const c10::IValue* arguments);
 
   const RuledOp& info() const { return info_; }
   const c10::IValue* arguments() const { return arguments_; }

@@ -20,14 +20,14 @@ struct CurrentOp {
 
 } // namespace
 
-OpScope::OpScope(const std::string& op) : outer_(of_thread<CurrentOp>().name) {
-  CurrentOp& current = of_thread<CurrentOp>();
-  current.name = &op;
-  ++current.count;
+OpScope::OpScope(const std::string& op)
+    : current_(of_thread<CurrentOp>().name), outer_(current_) {
+  current_ = &op;
+  ++of_thread<CurrentOp>().count;
 }
 
 OpScope::~OpScope() {
-  of_thread<CurrentOp>().name = outer_;
+  current_ = outer_;
 }
 
 std::uint64_t OpScope::count() {

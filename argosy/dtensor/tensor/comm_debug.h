@@ -59,6 +59,7 @@ class OpScope {
   static std::uint64_t count();
 
  private:
+  const std::string*& current_; // of the calling thread
   const std::string* const outer_;
 };
 

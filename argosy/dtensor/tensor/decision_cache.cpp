@@ -13,10 +13,15 @@ constexpr std::size_t kMostEntries = 1u << 16;
 
 std::shared_ptr<const Decision> DecisionCache::find(const CallKey& key) const {
   const std::lock_guard lock(mutex_);
+  const Entry*& recent = recent_[key.hash() % recent_.size()];
+  if (recent != nullptr && recent->key == key) {
+    return recent->decision;
+  }
   const auto [first, last] = entries_.equal_range(key.hash());
   for (auto entry = first; entry != last; ++entry) {
     if (entry->second.key == key) {
-      return entry->second.decision;
+      recent = &entry->second;
+      return recent->decision;
     }
   }
   return nullptr;
@@ -28,6 +33,7 @@ std::shared_ptr<const Decision> DecisionCache::insert(
   const std::lock_guard lock(mutex_);
   if (entries_.size() >= kMostEntries) {
     entries_.clear();
+    recent_.fill(nullptr);
   }
   const std::uint64_t hash = key.hash();
   entries_.emplace(hash, Entry{std::move(key), shared});

@@ -3,6 +3,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/SmallVector.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -78,8 +79,11 @@ class DecisionCache {
   };
 
   mutable std::mutex mutex_;
-  // By hash; guarded by mutex_.
+  // By hash; guarded by mutex_, as what follows.
   std::unordered_multimap<std::uint64_t, Entry> entries_;
+  // The entry found last for each value of the hash's last bits, or null: a
+  // training step asks for the same few all the time.
+  mutable std::array<const Entry*, 256> recent_{};
 };
 
 } // namespace argosy::dtensor

@@ -30,10 +30,11 @@ void check_is_strided(const at::Tensor& tensor, const std::string& op) {
       tensor.layout());
 }
 
-at::Tensor without_lazy_bits(const at::Tensor& tensor) {
-  return tensor.is_conj() || tensor.is_neg()
-      ? tensor.resolve_conj().resolve_neg()
-      : tensor;
+at::Tensor without_lazy_bits(at::Tensor tensor) {
+  if (tensor.is_conj() || tensor.is_neg()) {
+    tensor = tensor.resolve_conj().resolve_neg();
+  }
+  return tensor;
 }
 
 Parts* parts_of(const at::Tensor& tensor) {

@@ -45,7 +45,7 @@ void check_is_strided(const at::Tensor& tensor, const std::string& op);
 
 // The same tensor with conjugation and negation that LibTorch puts off done:
 // the whole does not show that its parts wait for them.
-at::Tensor without_lazy_bits(const at::Tensor& tensor);
+at::Tensor without_lazy_bits(at::Tensor tensor);
 
 // The parts of a DTensor; null of any other tensor.
 Parts* parts_of(const at::Tensor& tensor);
