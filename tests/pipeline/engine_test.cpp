@@ -457,11 +457,11 @@ TEST(Pipeline, SendsWhatTheBordersNeedAndNoMore) {
     const auto before = get_group(0)->traffic().of(comm::OpKind::Send);
     pipeline.forward_backward(it.inputs, it.labels);
     const auto after = get_group(0)->traffic().of(comm::OpKind::Send);
-    // 8 rows each way over both borders of the middle; the batch's shape and
-    // the loss besides.
+    // 8 rows each way over both borders of the middle; the batch's shape, and
+    // the loss with its type, besides.
     const std::uint64_t border = 8 * kWidth * 4;
     const std::map<int, std::uint64_t> sent{
-        {0, border + 2 * 16}, {1, 2 * border}, {2, border + 2 * 8}};
+        {0, border + 2 * 16}, {1, 2 * border}, {2, border + 2 * 16}};
     const std::map<int, std::uint64_t> calls{{0, 4 + 2}, {1, 8}, {2, 4 + 2}};
     EXPECT_EQ(after.bytes - before.bytes, sent.at(get_rank()));
     EXPECT_EQ(after.calls - before.calls, calls.at(get_rank()));
