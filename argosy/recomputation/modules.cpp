@@ -100,6 +100,7 @@ class RecomputedModules::Scope::Impl final : public comm::ThreadObserver {
 
   const std::shared_ptr<const Plan> plan_;
   const bool was_caught_;
+  Impl* const outer_;
   int module_ = kOther; // where the forward is
   std::unique_ptr<recomputation::RecordedSegment> segment_;
   bool is_within_op_ = false;
@@ -110,7 +111,8 @@ RecomputedModules::Scope::Impl*& RecomputedModules::Scope::Impl::current() {
 }
 
 RecomputedModules::Scope::Impl::Impl(std::shared_ptr<const Plan> plan)
-    : plan_(std::move(plan)), was_caught_([] {
+    : plan_(std::move(plan)),
+      was_caught_([] {
         torch_hooks::install_interceptor(
             torch_hooks::InterceptOrder::kSegment,
             "recomputed modules",
@@ -122,13 +124,18 @@ RecomputedModules::Scope::Impl::Impl(std::shared_ptr<const Plan> plan)
               }
             });
         return torch_hooks::catch_ops_of_thread(kSeenOps, true);
-      }()) {
+      }()),
+      outer_(current()) {
+  // Ops of a model inside of another one are seen by the inner scope alone.
+  if (outer_ != nullptr) {
+    outer_->close();
+  }
   current() = this;
 }
 
 RecomputedModules::Scope::Impl::~Impl() {
   close();
-  current() = nullptr;
+  current() = outer_;
   torch_hooks::catch_ops_of_thread(kSeenOps, was_caught_);
 }
 

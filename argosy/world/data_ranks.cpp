@@ -5,6 +5,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/thread_context.h"
 #include "argosy/world/adopt.h"
+#include "argosy/world/job_key.h"
 
 namespace argosy {
 
@@ -19,7 +20,8 @@ struct DataRanksOfThread {
 
 // An environment that describes no job, or none completely, is one process.
 int size_by_environment() {
-  const Adoption found = examine(Environment::of_process());
+  const Environment env = Environment::of_process();
+  const Adoption found = examine(env, {.job_key = local_job_key(env)});
   return found.error.empty() ? found.info.size : 1;
 }
 

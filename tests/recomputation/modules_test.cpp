@@ -150,6 +150,39 @@ TEST(RecomputedModules, GradientsAreEqualBitForBit) {
   }
 }
 
+// A model that calls another one, both with a scope.
+TEST(RecomputedModules, ScopesNest) {
+  const auto gradients = [](bool again) {
+    torch::manual_seed(7);
+    Net inner;
+    Mlp outer;
+    set_weights(*outer);
+    const RecomputedModules blocks(*inner, kBlocks);
+    const RecomputedModules layers(*outer, {"first", "third"});
+    std::optional<RecomputedModules::Scope> outer_scope;
+    std::optional<RecomputedModules::Scope> inner_scope;
+    if (again) {
+      outer_scope.emplace(layers);
+    }
+    const at::Tensor h = outer->first(numbers({4, 6}, 1)).tanh();
+    if (again) {
+      inner_scope.emplace(blocks);
+    }
+    const at::Tensor taught = inner(h.slice(1, 0, 8)).sin();
+    inner_scope.reset();
+    const at::Tensor y = outer->third(h * taught.sum()).sin();
+    outer_scope.reset();
+    y.sum().backward();
+    Tensors all{inner->begin->weight.grad()};
+    for (const auto* layer : {&outer->first, &outer->third}) {
+      all.push_back((*layer)->weight.grad());
+    }
+    return all;
+  };
+  const Tensors expected = gradients(false);
+  expect_equal(gradients(true), expected);
+}
+
 TEST(RecomputedModules, InputsMayBeInAFile) {
   Net plain;
   Net net;
