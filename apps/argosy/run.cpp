@@ -1,10 +1,11 @@
 #include "argosy/launch/run.h"
 #include "apps/argosy/commands.h"
+#include "argosy/comm/flight/live_hang.h"
 
 namespace argosy::cli {
 
 int run(const std::vector<std::string>& arguments) {
-  return launch::run(arguments);
+  return launch::run(arguments, comm::flight::describe_hang);
 }
 
 } // namespace argosy::cli

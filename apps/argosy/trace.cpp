@@ -5,6 +5,7 @@
 
 #include "apps/argosy/commands.h"
 #include "argosy/comm/flight/hang.h"
+#include "argosy/comm/flight/live_jobs.h"
 #include "argosy/comm/flight/record_files.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
@@ -29,12 +30,12 @@ void add_hang(CLI::App& app, HangOptions& options) {
       "Exits with 0 if nothing hangs or a rank is named, with 1 if something "
       "hangs but no\nrank can be named, with 2 if there are no records.");
   hang->add_option(
-          "DIR",
-          options.folders,
-          "Folder with flight_rank_*.json (ARGOSY_FLIGHT_DIR), or the folder "
-          "of "
-          "a run\nof `argosy run`; name several if the hosts share no folder")
-      ->required();
+      "DIR",
+      options.folders,
+      "Folder with flight_rank_*.json (ARGOSY_FLIGHT_DIR), or the folder of a "
+      "run\nof `argosy run`; name several if the hosts share no folder. "
+      "Without one, lists\nthe jobs that run on this host, each with its "
+      "command");
   hang->add_flag(
       "--fresh",
       options.fresh,
@@ -42,7 +43,21 @@ void add_hang(CLI::App& app, HangOptions& options) {
   hang->add_flag("--json", options.json, "Print JSON");
 }
 
+int list_jobs() {
+  const std::vector<flight::LiveJob> jobs = flight::live_jobs();
+  ARGOSY_CHECK(
+      !jobs.empty(),
+      "[trace.hang] no job runs on this host whose ranks write flight records "
+      "(ARGOSY_FLIGHT_DIR; argosy run sets it). For a job that has ended, name "
+      "its folder");
+  std::cout << jobs;
+  return 0;
+}
+
 int hang(const HangOptions& options) {
+  if (options.folders.empty()) {
+    return list_jobs();
+  }
   if (options.fresh) {
     flight::renew_records(
         options.folders, Deadline::after(std::chrono::seconds(5)));

@@ -33,7 +33,8 @@ BackendPtr connect_memory(const Members& members) {
       members.rank,
       members.size(),
       gather_strings_through(
-          members.store, "memory", members.rank, members.size()));
+          members.store, "memory", members.rank, members.size()),
+      memory::MemoryOptions{.numbers = members.global_ranks});
 }
 
 BackendPtr connect_threads(const Members& members) {
@@ -52,7 +53,8 @@ BackendPtr connect_c10d(const Members& members) {
       c10::make_intrusive<c10d::PrefixStore>("c10d", members.store),
       members.rank,
       members.size(),
-      members.deadline);
+      members.deadline,
+      members.global_ranks);
 }
 
 // Shared memory where the members can really see each other's; all of them come

@@ -3,6 +3,7 @@
 #include "argosy/comm/flight/black_box.h"
 #include "argosy/comm/flight/record_json.h"
 #include "argosy/common/environment.h"
+#include "argosy/common/flight_file.h"
 #include "argosy/world/world.h"
 
 namespace argosy::comm {
@@ -12,13 +13,17 @@ using flight::BlackBox;
 std::shared_ptr<BlackBox> black_box_of(World& world) {
   return world.attached<BlackBox>([&] {
     const LaunchInfo& info = world.info();
+    const Environment env = Environment::of_process();
     auto box = std::make_shared<BlackBox>(
         flight::Identity{
             .rank = world.rank(),
             .world_size = world.size(),
             .restart_count = info.restart_count,
             .run_id = info.run_id},
-        Environment::of_process().get("ARGOSY_FLIGHT_DIR", ""));
+        flight::BlackBoxOptions{
+            .folder = env.get("ARGOSY_FLIGHT_DIR", ""),
+            .warning_after = hang_warning_after(env),
+            .launcher_warns = env.get("ARGOSY_HANG_REPORT", "") == "launcher"});
     world.on_abort(
         [weak = std::weak_ptr<BlackBox>(box)](const std::string& reason) {
           if (const auto alive = weak.lock()) {

@@ -17,6 +17,13 @@ constexpr EnvVariable kTable[] = {
      "none; set by argosy run",
      "folder for the flight records that ranks write when an operation "
      "fails, for `argosy trace hang`"},
+    {"ARGOSY_HANG_REPORT",
+     "rank; set by argosy run",
+     "who says that an operation waits too long: rank or launcher"},
+    {"ARGOSY_HANG_WARNING",
+     "60 s",
+     "how long an operation may wait until somebody says who waits for whom; "
+     "0: never"},
     {"ARGOSY_HOOKS_OFF",
      "none",
      "hooks into LibTorch that Argosy must not install, separated by commas: "

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "argosy/common/error.h"
+#include "argosy/common/flight_file.h"
 #include "argosy/common/text.h"
 #include "argosy/launch/logs.h"
 #include "argosy/launch/plan.h"
@@ -44,13 +45,15 @@ class Agent {
       const Environment& inherited,
       Membership& membership,
       SignalSource& signals,
-      int alive_fd)
+      int alive_fd,
+      const DescribeHang& describe_hang)
       : options_(options),
         argv_(argv),
         inherited_(inherited),
         membership_(membership),
         signals_(signals),
         alive_fd_(alive_fd),
+        describe_hang_(describe_hang),
         topology_(
             options.bind_to == BindTo::None ? Topology{} : read_topology()),
         run_dir_(
@@ -68,12 +71,13 @@ class Agent {
   };
 
   Attempt run_attempt();
-  SuperviseOptions supervise_options();
+  HangNotice::Setup notice_setup(const JobPlan& plan) const;
+  SuperviseOptions supervise_options(HangNotice& notice);
   std::optional<Failure> tell(const Attempt& attempt);
   int exit_code_of_failure(
       const Attempt& attempt, const std::optional<Failure>& cause);
   void say_about_logs() const;
-  void say_about_flight_records(int attempt);
+  void say_about_flight_records(const std::string& dir);
 
   const RunOptions& options_;
   const std::vector<std::string>& argv_;
@@ -81,6 +85,7 @@ class Agent {
   Membership& membership_;
   SignalSource& signals_;
   const int alive_fd_;
+  const DescribeHang& describe_hang_;
   const Topology topology_;
   RunDir run_dir_;
 };
@@ -119,20 +124,33 @@ Agent::Attempt Agent::run_attempt() {
       topology_,
       inherited_,
       run_dir_.path());
+  HangNotice notice(notice_setup(attempt.plan));
   attempt.outcome =
-      supervise(attempt.plan, inherited_, supervise_options(), signals_);
+      supervise(attempt.plan, inherited_, supervise_options(notice), signals_);
+  if (notice.has_printed()) {
+    run_dir_.keep(); // the notice names it
+  }
   attempt.failures = collect_failures(attempt.plan, attempt.outcome);
   return attempt;
 }
 
-SuperviseOptions Agent::supervise_options() {
+HangNotice::Setup Agent::notice_setup(const JobPlan& plan) const {
+  return {
+      .folder = plan.flight_dir,
+      .after = hang_warning_after(inherited_),
+      .is_one_node = plan.assignment.num_nodes() == 1,
+      .describe = describe_hang_};
+}
+
+SuperviseOptions Agent::supervise_options(HangNotice& notice) {
   return {
       .grace = options_.grace,
       .ending_signals = options_.ending_signals,
       .alive_fd = alive_fd_,
       .stdin_fd = options_.exit_with_stdin ? STDIN_FILENO : -1,
       .watch = membership_.watch(),
-      .watch_interval = options_.monitor_interval};
+      .watch_interval = options_.monitor_interval,
+      .notice = &notice};
 }
 
 // Tells the other nodes why the attempt ended here, and returns the cause that
@@ -174,14 +192,21 @@ int Agent::exit_code_of_failure(
     failures.insert(failures.begin(), *cause);
   }
   std::cerr << summary_text(options_.program[0], failures) << std::flush;
-  say_about_flight_records(attempt.plan.assignment.attempt);
-  // A failed job never exits with 0.
-  const int code = cause ? cause->status.shell_code() : 1;
-  return code == 0 ? 1 : code;
+  say_about_flight_records(attempt.plan.flight_dir);
+  // A failed job never exits with 0, also if a worker that left caused it.
+  std::vector<Failure> by_cause = failures;
+  if (cause) {
+    by_cause.insert(by_cause.begin(), *cause);
+  }
+  for (const Failure& failure : by_cause) {
+    if (!failure.status.success()) {
+      return failure.status.shell_code();
+    }
+  }
+  return 1;
 }
 
-void Agent::say_about_flight_records(int attempt) {
-  const std::string dir = attempt_dir(run_dir_.path(), attempt);
+void Agent::say_about_flight_records(const std::string& dir) {
   if (has_flight_records(dir)) {
     run_dir_.keep();
     std::cerr << "argosy run: to find the rank that the others waited for: "
@@ -214,8 +239,11 @@ int run_agent(
     const Environment& inherited,
     Membership& membership,
     SignalSource& signals,
-    int alive_fd) {
-  return Agent(options, argv, inherited, membership, signals, alive_fd).run();
+    int alive_fd,
+    const DescribeHang& describe_hang) {
+  Agent agent(
+      options, argv, inherited, membership, signals, alive_fd, describe_hang);
+  return agent.run();
 }
 
 } // namespace argosy::launch

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "argosy/common/environment.h"
+#include "argosy/launch/hang_notice.h"
 #include "argosy/launch/membership.h"
 #include "argosy/launch/options.h"
 #include "argosy/launch/signals.h"
@@ -19,6 +20,7 @@ int run_agent(
     const Environment& inherited,
     Membership& membership,
     SignalSource& signals,
-    int alive_fd);
+    int alive_fd,
+    const DescribeHang& describe_hang);
 
 } // namespace argosy::launch

@@ -58,6 +58,7 @@ Variables plan_variables(
   if (!inherited.has("ARGOSY_FLIGHT_DIR")) {
     variables["ARGOSY_FLIGHT_DIR"] = attempt_dir(run_dir, assignment.attempt);
   }
+  variables["ARGOSY_HANG_REPORT"] = "launcher";
   // Last, so that --env of the user overrides what the launcher sets.
   for (const auto& [name, value] : options.env) {
     variables[name] = value;
@@ -79,7 +80,11 @@ JobPlan plan_job(
     const Topology& topology,
     const Environment& inherited,
     const std::string& run_dir) {
-  JobPlan plan{.assignment = assignment, .workers = {}};
+  JobPlan plan{
+      .assignment = assignment,
+      .workers = {},
+      .flight_dir = inherited.get(
+          "ARGOSY_FLIGHT_DIR", attempt_dir(run_dir, assignment.attempt))};
   const auto identities = local_workers(assignment, options.role);
   const auto cpus = bind_ranks(
       topology, options.bind_to, static_cast<int>(identities.size()));

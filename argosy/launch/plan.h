@@ -35,6 +35,8 @@ struct WorkerSpec {
 struct JobPlan {
   NodeAssignment assignment;
   std::vector<WorkerSpec> workers; // in start order
+  // Where workers write flight records; empty: the plan is of other processes.
+  std::string flight_dir{};
 
   bool operator==(const JobPlan&) const = default;
 };

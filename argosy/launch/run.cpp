@@ -80,7 +80,8 @@ int run_job(
 // Flags and the program are checked before run_guarded(), so that most mistakes
 // are reported before any process starts. Everything that starts threads
 // (stores, leases) comes inside it, because the guard forks.
-int run(const std::vector<std::string>& words) {
+int run(
+    const std::vector<std::string>& words, const DescribeHang& describe_hang) {
   ensure_stdio();
   const Environment own = Environment::of_process();
   const CommandLine line = parse_command_line(words, own);
@@ -106,7 +107,13 @@ int run(const std::vector<std::string>& words) {
     Interrupt interrupt(signals, options.ending_signals, alive_fd);
     return run_job(options, interrupt, [&](Membership& membership) {
       return run_agent(
-          options, argv, environment, membership, signals, alive_fd);
+          options,
+          argv,
+          environment,
+          membership,
+          signals,
+          alive_fd,
+          describe_hang);
     });
   });
 }

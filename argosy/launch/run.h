@@ -3,12 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "argosy/launch/hang_notice.h"
+
 namespace argosy::launch {
 
 // Implements `argosy run`: interprets its arguments, runs the job and returns
 // the exit code. Blocks. Call it from a process without other threads, because
 // it forks. Throws InvalidArgument for an invalid command line, before starting
-// anything.
-int run(const std::vector<std::string>& words);
+// anything. Without `describe_hang`, it says nothing of workers that hang.
+int run(
+    const std::vector<std::string>& words,
+    const DescribeHang& describe_hang = nullptr);
 
 } // namespace argosy::launch

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <ctime>
 #include <fstream>
+#include <map>
 #include <ostream>
+#include <set>
 #include <sstream>
 
 #include "argosy/common/error.h"
 #include "argosy/common/error_file.h"
+#include "argosy/common/exit_note.h"
+#include "argosy/common/flight_file.h"
 #include "argosy/common/net.h"
 
 namespace argosy::launch {
@@ -20,15 +25,23 @@ namespace {
 constexpr int kTailLines = 20;
 constexpr std::streamoff kTailBytes = 16384;
 
+constexpr const char* kNoError =
+    "no error was recorded; the output of the process may say more\n"
+    "To see the exception here, let main() return argosy::record(train)\n"
+    "(Python: decorate main() with "
+    "torch.distributed.elastic.multiprocessing.errors.record)";
+
 std::string default_message(const WorkerResult& result) {
   if (result.status.signal != 0) {
-    return str_format(
+    const std::string text = str_format(
         "Signal {} ({}) received by process {}",
         result.status.signal,
         signal_name(result.status.signal),
         result.pid);
+    // What an exception that nobody catches ends with.
+    return result.status.signal == SIGABRT ? str(text, "; ", kNoError) : text;
   }
-  return "no error file was written; the output of the process may say more";
+  return kNoError;
 }
 
 std::optional<ErrorReport> report_of(const WorkerSpec& worker) {
@@ -63,6 +76,47 @@ Failure describe(const WorkerSpec& worker, const WorkerResult& result) {
         worker.err.file.empty() ? "" : tail_of(worker.err.file, kTailLines);
   }
   return failure;
+}
+
+// Ranks that a failed worker waited for when they had ended with success: the
+// cause, not the worker that failed. The worker's error says so, or, if it
+// recorded none, its flight record.
+std::set<int> ranks_awaited(const JobPlan& plan, const Failure& failure) {
+  std::vector<int> ranks = ranks_that_left(failure.message);
+  if (ranks.empty() && failure.error_file.empty()) {
+    ranks =
+        ranks_that_left(flight_record_reason(plan.flight_dir, failure.rank));
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+std::vector<Failure> find_who_left(
+    const JobPlan& plan,
+    const Outcome& outcome,
+    const std::vector<Failure>& failures) {
+  std::map<int, Failure> found; // by rank
+  for (const Failure& failure : failures) {
+    const std::set<int> awaited = ranks_awaited(plan, failure);
+    for (std::size_t i = 0; i < outcome.results.size(); ++i) {
+      const WorkerIdentity& who = plan.workers[i].identity;
+      const WorkerResult& result = outcome.results[i];
+      if (who.server || !result.status.success() ||
+          awaited.count(who.rank) == 0) {
+        continue;
+      }
+      Failure left = describe(plan.workers[i], result);
+      left.message = str_format(
+          "left with exit code 0, but rank {} still waited for it:\n{}",
+          failure.rank,
+          failure.message);
+      found.emplace(who.rank, std::move(left));
+    }
+  }
+  std::vector<Failure> all;
+  for (auto& [rank, failure] : found) {
+    all.push_back(std::move(failure));
+  }
+  return all;
 }
 
 std::string time_text(std::chrono::system_clock::time_point time) {
@@ -124,6 +178,8 @@ std::vector<Failure> collect_failures(
   std::ranges::stable_sort(failures, [](const Failure& a, const Failure& b) {
     return a.time < b.time;
   });
+  const auto left = find_who_left(plan, outcome, failures);
+  failures.insert(failures.begin(), left.begin(), left.end());
   return failures;
 }
 

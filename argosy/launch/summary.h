@@ -10,7 +10,7 @@
 
 namespace argosy::launch {
 
-// A worker that failed.
+// A worker that failed, or left too early.
 struct Failure {
   std::string host;
   std::string role;
@@ -27,8 +27,9 @@ struct Failure {
   bool operator==(const Failure&) const = default;
 };
 
-// Collects the failures of an attempt; the root cause, the earliest, comes
-// first. Reads error files and the ends of log files.
+// Collects the failures of an attempt; the root cause comes first: a worker
+// that left although others waited for it, or the earliest. Reads error files,
+// flight records and the ends of log files.
 std::vector<Failure> collect_failures(
     const JobPlan& plan, const Outcome& outcome);
 

@@ -12,6 +12,8 @@
 
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
+#include "argosy/common/exit_note.h"
+#include "argosy/common/log.h"
 #include "argosy/launch/descendants.h"
 #include "argosy/launch/output.h"
 #include "argosy/launch/start_worker.h"
@@ -62,8 +64,10 @@ class Supervisor {
   void take_signals();
   void on_ending_signal(int signal);
   void reap();
+  void leave_exit_note(std::size_t index);
   void on_failure(std::size_t index);
   void look_at_peers();
+  void look_for_hang();
   void stop(int signal);
   void kill_all();
   void escalate();
@@ -130,6 +134,7 @@ void Supervisor::step(milliseconds most) {
   reap();
   pump_.pump();
   look_at_peers();
+  look_for_hang();
   escalate();
 }
 
@@ -140,14 +145,15 @@ milliseconds Supervisor::wait_time(milliseconds most) const {
   if (options_.watch != nullptr && phase_ == Phase::Running) {
     most = std::min(most, next_look_.remaining(most));
   }
-  return most;
+  return options_.notice == nullptr ? most : options_.notice->wait_time(most);
 }
 
 void Supervisor::wait_for_events(milliseconds most) {
   std::vector<pollfd> polled = {
       {signals_.fd(), POLLIN, 0},
       {options_.alive_fd, POLLIN, 0}, // poll() ignores negative descriptors
-      {stdin_fd_, POLLIN, 0}};
+      {stdin_fd_, POLLIN, 0},
+      {options_.notice == nullptr ? -1 : options_.notice->fd(), POLLIN, 0}};
   pump_.watch(polled);
   const auto timeout = static_cast<int>(most.count());
   if (::poll(polled.data(), polled.size(), timeout) > 0) {
@@ -202,6 +208,9 @@ void Supervisor::on_ending_signal(int signal) {
     same_signal_until_ = Deadline::after(kSameSignal);
     if (phase_ == Phase::Running) {
       outcome_.ending = Ending::Signalled;
+      if (options_.notice != nullptr) {
+        options_.notice->before_end(); // while the workers can still answer
+      }
     }
   }
   stop(signal);
@@ -220,6 +229,7 @@ void Supervisor::reap() {
     result.ended = std::chrono::system_clock::now();
     // A worker that ends after we asked it to is not a failure.
     result.stopped = phase_ >= Phase::Stopping;
+    leave_exit_note(worker->second);
     if (result.failed()) {
       failed.push_back(worker->second);
     }
@@ -227,6 +237,19 @@ void Supervisor::reap() {
   }
   if (!failed.empty() && phase_ == Phase::Running) {
     on_failure(failed.front());
+  }
+}
+
+// Other workers may be about to fail because this one is gone.
+void Supervisor::leave_exit_note(std::size_t index) {
+  const WorkerIdentity& who = plan_.workers[index].identity;
+  if (plan_.flight_dir.empty() || who.server || phase_ >= Phase::Stopping) {
+    return;
+  }
+  try {
+    write_exit_note(plan_.flight_dir, who.rank, outcome_.results[index].status);
+  } catch (const SystemError& error) {
+    log::debug("[launch.exit_note] ", error.what());
   }
 }
 
@@ -260,6 +283,12 @@ void Supervisor::look_at_peers() {
     job_done_ = options_.watch->all_done();
   }
   next_look_ = Deadline::after(options_.watch_interval);
+}
+
+void Supervisor::look_for_hang() {
+  if (options_.notice != nullptr && phase_ == Phase::Running) {
+    options_.notice->look();
+  }
 }
 
 void Supervisor::stop(int signal) {

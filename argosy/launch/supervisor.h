@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "argosy/common/environment.h"
+#include "argosy/launch/hang_notice.h"
 #include "argosy/launch/outcome.h"
 #include "argosy/launch/plan.h"
 #include "argosy/launch/signals.h"
@@ -33,6 +34,7 @@ struct SuperviseOptions {
   // Null: the job is on this node only.
   JobWatch* watch = nullptr;
   std::chrono::milliseconds watch_interval{100};
+  HangNotice* notice = nullptr; // null: nobody looks for a hang
 };
 
 // Starts the workers of `plan`, supervises them until they end, and leaves no

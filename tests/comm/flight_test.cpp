@@ -9,6 +9,8 @@
 
 #include "argosy/comm/flight/black_box.h"
 #include "argosy/comm/flight/hang.h"
+#include "argosy/comm/flight/live_hang.h"
+#include "argosy/comm/flight/live_jobs.h"
 #include "argosy/comm/flight/record_files.h"
 #include "argosy/comm/flight/record_json.h"
 #include "argosy/common/error.h"
@@ -441,7 +443,8 @@ TEST(BlackBox, WritesWhenAnOperationFailsAndAsksTheOthers) {
   const TempDir dir;
   const auto box_of = [&](int rank) {
     return std::make_shared<BlackBox>(
-        Identity{.rank = rank, .world_size = 2}, dir.path());
+        Identity{.rank = rank, .world_size = 2},
+        BlackBoxOptions{.folder = dir.path()});
   };
   const std::vector<int> ranks = {0, 1};
   const GroupRecorder there(box_of(1), 0, ranks);
@@ -465,7 +468,8 @@ TEST(BlackBox, WritesWhenAnOperationFailsAndAsksTheOthers) {
 TEST(BlackBox, AnswersWhoAsks) {
   const TempDir dir;
   const auto box = std::make_shared<BlackBox>(
-      Identity{.rank = 0, .world_size = 1}, dir.path());
+      Identity{.rank = 0, .world_size = 1},
+      BlackBoxOptions{.folder = dir.path()});
   GroupRecorder(box, 0, {0}).on_issue(all_reduce_of({2}), {0});
   renew_records({dir.path()}, Deadline::after(std::chrono::seconds(20)));
   const auto records = read_records({dir.path()});
@@ -475,13 +479,94 @@ TEST(BlackBox, AnswersWhoAsks) {
 
 TEST(BlackBox, WithoutAFolderWritesOnlyWhatIsAskedFor) {
   const TempDir dir;
-  BlackBox box({.rank = 3, .world_size = 4}, "");
+  BlackBox box({.rank = 3, .world_size = 4}, {});
   box.abort("disk full");
   box.write(dir.path() / "x.json");
   const Record record =
       parse_record(read_file(dir.path() / "x.json").value(), "x");
   EXPECT_EQ(record.rank, 3);
   EXPECT_EQ(record.reason, "the rank gave up: disk full");
+}
+
+TEST(BlackBox, TellsTheLauncherOfALongWait) {
+  const TempDir dir;
+  const auto box = std::make_shared<BlackBox>(
+      Identity{.rank = 1, .world_size = 2},
+      BlackBoxOptions{
+          .folder = dir.path(),
+          .warning_after = std::chrono::milliseconds(60),
+          .launcher_warns = true});
+  GroupRecorder recorder(box, 0, {0, 1});
+  const auto token = recorder.on_issue(all_reduce_of({2}), {0, 1});
+  recorder.on_start(token);
+  const auto deadline = Deadline::after(std::chrono::seconds(20));
+  while (!std::filesystem::exists(dir.path() / kFlightHangName) &&
+         !deadline.expired()) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(std::filesystem::exists(dir.path() / kFlightHangName));
+  EXPECT_TRUE(has_flight_wait(dir.path()));
+  EXPECT_THAT(
+      describe_hang(dir.path(), std::chrono::milliseconds(1)),
+      HasSubstr("all_reduce of float32 [2], sum (collective 0 of group 0): "
+                "rank 1 waits since "));
+  EXPECT_EQ(describe_hang(dir.path(), std::chrono::hours(1)), "");
+  recorder.on_end(token, nullptr);
+  while (has_flight_wait(dir.path()) && !deadline.expired()) {
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(has_flight_wait(dir.path()));
+  EXPECT_EQ(describe_hang(dir.path(), std::chrono::milliseconds(1)), "");
+}
+
+// ---- Jobs -------------------------------------------------------------------
+
+// A process as the system shows it.
+void add_process(
+    const std::filesystem::path& processes,
+    int pid,
+    const std::vector<std::string>& environment,
+    const std::string& program) {
+  const auto folder = processes / std::to_string(pid);
+  std::filesystem::create_directories(folder);
+  std::string strings;
+  for (const std::string& entry : environment) {
+    strings += entry + '\0';
+  }
+  write_file(folder / "environ", strings);
+  write_file(folder / "cmdline", program + '\0');
+}
+
+TEST(LiveJobs, AreFoundByTheEnvironmentOfTheirRanks) {
+  const TempDir dir;
+  const auto rank = [](int number, const std::string& folder) {
+    return std::vector<std::string>{
+        "ARGOSY_FLIGHT_DIR=" + folder,
+        "RANK=" + std::to_string(number),
+        "WORLD_SIZE=4",
+        "LOCAL_RANK=0",
+        "LOCAL_WORLD_SIZE=4",
+        "MASTER_ADDR=127.0.0.1",
+        "MASTER_PORT=29500"};
+  };
+  add_process(dir.path(), 30, rank(0, "/b"), "./train");
+  add_process(dir.path(), 31, rank(0, "/b"), "started by ./train");
+  add_process(dir.path(), 32, rank(1, "/b"), "./train");
+  add_process(dir.path(), 40, rank(3, "/a x"), "./other");
+  add_process(dir.path(), 50, {"ARGOSY_FLIGHT_DIR=/b"}, "argosy run");
+  add_process(dir.path(), 60, {"HOME=/"}, "sh");
+  const auto jobs = live_jobs(dir.path());
+  EXPECT_THAT(
+      jobs,
+      ElementsAre(
+          LiveJob{"/a x", "./other", {3}, 4},
+          LiveJob{"/b", "./train", {0, 1}, 4}));
+  std::ostringstream text;
+  text << jobs;
+  EXPECT_EQ(
+      text.str(),
+      "./other: rank 3 of 4\n  argosy trace hang --fresh '/a x'\n"
+      "./train: ranks 0-1 of 4\n  argosy trace hang --fresh /b\n");
 }
 
 } // namespace

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "argosy/common/error.h"
 #include "argosy/common/error_file.h"
 #include "argosy/common/file.h"
+#include "argosy/common/flight_file.h"
 #include "argosy/launch/hosts.h"
 #include "argosy/launch/node_record.h"
 #include "argosy/launch/shell.h"
@@ -51,6 +54,57 @@ TEST(Summary, PutsTheRootCauseFirst) {
   EXPECT_THAT(text, HasSubstr("message   : E: first"));
   EXPECT_THAT(text, Not(HasSubstr("rank      : 11")));
   EXPECT_LT(text.find("Root Cause"), text.find("Other Failures"));
+}
+
+TEST(Summary, NamesWhoLeftEarlyAndNotItsVictim) {
+  const TempDir folder;
+  JobPlan plan;
+  plan.workers.resize(3);
+  for (int i = 0; i < 3; ++i) {
+    plan.workers[i].identity.rank = i;
+    plan.workers[i].error_file = folder.path() / std::to_string(i);
+  }
+  plan.flight_dir = folder.path();
+  Outcome outcome{.ending = Ending::Failed, .signal = 0, .results = {}};
+  outcome.results = {
+      {.pid = 1, .status = {.exit_code = 7}, .ended = at(102)},
+      {.pid = 2, .status = {}, .ended = at(101)},
+      {.pid = 3, .status = {}, .ended = at(100)}};
+  const std::string error =
+      "[comm.barrier] rank 1 of group 0 has left with exit code 0 during x";
+  // Nothing says that the failure has to do with those that succeeded.
+  EXPECT_EQ(collect_failures(plan, outcome)[0].rank, 0);
+  // The victim may not have recorded its error; its flight record says it too.
+  write_file(
+      folder.path() / flight_record_name(0), "{\"reason\": \"" + error + "\"}");
+  for (const bool recorded : {false, true}) {
+    if (recorded) {
+      write_error_file(folder.path() / "0", {.message = error});
+    }
+    const auto failures = collect_failures(plan, outcome);
+    ASSERT_EQ(failures.size(), 2u);
+    EXPECT_EQ(failures[0].rank, 1);
+    EXPECT_THAT(
+        failures[0].message,
+        HasSubstr("left with exit code 0, but rank 0 still waited for it"));
+    EXPECT_EQ(failures[1].rank, 0);
+  }
+}
+
+TEST(Summary, SaysHowToRecordAnError) {
+  JobPlan plan;
+  plan.workers.resize(3);
+  Outcome outcome{.ending = Ending::Failed, .signal = 0, .results = {}};
+  outcome.results = {
+      {.pid = 1, .status = {.exit_code = 1}, .ended = at(100)},
+      {.pid = 2, .status = {.signal = SIGABRT}, .ended = at(101)},
+      {.pid = 3, .status = {.signal = SIGKILL}, .ended = at(102)}};
+  const auto failures = collect_failures(plan, outcome);
+  ASSERT_EQ(failures.size(), 3u);
+  EXPECT_THAT(failures[0].message, HasSubstr("return argosy::record("));
+  EXPECT_THAT(failures[1].message, HasSubstr("return argosy::record("));
+  // It would not have helped.
+  EXPECT_THAT(failures[2].message, Not(HasSubstr("record(")));
 }
 
 TEST(Summary, ShowsTheEndOfStderr) {

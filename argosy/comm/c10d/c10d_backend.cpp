@@ -18,11 +18,13 @@ namespace argosy::comm {
 std::unique_ptr<Backend> make_c10d_backend(
     std::string group_name,
     c10::intrusive_ptr<::c10d::ProcessGroup> group,
-    const c10::intrusive_ptr<::c10d::Store>& store) {
+    const c10::intrusive_ptr<::c10d::Store>& store,
+    std::vector<int> global_ranks) {
   return message::make_message_backend(
       std::move(group_name),
       make_c10d_messenger(std::move(group)),
-      store ? message::make_c10d_failure_store(store) : nullptr);
+      store ? message::make_c10d_failure_store(store) : nullptr,
+      std::move(global_ranks));
 }
 
 std::unique_ptr<Backend> make_c10d_gloo_backend(
@@ -30,7 +32,8 @@ std::unique_ptr<Backend> make_c10d_gloo_backend(
     const c10::intrusive_ptr<::c10d::Store>& store,
     int rank,
     int size,
-    Deadline deadline) {
+    Deadline deadline,
+    std::vector<int> global_ranks) {
   const WithoutSigpipe guard; // also of the group's threads
   auto options = ::c10d::ProcessGroupGloo::Options::create();
   options->timeout = deadline.remaining(std::chrono::hours(24));
@@ -44,7 +47,8 @@ std::unique_ptr<Backend> make_c10d_gloo_backend(
       rank,
       size,
       options);
-  return make_c10d_backend(std::move(group_name), std::move(group), store);
+  return make_c10d_backend(
+      std::move(group_name), std::move(group), store, std::move(global_ranks));
 }
 
 } // namespace argosy::comm

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "argosy/comm/backend/backend.h"
 
@@ -18,11 +19,12 @@ namespace argosy::comm {
 // transports that LibTorch was built with. The process group only moves bytes
 // and message/ does the rest, so all element types work and the bits are those
 // of other backends. Members learn of failures through `store`, if there is
-// one.
+// one. `global_ranks` are those of the members, for errors; empty: 0, 1, ...
 std::unique_ptr<Backend> make_c10d_backend(
     std::string group_name,
     c10::intrusive_ptr<c10d::ProcessGroup> group,
-    const c10::intrusive_ptr<c10d::Store>& store = {});
+    const c10::intrusive_ptr<c10d::Store>& store = {},
+    std::vector<int> global_ranks = {});
 
 // The same over c10d's Gloo process group on TCP. All members must call it with
 // the same store. Each rank listens on the address by which the others reach
@@ -32,6 +34,7 @@ std::unique_ptr<Backend> make_c10d_gloo_backend(
     const c10::intrusive_ptr<c10d::Store>& store,
     int rank,
     int size,
-    Deadline deadline);
+    Deadline deadline,
+    std::vector<int> global_ranks = {});
 
 } // namespace argosy::comm

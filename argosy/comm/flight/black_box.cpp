@@ -2,15 +2,21 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "argosy/comm/flight/hang.h"
 #include "argosy/comm/flight/record_files.h"
 #include "argosy/comm/flight/record_json.h"
+#include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
+#include "argosy/common/exit_note.h"
 #include "argosy/common/file.h"
 #include "argosy/common/flight_file.h"
 #include "argosy/common/log.h"
 #include "argosy/common/net.h"
+#include "argosy/common/rank_label.h"
+#include "argosy/launch/shell.h"
 
 namespace argosy::comm::flight {
 
@@ -19,24 +25,43 @@ namespace {
 // Many ranks may fail and ask at once; one answer serves all.
 constexpr std::chrono::milliseconds kFresh{500};
 
+// Often enough to be nearly in time, rarely enough to cost nothing.
+std::chrono::milliseconds tick_of(std::chrono::milliseconds warning_after) {
+  return std::min(
+      noted_wait(warning_after) / 2 + std::chrono::milliseconds(1),
+      std::chrono::milliseconds(1000));
+}
+
 } // namespace
 
-BlackBox::BlackBox(Identity identity, std::filesystem::path folder)
-    : identity_(std::move(identity)), folder_(std::move(folder)) {
-  if (folder_.empty()) {
+BlackBox::BlackBox(Identity identity, BlackBoxOptions options)
+    : identity_(std::move(identity)), options_(std::move(options)) {
+  const auto& [folder, warning_after, launcher_warns] = options_;
+  if (folder.empty() && warning_after.count() == 0) {
     return;
   }
   try {
-    std::filesystem::create_directories(folder_);
-    // What an earlier job left there would be taken for ours.
-    std::filesystem::remove(folder_ / flight_record_name(identity_.rank));
-    watcher_.emplace(folder_, [this] { answer_request(); });
+    if (!folder.empty()) {
+      std::filesystem::create_directories(folder);
+      // What an earlier job left there would be taken for ours.
+      std::filesystem::remove(folder / flight_record_name(identity_.rank));
+      std::filesystem::remove(folder / flight_wait_name(identity_.rank));
+      std::filesystem::remove(exit_note_path(folder, identity_.rank));
+    }
+    watcher_.emplace(RequestWatcher::Setup{
+        .folder = folder,
+        .on_request = [this] { answer_request(); },
+        .tick = tick_of(warning_after),
+        .on_tick = [this] { look_for_long_wait(); }});
   } catch (const std::exception& error) {
     log::warn("[flight] records will not be asked for: ", error.what());
   }
 }
 
-BlackBox::~BlackBox() = default;
+BlackBox::~BlackBox() {
+  watcher_.reset();
+  note_waiting(false);
+}
 
 Record BlackBox::make_record() const {
   Record record = recorder_.snapshot();
@@ -63,7 +88,8 @@ void BlackBox::write(const std::filesystem::path& path) const {
 void BlackBox::write_to_folder() {
   try {
     write_file(
-        folder_ / flight_record_name(identity_.rank), to_json(make_record()));
+        options_.folder / flight_record_name(identity_.rank),
+        to_json(make_record()));
     written_ = std::chrono::steady_clock::now();
   } catch (const std::exception& error) {
     log::warn("[flight] the record is not written: ", error.what());
@@ -81,17 +107,66 @@ void BlackBox::leave_record(const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
     reason_ = reason;
-    if (folder_.empty()) {
+    if (options_.folder.empty()) {
       return;
     }
     write_to_folder();
   }
   try {
     // Without the lock: our own watcher gets the request too, and takes it.
-    request_records(folder_);
+    request_records(options_.folder);
   } catch (const std::exception& error) {
     log::warn("[flight] the others are not asked: ", error.what());
   }
+}
+
+void BlackBox::look_for_long_wait() {
+  const auto wait = recorder_.longest_wait();
+  note_waiting(wait && wait->time >= noted_wait(options_.warning_after));
+  if (wait && wait->time >= options_.warning_after &&
+      warned_of_ != wait->operation.number) {
+    warned_of_ = wait->operation.number;
+    warn(*wait);
+  }
+}
+
+void BlackBox::note_waiting(bool waits) {
+  if (options_.folder.empty() || noted_waiting_ == waits) {
+    return;
+  }
+  noted_waiting_ = waits;
+  const auto path = options_.folder / flight_wait_name(identity_.rank);
+  try {
+    if (waits) {
+      write_file(path, "");
+    } else {
+      std::filesystem::remove(path);
+    }
+  } catch (const std::exception& error) {
+    log::warn("[flight] ", error.what());
+  }
+}
+
+void BlackBox::warn(const Recorder::LongWait& wait) const {
+  set_rank_label(identity_.rank, identity_.world_size); // of this thread
+  const std::string folder = options_.folder.string();
+  try {
+    if (options_.launcher_warns && !folder.empty()) {
+      write_file(options_.folder / kFlightHangName, "");
+      return;
+    }
+  } catch (const std::exception& error) {
+    log::warn("[flight] the launcher is not told: ", error.what());
+  }
+  log::warn(
+      "[comm] this rank waits for {} in {}. To find the rank that it waits "
+      "for: {}",
+      duration_text(std::chrono::floor<std::chrono::seconds>(wait.time)),
+      place_text(wait.operation),
+      folder.empty()
+          ? "set ARGOSY_FLIGHT_DIR to a folder on all ranks, or start them "
+            "with argosy run"
+          : str("argosy trace hang --fresh ", launch::shell_quote(folder)));
 }
 
 void BlackBox::fail(

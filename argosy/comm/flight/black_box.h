@@ -25,14 +25,21 @@ struct Identity {
   std::string run_id;
 };
 
+struct BlackBoxOptions {
+  std::filesystem::path folder{}; // empty: only write() writes
+  // How long an operation may wait until somebody says so; zero: for ever.
+  std::chrono::milliseconds warning_after{0};
+  // Who says so: the launcher, which looks into the folder, or this rank.
+  bool launcher_warns = false;
+};
+
 // A rank's recorder, and the file that it leaves behind. If it has a folder, it
 // writes the record there when the first operation of a group fails, when the
 // rank gives up, and when somebody asks for it (request_records()). A rank that
 // fails asks all others. Thread-safe.
 class BlackBox {
  public:
-  // With an empty folder, only write() writes.
-  BlackBox(Identity identity, std::filesystem::path folder);
+  BlackBox(Identity identity, BlackBoxOptions options);
   ~BlackBox();
 
   // To be called when the rank gives up.
@@ -49,13 +56,20 @@ class BlackBox {
   void fail(GroupLog& group, Recorder::Ticket ticket, const std::string& error);
   void leave_record(const std::string& reason);
   void answer_request();
+  // Of the watcher's thread.
+  void look_for_long_wait();
+  void note_waiting(bool waits);
+  void warn(const Recorder::LongWait& wait) const;
   // With mutex_ held.
   Record make_record() const;
   void write_to_folder();
 
   const Identity identity_;
-  const std::filesystem::path folder_;
+  const BlackBoxOptions options_;
   Recorder recorder_;
+  // Of the watcher's thread alone.
+  bool noted_waiting_ = false;
+  std::optional<std::uint64_t> warned_of_; // the operation's number
 
   mutable std::mutex mutex_; // only one thread writes at a time
   // Guarded by mutex_.

@@ -83,6 +83,12 @@ HangReport find_hang(const std::vector<Record>& records);
 // For people; times are in the local time zone.
 std::ostream& operator<<(std::ostream& out, const HangReport& report);
 
+// The same in a line for each stall: who waits for whom, in what.
+std::string summary(const HangReport& report);
+
+// "all_reduce of float32 [3], sum (collective 3 of group 0)"
+std::string place_text(const Operation& operation);
+
 // For machines.
 std::string to_json(const HangReport& report);
 

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 
 #include "argosy/comm/flight/hang.h"
 #include "argosy/common/error.h"
@@ -31,20 +32,6 @@ std::string time_text(std::int64_t time_us) {
 
 std::string ranks_text(const std::vector<int>& ranks) {
   return str(ranks.size() == 1 ? "rank " : "ranks ", ranges_text(ranks));
-}
-
-// "collective 3 of group 0", "message 2 from rank 0 to rank 1 in group 0"
-std::string place_text(const Operation& operation) {
-  const char* what =
-      is_pairwise(operation.call.kind) ? "message " : "collective ";
-  return str(
-      to_string(operation.call),
-      " (",
-      what,
-      operation.sequence,
-      " of group ",
-      operation.group,
-      ")");
 }
 
 std::string state_text(const Operation& operation) {
@@ -216,7 +203,68 @@ json stall_json(const Stall& stall) {
       {"blamed", stall.blamed()}};
 }
 
+// Who waits since when, of the ranks that did not call something else.
+std::string waiting_text(const Stall& stall) {
+  std::vector<int> ranks;
+  std::int64_t since = 0;
+  for (const Stall::Caller& caller : stall.waiting) {
+    const std::int64_t started = caller.operation.started_us;
+    if (!contains(stall.differ, caller.rank)) {
+      ranks.push_back(caller.rank);
+      since = since == 0 ? started : std::min(since, started);
+    }
+  }
+  std::ranges::sort(ranks);
+  return ranks.empty() ? "nobody waits"
+                       : str_format(
+                             "{} {} since {}",
+                             ranks_text(ranks),
+                             ranks.size() == 1 ? "waits" : "wait",
+                             time_text(since));
+}
+
+std::string awaited_text(const Stall& stall) {
+  const std::vector<int> blamed = stall.blamed();
+  if (blamed.empty()) {
+    return "all of them called it";
+  }
+  std::string text = str("for ", ranks_text(blamed));
+  if (!stall.differ.empty()) {
+    text += str("; ", ranks_text(stall.differ), " called something else");
+  }
+  for (const Stall::Absentee& absentee : stall.absent) {
+    if (absentee.waits_in) {
+      text += str_format(
+          "; rank {} is in {}", absentee.rank, place_text(*absentee.waits_in));
+    }
+  }
+  return text;
+}
+
 } // namespace
+
+std::string place_text(const Operation& operation) {
+  const char* what =
+      is_pairwise(operation.call.kind) ? "message " : "collective ";
+  return str(
+      to_string(operation.call),
+      " (",
+      what,
+      operation.sequence,
+      " of group ",
+      operation.group,
+      ")");
+}
+
+std::string summary(const HangReport& report) {
+  std::ostringstream out;
+  for (const Stall& stall : report.stalls) {
+    out << place_text(any_operation(stall)) << ": " << waiting_text(stall)
+        << " " << awaited_text(stall) << "\n";
+  }
+  print_verdict(out, report);
+  return out.str();
+}
 
 std::ostream& operator<<(std::ostream& out, const HangReport& report) {
   for (const Stall& stall : report.stalls) {

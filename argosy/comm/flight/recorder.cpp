@@ -129,6 +129,21 @@ Operation Recorder::operation_in(
   return operation;
 }
 
+class Recorder::Hold {
+ public:
+  explicit Hold(Slot& slot) : slot_(slot) {
+    while (slot_.held.exchange(true, std::memory_order_acquire)) {
+      std::this_thread::yield();
+    }
+  }
+  ~Hold() { slot_.held.store(false, std::memory_order_release); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  Slot& slot_;
+};
+
 Record Recorder::snapshot() const {
   Record record;
   const TickClock::Reading now = clock_.read();
@@ -140,19 +155,44 @@ Record Recorder::snapshot() const {
     }
   }
   for (Slot& slot : slots_) {
-    while (slot.held.exchange(true, std::memory_order_acquire)) {
-      std::this_thread::yield();
-    }
+    const Hold hold(slot);
     if (slot.used) {
       record.operations.push_back(operation_in(slot, now));
     }
-    slot.held.store(false, std::memory_order_release);
   }
   std::ranges::sort(
       record.operations, [](const Operation& a, const Operation& b) {
         return a.number < b.number;
       });
   return record;
+}
+
+std::optional<Recorder::LongWait> Recorder::longest_wait() const {
+  Slot* longest = nullptr;
+  std::uint64_t since = 0;
+  for (Slot& slot : slots_) {
+    if (slot.state.load(std::memory_order_acquire) != State::Started) {
+      continue;
+    }
+    const std::uint64_t started = slot.started.load(std::memory_order_relaxed);
+    if (longest == nullptr || started < since) {
+      longest = &slot;
+      since = started;
+    }
+  }
+  if (longest == nullptr) {
+    return std::nullopt;
+  }
+  const TickClock::Reading now = clock_.read();
+  const Hold hold(*longest);
+  const Operation operation = operation_in(*longest, now);
+  if (operation.state != State::Started) {
+    return std::nullopt; // it has ended meanwhile
+  }
+  return LongWait{
+      operation,
+      std::chrono::microseconds(
+          clock_.wall_us(now.ticks, now) - operation.started_us)};
 }
 
 } // namespace argosy::comm::flight

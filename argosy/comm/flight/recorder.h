@@ -2,9 +2,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +66,13 @@ class Recorder {
   // Fills in the groups, the operations and the time; the caller adds the rest.
   Record snapshot() const;
 
+  // The operation that has been carried out for the longest time, if one is.
+  struct LongWait {
+    Operation operation;
+    std::chrono::microseconds time{0};
+  };
+  std::optional<LongWait> longest_wait() const;
+
  private:
   static constexpr std::size_t kMostGroups = 1024;
   static constexpr std::size_t kMostTries = 64;
@@ -85,6 +94,9 @@ class Recorder {
     Call call;
     std::string error; // set before `state` becomes Failed
   };
+
+  // Holds a slot against those who fill or read it.
+  class Hold;
 
   Operation operation_in(const Slot& slot, const TickClock::Reading& at) const;
   void end(Slot& slot, State state);

@@ -1,29 +1,19 @@
 #include "argosy/comm/flight/request_watcher.h"
 
 #include <poll.h>
-#include <sys/inotify.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "argosy/comm/flight/record_files.h"
-#include "argosy/common/error.h"
 
 namespace argosy::comm::flight {
 
-RequestWatcher::RequestWatcher(
-    const std::filesystem::path& folder, std::function<void()> on_request)
-    : on_request_(std::move(on_request)),
-      events_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-      stop_(launch::make_pipe()) {
-  if (!events_ ||
-      ::inotify_add_watch(
-          events_.get(), folder.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE) < 0) {
-    throw SystemError(with_errno(str("[flight.watch] ", folder.string())));
+RequestWatcher::RequestWatcher(Setup setup)
+    : setup_(std::move(setup)), stop_(launch::make_pipe()) {
+  if (!setup_.folder.empty()) {
+    events_.emplace(setup_.folder);
   }
   thread_ = std::thread([this] { loop(); });
 }
@@ -33,35 +23,32 @@ RequestWatcher::~RequestWatcher() {
   thread_.join();
 }
 
-bool RequestWatcher::read_events() {
-  alignas(inotify_event) std::array<char, 4096> buffer{};
-  bool requested = false;
-  for (;;) {
-    const ssize_t size = ::read(events_.get(), buffer.data(), buffer.size());
-    if (size <= 0) {
-      return requested;
-    }
-    for (ssize_t at = 0; at < size;) {
-      inotify_event event{};
-      std::memcpy(&event, buffer.data() + at, sizeof(event));
-      const char* name = buffer.data() + at + offsetof(inotify_event, name);
-      requested = requested ||
-          (event.len > 0 && std::string_view(name) == kRequestName);
-      at += static_cast<ssize_t>(sizeof(event) + event.len);
-    }
-  }
+bool RequestWatcher::is_requested() {
+  return events_ && std::ranges::count(events_->take(), kRequestName) > 0;
 }
 
 void RequestWatcher::loop() {
+  using Clock = std::chrono::steady_clock;
+  // poll() ignores negative descriptors.
   std::array<pollfd, 2> waits = {
-      pollfd{events_.get(), POLLIN, 0}, pollfd{stop_.read.get(), POLLIN, 0}};
+      pollfd{events_ ? events_->fd() : -1, POLLIN, 0},
+      pollfd{stop_.read.get(), POLLIN, 0}};
+  const bool ticks = setup_.tick.count() > 0;
+  auto next_tick = Clock::now() + setup_.tick;
   for (;;) {
-    ::poll(waits.data(), waits.size(), -1);
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(next_tick - Clock::now());
+    const auto wait = static_cast<int>(std::max<std::int64_t>(0, left.count()));
+    ::poll(waits.data(), waits.size(), ticks ? wait : -1);
     if (waits[1].revents != 0) {
       return;
     }
-    if (read_events()) {
-      on_request_();
+    if (is_requested()) {
+      setup_.on_request();
+    }
+    if (ticks && Clock::now() >= next_tick) {
+      setup_.on_tick();
+      next_tick = Clock::now() + setup_.tick;
     }
   }
 }

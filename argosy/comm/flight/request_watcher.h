@@ -1,32 +1,41 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "argosy/launch/fd.h"
+#include "argosy/launch/folder_events.h"
 
 namespace argosy::comm::flight {
 
-// Calls `on_request`, on a thread of its own that otherwise sleeps, whenever a
-// process of this host calls request_records() for the folder or touches its
-// file kRequestName.
+// A thread that otherwise sleeps. It calls `on_request` whenever a process of
+// this host calls request_records() for the folder or touches its file
+// kRequestName, and `on_tick` at regular times.
 class RequestWatcher {
  public:
+  // Neither function may throw.
+  struct Setup {
+    std::filesystem::path folder; // empty: nobody asks
+    std::function<void()> on_request;
+    std::chrono::milliseconds tick{0}; // zero: no ticks
+    std::function<void()> on_tick;
+  };
+
   // Throws SystemError if the system cannot watch the folder.
-  // `on_request` must not throw.
-  RequestWatcher(
-      const std::filesystem::path& folder, std::function<void()> on_request);
+  explicit RequestWatcher(Setup setup);
   ~RequestWatcher();
   RequestWatcher(const RequestWatcher&) = delete;
   RequestWatcher& operator=(const RequestWatcher&) = delete;
 
  private:
   void loop();
-  bool read_events(); // whether the request is among them
+  bool is_requested();
 
-  const std::function<void()> on_request_;
-  launch::Fd events_;
+  const Setup setup_;
+  std::optional<launch::FolderEvents> events_;
   launch::Pipe stop_; // closing it ends the thread
   std::thread thread_;
 };

@@ -27,7 +27,8 @@ std::unique_ptr<Backend> make_gloo_backend(const Members& members) {
   return message::make_message_backend(
       members.group,
       connect_gloo(members),
-      message::make_c10d_failure_store(members.store));
+      message::make_c10d_failure_store(members.store),
+      members.global_ranks);
 }
 
 } // namespace argosy::comm::gloo

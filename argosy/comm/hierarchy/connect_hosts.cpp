@@ -22,6 +22,11 @@ std::unique_ptr<Backend> connect_own_host(
   const int host = hosts.host_of(members.rank);
   const auto& ranks = hosts.ranks[static_cast<std::size_t>(host)];
   const int local_rank = hosts.local_rank_of(members.rank);
+  std::vector<int> global_ranks;
+  for (const int rank : ranks) {
+    global_ranks.push_back(
+        members.global_ranks[static_cast<std::size_t>(rank)]);
+  }
   const int size = static_cast<int>(ranks.size());
   return std::make_unique<memory::MemoryBackend>(
       members.group,
@@ -29,7 +34,7 @@ std::unique_ptr<Backend> connect_own_host(
       size,
       gather_strings_through(
           members.store, str("host/", host), local_rank, size),
-      memory::MemoryOptions{.numbers = ranks});
+      memory::MemoryOptions{.numbers = std::move(global_ranks)});
 }
 
 } // namespace
@@ -45,11 +50,13 @@ std::unique_ptr<Backend> connect_hosts(
     return message::make_message_backend(
         members.group,
         network(members),
-        message::make_c10d_failure_store(members.store));
+        message::make_c10d_failure_store(members.store),
+        members.global_ranks);
   }
   auto own_host = connect_own_host(members, hosts);
   return make_hierarchical_backend(
       {.group = members.group,
+       .global_ranks = members.global_ranks,
        .hosts = std::move(hosts),
        .host = std::move(own_host),
        .network = network(members),

@@ -48,13 +48,14 @@ class HierarchicalBackend final : public Backend {
         size_(setup.network->size()),
         own_host_(hosts_.host_of(rank_)),
         group_(std::move(setup.group)),
+        global_ranks_(std::move(setup.global_ranks)),
         network_(std::move(setup.network)),
         host_(std::move(setup.host)),
         failures_(
             {.group = group_,
              .rank = rank_,
              .size = size_,
-             .labels = {},
+             .labels = global_ranks_,
              .failure_store = std::move(setup.failure_store),
              .cut =
                  [this](const std::string& reason) {
@@ -64,13 +65,14 @@ class HierarchicalBackend final : public Backend {
         all_(message::make_message_backend(
             group_,
             message::make_sub_messenger(network_, everybody(size_), 0),
-            nullptr)) {
+            nullptr,
+            global_ranks_)) {
     if (hosts_.local_rank_of(rank_) == 0) {
       leaders_ = message::make_message_backend(
           group_,
           message::make_sub_messenger(network_, hosts_.leaders(), kLeaderTags),
           nullptr,
-          hosts_.leaders());
+          global(hosts_.leaders()));
     }
     levels_.emplace(hosts_, rank_, *host_, leaders_.get());
   }
@@ -296,6 +298,15 @@ class HierarchicalBackend final : public Backend {
  private:
   bool is_leader() const { return leaders_ != nullptr; }
 
+  std::vector<int> global(std::vector<int> ranks) const {
+    for (int& rank : ranks) {
+      rank = global_ranks_.empty()
+          ? rank
+          : global_ranks_[static_cast<std::size_t>(rank)];
+    }
+    return ranks;
+  }
+
   void divide(void* data, std::size_t count, Reduction reduction) const {
     if (reduction.op == ReduceOp::AVG) {
       const void* input = data;
@@ -316,7 +327,7 @@ class HierarchicalBackend final : public Backend {
     const Bytes all = levels_->known_to_all(&own, sizeof(own), deadline);
     std::vector<OpRecord> records(static_cast<std::size_t>(size_));
     std::memcpy(records.data(), all.data(), all.size());
-    check_agreed(disagreement(records), own, group_);
+    check_agreed(disagreement(records, global_ranks_), own, group_);
   }
 
   void check_counts(const Blocks& in, const Blocks& out, Deadline deadline) {
@@ -340,7 +351,7 @@ class HierarchicalBackend final : public Backend {
     OpRecord what;
     what.kind = OpKind::AllToAll;
     what.sequence = sequence_;
-    check_agreed(disagreement(counts), what, group_);
+    check_agreed(disagreement(counts, global_ranks_), what, group_);
   }
 
   template <typename Body>
@@ -367,6 +378,7 @@ class HierarchicalBackend final : public Backend {
   const int size_;
   const int own_host_;
   const std::string group_;
+  const std::vector<int> global_ranks_; // empty: 0, 1, ...
   const std::shared_ptr<message::Messenger> network_;
   const std::unique_ptr<Backend> host_;
   message::FailureAgreement failures_;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "argosy/comm/backend/backend.h"
 #include "argosy/comm/hierarchy/hosts.h"
@@ -11,7 +12,8 @@
 namespace argosy::comm::hierarchy {
 
 struct HierarchySetup {
-  std::string group; // its name in messages
+  std::string group;               // its name in messages
+  std::vector<int> global_ranks{}; // of the members, for errors; empty: 0, ...
   Hosts hosts;
   std::unique_ptr<Backend> host; // of the ranks of this rank's host
   std::shared_ptr<message::Messenger> network; // of all members

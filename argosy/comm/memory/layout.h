@@ -79,6 +79,7 @@ struct Control {
   Failure failure;  // only rank 0's is used; written once, by any rank
   std::atomic<std::int32_t> waits_for{-1}; // the rank that this one waits for
   std::atomic<std::uint32_t> guards{0};    // live Peers::BufferGuard objects
+  std::atomic<bool> closed{false};         // the owner has left the group
   std::uint64_t self = 0; // its own address in the owner; see can_fetch()
 };
 

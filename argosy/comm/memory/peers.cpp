@@ -3,12 +3,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <thread>
 #include <utility>
 
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/fetch.h"
 #include "argosy/common/error.h"
+#include "argosy/common/exit_note.h"
 #include "argosy/common/text.h"
 #include "argosy/heap/heap.h"
 
@@ -168,20 +170,33 @@ void Peers::throw_lost(int peer, const OpRecord& doing) {
   if (has_failed()) {
     throw_failure();
   }
-  std::vector<int> dead;
+  std::map<std::string, std::vector<int>> gone; // by what became of them
   for (int any = 0; any < size(); ++any) {
     if (any == peer || is_lost(any)) {
-      dead.push_back(number(any));
+      gone[ending_of(any)].push_back(number(any));
     }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [ended, ranks] : gone) {
+    parts.push_back(gone_text(ranks, name(), ended));
   }
   fail(
       FailureKind::Loss,
-      str_format(
-          "{}rank {} of group {} died during {}",
-          tag(doing),
-          ranges_text(dead),
-          name(),
+      str(tag(doing),
+          join(parts, " and "),
+          " during ",
           describe_in_group(doing)));
+}
+
+// A process that ends in order closes its groups, one that is killed does not.
+std::string Peers::ending_of(int peer) const {
+  const std::string ended =
+      setup_.numbers.empty() ? "" : how_rank_ended(number(peer));
+  if (!ended.empty()) {
+    return ended;
+  }
+  return control(peer).closed.load(std::memory_order_relaxed) ? "has left"
+                                                              : "died";
 }
 
 void Peers::fetch(

@@ -18,7 +18,8 @@ namespace argosy::comm::memory {
 struct PeersSetup {
   std::string name; // of the group, for messages
   int rank = 0;
-  std::vector<int> numbers;     // of the ranks in errors; empty: 0, 1, ...
+  // Of the ranks in errors: their global ranks; empty: 0, 1, ...
+  std::vector<int> numbers;
   std::vector<Region*> regions; // of all ranks, at addresses of this process
   // Whether all ranks are threads of one process.
   bool one_address_space = false;
@@ -119,6 +120,7 @@ class Peers {
   bool tell(FailureKind kind, const std::string& text);
   void await_unguarded() const;
   int culprit(int peer) const;
+  std::string ending_of(int peer) const;
   [[noreturn]] void throw_failure();
   [[noreturn]] void throw_lost(int peer, const OpRecord& doing);
   [[noreturn]] void throw_unreachable(int peer, const OpRecord& doing);

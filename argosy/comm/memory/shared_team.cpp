@@ -199,7 +199,10 @@ SharedTeam::SharedTeam(
   impl_->pipes.emplace(*impl_->peers);
 }
 
-SharedTeam::~SharedTeam() = default;
+SharedTeam::~SharedTeam() {
+  Peers& all = peers();
+  all.control(all.rank()).closed.store(true, std::memory_order_relaxed);
+}
 
 Peers& SharedTeam::peers() const {
   return *impl_->peers;

@@ -15,7 +15,7 @@ class Team;
 struct MemoryOptions {
   // If true and all processes can, they fetch from each other's buffers.
   bool may_fetch = true;
-  // The numbers of the ranks in errors; empty: 0, 1, ...
+  // The global ranks of the members, for errors; empty: 0, 1, ...
   std::vector<int> numbers;
 };
 

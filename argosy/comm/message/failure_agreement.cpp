@@ -7,6 +7,7 @@
 
 #include "argosy/comm/message/transfer_set.h"
 #include "argosy/common/error.h"
+#include "argosy/common/exit_note.h"
 #include "argosy/common/log.h"
 #include "argosy/common/rank_label.h"
 #include "argosy/common/text.h"
@@ -230,13 +231,13 @@ Verdict FailureAgreement::lost(
   } catch (const std::exception& own) {
     why = plain_text(own);
   }
+  const std::string ended = setup_.labels.empty() ? "" : how_rank_ended(who);
   return {
       Verdict::Kind::PeerLost,
       str_format(
-          "[comm.{}] rank {} of group {} is gone in {}: {}",
+          "[comm.{}] {} in {}: {}",
           to_string(op.kind),
-          who,
-          setup_.group,
+          gone_text({who}, setup_.group, ended.empty() ? "is gone" : ended),
           describe_in_group(op),
           why)};
 }

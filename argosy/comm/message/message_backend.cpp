@@ -92,11 +92,12 @@ class MessageBackend final : public Backend {
         rank_(messenger_->rank()),
         size_(messenger_->size()),
         group_(std::move(group_name)),
+        labels_(std::move(labels)),
         failures_(
             {.group = group_,
              .rank = rank_,
              .size = size_,
-             .labels = std::move(labels),
+             .labels = labels_,
              .failure_store = std::move(failure_store),
              .cut =
                  [this](const std::string& reason) {
@@ -417,7 +418,7 @@ class MessageBackend final : public Backend {
       for (const ByteSpan& theirs : all_gather_.gather(packed, transfers)) {
         entries.push_back(unpack(theirs));
       }
-      check_agreement(entries, group_);
+      check_agreement(entries, group_, labels_);
       body(transfers, entries);
     });
   }
@@ -449,6 +450,7 @@ class MessageBackend final : public Backend {
   const int rank_;
   const int size_;
   const std::string group_;
+  const std::vector<int> labels_;
   FailureAgreement failures_;
   SmallAllGather all_gather_;
   PointToPoint point_to_point_;

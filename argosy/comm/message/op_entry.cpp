@@ -66,16 +66,18 @@ OpEntryView unpack(ByteSpan packed) {
 }
 
 void check_agreement(
-    const std::vector<OpEntryView>& entries, const std::string& group) {
+    const std::vector<OpEntryView>& entries,
+    const std::string& group,
+    const std::vector<int>& global_ranks) {
   std::vector<OpRecord> records;
   std::vector<RankCounts> counts;
   for (const OpEntryView& entry : entries) {
     records.push_back(entry.record);
     counts.push_back(entry.counts);
   }
-  std::string how = disagreement(records);
+  std::string how = disagreement(records, global_ranks);
   if (how.empty() && records[0].kind == OpKind::AllToAll) {
-    how = disagreement(counts);
+    how = disagreement(counts, global_ranks);
   }
   check_agreed(how, records[0], group);
 }

@@ -38,6 +38,8 @@ OpEntryView unpack(ByteSpan packed);
 // Throws InvalidArgument, on all ranks the same, unless all entered the same
 // collective.
 void check_agreement(
-    const std::vector<OpEntryView>& entries, const std::string& group);
+    const std::vector<OpEntryView>& entries,
+    const std::string& group,
+    const std::vector<int>& global_ranks);
 
 } // namespace argosy::comm::message

@@ -44,20 +44,33 @@ std::string describe_in_group(const OpRecord& record) {
       : str("operation ", record.sequence, " (", describe(record), ")");
 }
 
-std::string disagreement(const std::vector<OpRecord>& records) {
+namespace {
+
+int number_of(std::size_t rank, const std::vector<int>& global_ranks) {
+  return global_ranks.empty() ? static_cast<int>(rank) : global_ranks[rank];
+}
+
+} // namespace
+
+std::string disagreement(
+    const std::vector<OpRecord>& records,
+    const std::vector<int>& global_ranks) {
   for (std::size_t rank = 1; rank < records.size(); ++rank) {
     if (records[rank] != records[0]) {
       return str_format(
-          "rank 0 calls {}, rank {} calls {}",
+          "rank {} calls {}, rank {} calls {}",
+          number_of(0, global_ranks),
           describe(records[0]),
-          rank,
+          number_of(rank, global_ranks),
           describe(records[rank]));
     }
   }
   return "";
 }
 
-std::string disagreement(const std::vector<RankCounts>& counts) {
+std::string disagreement(
+    const std::vector<RankCounts>& counts,
+    const std::vector<int>& global_ranks) {
   for (std::size_t from = 0; from < counts.size(); ++from) {
     for (std::size_t to = 0; to < counts.size(); ++to) {
       const std::uint64_t sent = counts[from].send[to];
@@ -65,9 +78,9 @@ std::string disagreement(const std::vector<RankCounts>& counts) {
       if (sent != expected) {
         return str_format(
             "rank {} sends {} elements to rank {}, which expects {}",
-            from,
+            number_of(from, global_ranks),
             sent,
-            to,
+            number_of(to, global_ranks),
             expected);
       }
     }

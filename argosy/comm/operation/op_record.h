@@ -41,8 +41,11 @@ std::string describe(const OpRecord& record);
 std::string describe_in_group(const OpRecord& record);
 
 // "rank 0 calls ..., rank 2 calls ...": the first rank that does not do what
-// rank 0 does. Empty when all do the same.
-std::string disagreement(const std::vector<OpRecord>& records);
+// rank 0 does. Empty when all do the same. `global_ranks` are those of the
+// members; empty: 0, 1, ...
+std::string disagreement(
+    const std::vector<OpRecord>& records,
+    const std::vector<int>& global_ranks = {});
 
 // Of all_to_all: how many elements a rank sends to each, and expects of each.
 struct RankCounts {
@@ -52,7 +55,9 @@ struct RankCounts {
 
 // "rank 0 sends 3 elements to rank 2, which expects 4": the first pair that
 // differs. Empty when there is none.
-std::string disagreement(const std::vector<RankCounts>& counts);
+std::string disagreement(
+    const std::vector<RankCounts>& counts,
+    const std::vector<int>& global_ranks = {});
 
 // Throws InvalidArgument unless `how`, a disagreement about `what`, is empty.
 void check_agreed(
