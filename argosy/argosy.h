@@ -6,6 +6,7 @@
 
 #include "argosy/comm/functional.h"
 #include "argosy/comm/objects.h"
+#include "argosy/comm/operation/label.h"
 #include "argosy/comm/ops.h"
 #include "argosy/comm/spawn_results.h"
 #include "argosy/common/error.h"

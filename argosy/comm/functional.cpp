@@ -9,6 +9,7 @@
 
 #include <numeric>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/comm/shards.h"
 #include "argosy/comm/tensors.h"
 #include "argosy/common/error.h"
@@ -18,7 +19,19 @@ namespace argosy::functional {
 
 namespace {
 
-using torch_hooks::apply;
+// Backward communicates for the same purpose as forward.
+at::Tensor apply(
+    const at::Tensor& tensor,
+    const torch_hooks::TensorMap& forward,
+    const torch_hooks::TensorMap& backward) {
+  return torch_hooks::apply(
+      tensor,
+      forward,
+      [label = LabelScope::current(), backward](const at::Tensor& gradient) {
+        const LabelScope scope(label);
+        return backward(gradient);
+      });
+}
 
 GroupPtr group_or_default(const GroupPtr& group) {
   return group ? group : get_group(0);

@@ -72,6 +72,12 @@ class Link {
   std::string abort_reason_;         // guarded by mutex_
 };
 
+// This rank in its world.
+struct Rank {
+  int number = 0;
+  int world_size = 1;
+};
+
 // What carries operations out, one at a time: a connection, and a thread for
 // what is not synchronous.
 struct Lane {
@@ -80,7 +86,8 @@ struct Lane {
   std::shared_ptr<Link> link;
   Worker worker;
 
-  explicit Lane(std::shared_ptr<Link> its_link) : link(std::move(its_link)) {}
+  Lane(std::shared_ptr<Link> its_link, Rank rank)
+      : link(std::move(its_link)), worker(rank.number, rank.world_size) {}
 };
 
 // Two members: a lane for each direction, so that neither waits for the other.
@@ -88,8 +95,8 @@ struct Pair {
   Lane outgoing;
   Lane incoming;
 
-  explicit Pair(const std::shared_ptr<Link>& link)
-      : outgoing(link), incoming(link) {}
+  Pair(const std::shared_ptr<Link>& link, Rank rank)
+      : outgoing(link, rank), incoming(link, rank) {}
 };
 
 } // namespace
@@ -97,7 +104,7 @@ struct Pair {
 struct Group::Impl {
   // Of the world, which the group may outlive in a user's hands.
   const StorePtr store;
-  const int global_rank;
+  const Rank global;
   const comm::MakeBackend make;
 
   // Before the lanes: their threads report to these observers until destruction
@@ -111,10 +118,10 @@ struct Group::Impl {
 
   Impl(World& world, const Setup& setup, int rank)
       : store(world.store()),
-        global_rank(world.rank()),
+        global{world.rank(), world.size()},
         make(comm::find_backend(world, setup.backend, key_of(setup))),
         recorder(comm::black_box_of(world), setup.id, setup.ranks),
-        collectives(link(setup, key_of(setup), rank, setup.ranks)) {}
+        collectives(link(setup, key_of(setup), rank, setup.ranks), global) {}
 
   // Under this name the members meet in the store, so it must be the same on
   // all of them: the number that all count alike, or a key made of the ranks.
@@ -156,7 +163,8 @@ struct Group::Impl {
                 str(key_of(setup), ":", low, "-", high),
                 rank == low ? 0 : 1,
                 {setup.ranks[static_cast<std::size_t>(low)],
-                 setup.ranks[static_cast<std::size_t>(high)]}))
+                 setup.ranks[static_cast<std::size_t>(high)]}),
+            global)
         .first->second;
   }
 
@@ -224,7 +232,7 @@ void Group::check_member(const comm::Op& op) const {
       is_member(),
       "[comm.{}] rank {} is no member of group {}",
       to_string(op.kind),
-      impl_->global_rank,
+      impl_->global.number,
       id());
 }
 
@@ -232,6 +240,9 @@ void Group::check_member(const comm::Op& op) const {
 // which must be the same on all ranks for collectives.
 std::shared_ptr<Work> Group::issue(Op op, bool sync) {
   check_member(op);
+  if (op.label.empty()) {
+    op.label = LabelScope::current();
+  }
   // Also a synchronous operation is only collected: it runs, fused with its
   // neighbours, when the collector's owner issues the batches.
   if (auto* collector = comm::Collector::of(*this)) {
@@ -290,7 +301,7 @@ void Group::run(
       is_member(),
       "[comm.{}] rank {} is no member of group {}",
       name,
-      impl_->global_rank,
+      impl_->global.number,
       id());
   Lane& lane = impl_->collectives;
   lane.worker.run_now([&] {

@@ -253,7 +253,7 @@ std::string describe(const Op& op) {
 
 Call call_of(const std::vector<Op>& ops, const std::vector<int>& ranks) {
   const Op& first = ops.front();
-  Call call{.kind = first.kind, .reduce = first.reduce};
+  Call call{.kind = first.kind, .reduce = first.reduce, .label = first.label};
   std::int64_t element = 0; // all of them can_fuse(), so have one type
   if (!first.in.empty() || !first.out.empty()) {
     call.dtype = dtype_of(any_tensor(first));

@@ -7,6 +7,7 @@
 
 #include "argosy/comm/kernels/reduce_op.h"
 #include "argosy/comm/operation/call.h"
+#include "argosy/comm/operation/label.h"
 #include "argosy/common/deadline.h"
 
 namespace argosy::comm {
@@ -25,7 +26,8 @@ struct Op {
   std::vector<std::size_t> in_counts;
   std::vector<std::size_t> out_counts;
   ReduceOp reduce = ReduceOp::SUM;
-  int root = -1; // rank in the group; of send and recv, the peer
+  int root = -1;   // rank in the group; of send and recv, the peer
+  OpLabel label{}; // empty: that of the issuing thread
 };
 
 // "all_reduce of float32 [3, 4], sum"

@@ -1,6 +1,7 @@
 #include "argosy/comm/worker.h"
 
 #include "argosy/common/error.h"
+#include "argosy/common/rank_label.h"
 
 namespace argosy::comm {
 
@@ -46,6 +47,7 @@ std::shared_ptr<Work> Worker::run_later(std::function<void()> operation) {
 }
 
 void Worker::loop() {
+  set_rank_label(rank_, size_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return !busy_ && (stop_ || !waiting_.empty()); });

@@ -18,7 +18,8 @@ namespace argosy::comm {
 // ones run on a thread that the first of them starts. Thread-safe.
 class Worker {
  public:
-  Worker() = default;
+  // The rank that errors of its thread name; size 0: none.
+  explicit Worker(int rank = 0, int size = 0) : rank_(rank), size_(size) {}
   // Operations that have not begun fail with PeerLost: the peers may be gone.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -34,6 +35,8 @@ class Worker {
 
   void loop();
 
+  const int rank_;
+  const int size_;
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/reducer.h"
 #include "argosy/data_parallel/same_modules.h"
@@ -123,6 +124,8 @@ struct DataParallelCore::Impl {
     auto* values = numbers.data_ptr<int>();
     values[0] = active ? 1 : 0;
     values[1] = active && reducer->reduction().sync() ? 1 : 0;
+    static const OpLabel label("join: which ranks still have batches");
+    const LabelScope scope(label);
     all_reduce(numbers, ReduceOp::SUM, group);
     return {values[0], values[1] > 0};
   }

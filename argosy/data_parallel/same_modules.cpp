@@ -8,6 +8,7 @@
 
 #include "argosy/comm/coalesce.h"
 #include "argosy/comm/objects.h"
+#include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
 #include "argosy/dtensor/tensor/convert.h"
 
@@ -88,6 +89,8 @@ NamedTensors trainable(const NamedTensors& parameters) {
 
 void check_same(
     const NamedTensors& tensors, const GroupPtr& group, const char* what) {
+  static const OpLabel label("check that the models are the same");
+  const LabelScope scope(label);
   const std::vector<std::string> own = texts_of(tensors);
   std::vector<std::vector<std::string>> lists = {own};
   broadcast_object_list(lists, group->ranks().front(), group);
@@ -111,6 +114,8 @@ void share_values(
       << 20; // bytes; sent without packing
   check_plain(tensors);
   const at::NoGradGuard no_grad;
+  static const OpLabel label("values of the model");
+  const LabelScope scope(label);
   Tensors small;
   for (const auto& [name, tensor] : tensors) {
     if (tensor.nbytes() >= kLarge) {

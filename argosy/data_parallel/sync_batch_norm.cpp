@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "argosy/comm/functional.h"
+#include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
 #include "argosy/torch_hooks/op_override.h"
 #include "argosy/world/world.h"
@@ -77,6 +78,8 @@ at::Tensor normalise_over_ranks(
   const std::vector<std::int64_t> dims = other_dims(input);
   const auto own = static_cast<double>(input.numel()) /
       static_cast<double>(std::max<std::int64_t>(input.size(1), 1));
+  static const OpLabel label("batch norm statistics");
+  const LabelScope scope(label);
   // The count travels with the sums: batches may differ in size by rank.
   const at::Tensor sums = functional::all_reduce(
       at::cat({input.sum(dims), at::full({1}, own, input.options())}),

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/training/parameter_marks.h"
@@ -27,6 +28,8 @@ double clip_grad_norm_moe(
   }
   const at::Tensor squares =
       at::full({1}, optim::squared_grad_norm(experts), at::kDouble);
+  static const OpLabel label("gradient norm of the experts");
+  const LabelScope scope(label);
   all_reduce(squares, ReduceOp::SUM, group_or_axis(expert_group, "expert"));
   const double norm =
       std::sqrt(squares.item<double>() + optim::squared_grad_norm(others));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "argosy/comm/coalesce.h"
+#include "argosy/comm/operation/label.h"
 #include "argosy/data_parallel/same_modules.h"
 #include "argosy/dtensor/tensor/convert.h"
 #include "argosy/fleet/axes.h"
@@ -127,6 +128,8 @@ double clip_model_grad_norm(
       {1},
       plain_squares(params, axes) + dtensor_squares(params, axes),
       at::kDouble);
+  static const OpLabel label("gradient norm");
+  const LabelScope scope(label);
   all_reduce(squares, ReduceOp::SUM, axes.norm);
   const double norm = std::sqrt(squares.item<double>());
   const double factor = optim::clip_factor(norm, max_norm);

@@ -25,7 +25,8 @@ TraceOperation trace_operation(
       .sequence = operation.sequence,
       .bytes = call.bytes,
       .begin_ns = operation.started_us * kNsPerUs,
-      .end_ns = std::max(operation.started_us, operation.ended_us) * kNsPerUs};
+      .end_ns = std::max(operation.started_us, operation.ended_us) * kNsPerUs,
+      .label = call.label.text()};
   if (operation.state == comm::flight::State::Failed) {
     result.op += " (failed)";
   }

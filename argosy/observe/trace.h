@@ -30,6 +30,7 @@ struct TraceOperation {
   std::int64_t bytes = 0;
   std::int64_t begin_ns = 0; // Unix time
   std::int64_t end_ns = 0;
+  std::string label{}; // what it is for; may be empty
 
   bool operator==(const TraceOperation&) const = default;
 };

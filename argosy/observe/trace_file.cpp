@@ -47,7 +47,8 @@ struct Codec<observe::TraceOperation> {
         each.sequence,
         each.bytes,
         each.begin_ns,
-        each.end_ns);
+        each.end_ns,
+        each.label);
   }
   static observe::TraceOperation decode(ByteReader& reader) {
     observe::TraceOperation each;
@@ -59,6 +60,7 @@ struct Codec<observe::TraceOperation> {
     each.bytes = reader.read<std::int64_t>();
     each.begin_ns = reader.read<std::int64_t>();
     each.end_ns = reader.read<std::int64_t>();
+    each.label = reader.read<std::string>();
     return each;
   }
 };

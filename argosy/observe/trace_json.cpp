@@ -178,6 +178,7 @@ class Writer {
             each.bytes,
             R"(, "rank": )",
             trace.rank,
+            each.label.empty() ? "" : R"(, "for": )" + quoted(each.label),
             "}"));
   }
 

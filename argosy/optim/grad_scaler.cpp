@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
 #include "argosy/optim/fused.h"
@@ -71,6 +72,8 @@ bool GradScaler::find_inf(const std::vector<at::Tensor>& params) {
   if (group_) {
     const at::Tensor any = at::full({1}, found ? 1 : 0, c10::kInt);
     // All ranks must skip the step or none: otherwise replicas would differ.
+    static const OpLabel label("overflow of scaled gradients");
+    const LabelScope scope(label);
     all_reduce(any, ReduceOp::MAX, group_);
     found = any.item<int>() != 0;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
@@ -86,6 +87,8 @@ void add_over(
   for (std::size_t i = 0; i < entries.size(); ++i) {
     std::copy_n(sums[entries[i]].begin(), kNumSums, numbers + i * kNumSums);
   }
+  static const OpLabel label("norms of parameters");
+  const LabelScope scope(label);
   all_reduce(all, ReduceOp::SUM, group);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     std::copy_n(numbers + i * kNumSums, kNumSums, sums[entries[i]].begin());

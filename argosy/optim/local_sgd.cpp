@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
 #include "argosy/optim/flat_parameters.h"
@@ -40,6 +41,8 @@ struct Snapshot {
       moved.views[i].copy_(values.views[i]).sub_(params[i]);
     }
     // Of differences, which lose less to rounding than the parameters would.
+    static const OpLabel label("local SGD: average of the models");
+    const LabelScope scope(label);
     all_reduce(moved.buffer, ReduceOp::AVG, group);
     values.buffer.sub_(moved.buffer);
     for (std::size_t i = 0; i < params.size(); ++i) {

@@ -35,6 +35,8 @@ void Transport::begin(const Schedule& schedule, BatchShapes shapes) {
   schedule_ = &schedule;
   shapes_ = shapes;
   own_metas_.clear();
+  static const OpLabel label("pipeline, shapes of the batch");
+  const LabelScope scope(label);
   const int own = group_->rank();
   if (own == 0) {
     for (int stage = 1; stage < schedule.stages; ++stage) {
@@ -65,6 +67,18 @@ Transport::Inbox& Transport::inbox_of(const Message& message) {
       // Gradients come from the next part, activations from the previous one.
       message.is_gradient ? message.part + 1 : message.part - 1);
   return inboxes_.at(source);
+}
+
+OpLabel Transport::label_of(const Message& message) {
+  OpLabel& label = labels_[message];
+  if (label.empty()) {
+    label = OpLabel(str_format(
+        "pipeline, {} of microbatch {} for part {}",
+        message.is_gradient ? "gradients" : "activations",
+        message.microbatch,
+        message.part));
+  }
+  return label;
 }
 
 // Returns the metas of a message if this rank knows them, else null.
@@ -116,6 +130,7 @@ void Transport::send_metas(
 
 Metas Transport::receive_metas(Inbox& inbox) {
   const Message& message = inbox.order[inbox.next];
+  const LabelScope scope(label_of(message));
   const std::int64_t count = receive_numbers(1, inbox.rank, group_).front();
   const Metas metas = trace::unpack(receive_numbers(count, inbox.rank, group_));
   if (shapes_.uniform) {
@@ -127,6 +142,7 @@ Metas Transport::receive_metas(Inbox& inbox) {
 }
 
 void Transport::send(const Message& message, const Tensors& tensors) {
+  const LabelScope scope(label_of(message));
   const int rank = rank_of(schedule_->stage_of(message.part));
   if (!message.is_gradient) {
     send_metas(message, metas_of(tensors), rank);
@@ -152,6 +168,7 @@ void Transport::send(const Message& message, const Tensors& tensors) {
 
 void Transport::post_receive(Inbox& inbox, const Metas& metas) {
   const Message& message = inbox.order[inbox.next];
+  const LabelScope scope(label_of(message));
   const Metas expected = message.is_gradient ? gradients_of(metas) : metas;
   Incoming incoming{message, make_tensors(expected), expected, {}};
   for (const at::Tensor& each : incoming.tensors) {
@@ -226,6 +243,8 @@ void Transport::reset() {
 }
 
 void Transport::broadcast(const at::Tensor& numbers, int source) {
+  static const OpLabel label("pipeline, loss");
+  const LabelScope scope(label);
   if (group_->rank() != source) {
     recv(numbers, rank_of(source), group_);
     return;

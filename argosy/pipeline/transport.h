@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/comm/ops.h"
 #include "argosy/pipeline/messages.h"
 #include "argosy/trace/tensor_meta.h"
@@ -78,6 +79,8 @@ class Transport {
   void post_ahead(Inbox& inbox);
   void await_next(Inbox& inbox);
   void keep_until_sent(const at::Tensor& tensor, int rank);
+  // "pipeline, activations of microbatch 3 for part 1"
+  OpLabel label_of(const Message& message);
 
   const GroupPtr group_;
 
@@ -85,6 +88,7 @@ class Transport {
   // batches, and per message for the current batch otherwise.
   std::map<std::int64_t, std::map<int, Metas>> metas_;
   std::map<Message, Metas> own_metas_;
+  std::map<Message, OpLabel> labels_;
 
   // State of the current batch.
   const Schedule* schedule_ = nullptr;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/data_parallel/bucket_memory.h"
@@ -232,6 +233,8 @@ void GradMemory::retire_oldest() {
   const GroupPtr& replicas =
       bucket.is_expert ? options_.expert_replicas : options_.replicas;
   if (replicas) {
+    static const OpLabel label("gradients, average over replicas");
+    const LabelScope scope(label);
     bucket.averaging = all_reduce(fresh, ReduceOp::AVG, replicas, false);
   }
   if (!options_.keeps_whole) {

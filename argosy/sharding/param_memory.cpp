@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/bucket_memory.h"
 #include "argosy/observe/span.h"
@@ -103,6 +104,7 @@ std::shared_ptr<ParamMemory> ParamMemory::make(
       new ParamMemory(std::move(group), std::move(pool), std::move(shards)));
   for (const UnitPlan& unit : plan) {
     Unit made{.name = unit.name, .resident = unit.resident};
+    made.label = OpLabel(str("parameters of ", unit.name));
     for (const Bucket& bucket : unit.buckets) {
       made.buckets.push_back(
           memory->make_bucket(bucket, params, unit.resident));
@@ -119,6 +121,7 @@ std::shared_ptr<ParamMemory> ParamMemory::make(
 void ParamMemory::take_step() {
   std::vector<WorkPtr> works;
   for (Unit& unit : units_) {
+    const LabelScope scope(unit.label);
     for (ShardedBucket& bucket : unit.buckets) {
       if (unit.resident && bucket.plan.trainable) {
         works.push_back(all_gather(bucket.full, bucket.shard, group_, false));
@@ -138,6 +141,7 @@ void ParamMemory::start(std::size_t unit) {
   if (state.is_whole || !state.gathering.empty() || units_[unit].resident) {
     return;
   }
+  const LabelScope scope(units_[unit].label);
   for (ShardedBucket& bucket : units_[unit].buckets) {
     bucket.full = pool_->take(bucket.plan.count, bucket.type);
     shards_->need(bucket.shard);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "argosy/comm/objects.h"
+#include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
 #include "argosy/offload/states.h"
 #include "argosy/optim/flat_parameters.h"
@@ -291,6 +292,8 @@ double ShardedOptimizer::clip_grad_norm_(double max_norm) {
   at::Tensor squares =
       at::scalar_tensor(optim::squared_grad_norm(params), at::kDouble)
           .reshape({1});
+  static const OpLabel label("gradient norm");
+  const LabelScope scope(label);
   all_reduce(squares, ReduceOp::SUM, core_->group());
   const double norm = std::sqrt(squares.item<double>());
   const double factor = optim::clip_factor(norm, max_norm);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/sharding/unit_plan.h"
 
 namespace argosy::sharding {
@@ -25,6 +26,7 @@ struct Unit {
   std::string name;
   bool resident = true;
   std::vector<ShardedBucket> buckets;
+  OpLabel label{}; // of the operations that gather it
 };
 
 // A view of the slice of a buffer that belongs to `rank`.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
 #include "argosy/observe/span.h"
@@ -33,6 +34,20 @@ GradientReduction::GradientReduction(
 
 void GradientReduction::set_schedule(GradientSchedule schedule) {
   schedule_ = std::move(schedule);
+  label_buckets();
+}
+
+// "gradients, bucket 0 (fc.weight ...)"
+void GradientReduction::label_buckets() {
+  labels_.clear();
+  for (const auto& bucket : schedule_.buckets()) {
+    const std::string names = bucket.empty()
+        ? ""
+        : str(" (",
+              parameters_[bucket.front()].name,
+              bucket.size() > 1 ? " ...)" : ")");
+    labels_.emplace_back(str("gradients, bucket ", labels_.size(), names));
+  }
 }
 
 // A rank that has not failed waits for buckets that this one never launches. A
@@ -42,6 +57,8 @@ void GradientReduction::recover() {
   if (!has_failed_) {
     return;
   }
+  static const OpLabel label("check after a failed backward");
+  const LabelScope scope(label);
   for (const GroupPtr& group : options_.groups) {
     barrier(group);
   }
@@ -161,6 +178,7 @@ void GradientReduction::arrive(std::size_t index, bool used) {
     reducer_.on_full(*full);
   }
   while (const auto bucket = schedule_.next()) {
+    const LabelScope scope(labels_[*bucket]);
     reducer_.launch(*bucket);
   }
 }
@@ -173,6 +191,8 @@ void GradientReduction::end() {
   const WorkPtr used = share_used();
   {
     const observe::Span span("wait for gradients", observe::Activity::Wait);
+    static const OpLabel label("gradients");
+    const LabelScope scope(label);
     reducer_.finish();
     if (used) {
       used->wait();
@@ -214,6 +234,8 @@ WorkPtr GradientReduction::share_used() {
   if (!needs_expectations()) {
     return work;
   }
+  static const OpLabel label("which parameters got a gradient");
+  const LabelScope scope(label);
   used_by_any_ =
       at::zeros({static_cast<std::int64_t>(parameters_.size())}, at::kInt);
   auto* used = used_by_any_.data_ptr<int>();
@@ -263,9 +285,11 @@ void GradientReduction::follow_observed_order() {
   auto* places = order.data_ptr<std::int64_t>();
   std::copy(arrivals.begin(), arrivals.end(), places);
   const GroupPtr& group = options_.groups.front();
+  static const OpLabel label("order of the gradients");
+  const LabelScope scope(label);
   broadcast(order, group->ranks().front(), group);
-  schedule_ = reducer_.reschedule(
-      std::vector<std::size_t>(places, places + order.numel()));
+  set_schedule(reducer_.reschedule(
+      std::vector<std::size_t>(places, places + order.numel())));
 }
 
 void GradientReduction::abandon() noexcept {

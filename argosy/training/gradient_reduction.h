@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "argosy/comm/operation/label.h"
 #include "argosy/comm/ops.h"
 #include "argosy/torch_hooks/grad_hook.h"
 #include "argosy/training/gradient_schedule.h"
@@ -139,11 +140,13 @@ class GradientReduction {
   void publish();
   void follow_observed_order();
   void abandon() noexcept;
+  void label_buckets();
 
   const GradientReductionOptions options_;
   BucketReducer& reducer_;
   std::vector<Parameter> parameters_;
   GradientSchedule schedule_;
+  std::vector<OpLabel> labels_; // of the schedule's buckets
   bool sync_ = true;
   bool order_is_known_ = false;
   bool usage_is_known_ = false; // of a static graph, after the first pass

@@ -85,6 +85,67 @@ TEST(FlightRanks, RecordEveryCallWithItsShapes) {
   });
 }
 
+// The error of an operation, of asynchronous ones too, has the number and the
+// label that its record has, and names the rank.
+TEST(FlightRanks, ErrorsCountAndNameOperationsAsRecordsDo) {
+  for (const char* backend : {"auto", "gloo"}) {
+    argosy::testing::run_ranks(3, [&](World& world) {
+      const auto group = new_group({1, 2}, backend, 500ms);
+      if (world.rank() == 0) {
+        return;
+      }
+      barrier(group);
+      broadcast(torch::ones({2}), 1, group);
+      if (world.rank() == 1) {
+        const OpLabel label("validation loss");
+        const LabelScope scope(label);
+        for (const bool sync : {true, false}) {
+          try {
+            all_reduce(torch::ones({3}), ReduceOp::SUM, group, sync)->wait();
+            ADD_FAILURE();
+          } catch (const Error& error) {
+            EXPECT_THAT(error.what(), HasSubstr("; rank 1/3")) << backend;
+            EXPECT_THAT(
+                error.what(),
+                HasSubstr("rank 2 of group 1 did not come to operation 2 "
+                          "(all_reduce of 3 float32, sum, for \"validation "
+                          "loss\")"));
+          }
+        }
+        const auto record = flight::parse_record(flight_record_json(), "own");
+        const auto& failed = record.operations[2];
+        EXPECT_EQ(failed.sequence, 2u);
+        EXPECT_EQ(failed.call.label, label);
+        EXPECT_EQ(
+            to_string(failed.call),
+            "all_reduce of float32 [3], sum, for \"validation loss\"");
+      }
+    });
+  }
+}
+
+TEST(FlightRanks, MessagesAreCountedAndNamedToo) {
+  argosy::testing::run_ranks(3, [&](World& world) {
+    const auto group = new_group({}, "auto", 300ms);
+    if (world.rank() != 0) {
+      const at::Tensor tensor = torch::ones({3});
+      world.rank() == 1 ? send(tensor, 2, group) : recv(tensor, 1, group);
+    }
+    if (world.rank() == 2) {
+      try {
+        recv(torch::ones({3}), 1, group);
+        ADD_FAILURE();
+      } catch (const TimeoutError& error) {
+        EXPECT_THAT(
+            error.what(),
+            HasSubstr("message 1 (recv of 3 float32 from rank 1)"));
+        EXPECT_THAT(error.what(), HasSubstr("; rank 2/3"));
+      }
+    }
+    barrier();
+  });
+}
+
 TEST(FlightRanks, ProcessThatSkipsAnOperationIsNamed) {
   const FlightDir dir;
   argosy::testing::run_process_ranks(3, [&](World& world) {

@@ -84,6 +84,25 @@ TEST(Recorder, NotesWhatBecomesOfAnOperation) {
   recorder.complete(fourth);
 }
 
+TEST(Labels, AreEqualWhenTheirTextsAreAndNest) {
+  EXPECT_TRUE(OpLabel().empty());
+  EXPECT_TRUE(OpLabel("").empty());
+  EXPECT_EQ(OpLabel("a"), OpLabel(std::string("a")));
+  EXPECT_NE(OpLabel("a"), OpLabel("b"));
+  {
+    const LabelScope outer(OpLabel("a"));
+    {
+      const LabelScope inner(OpLabel("b"));
+      EXPECT_EQ(LabelScope::current().text(), "b");
+      const LabelScope none{OpLabel()};
+      EXPECT_EQ(LabelScope::current().text(), "b");
+      std::thread([] { EXPECT_TRUE(LabelScope::current().empty()); }).join();
+    }
+    EXPECT_EQ(LabelScope::current().text(), "a");
+  }
+  EXPECT_TRUE(LabelScope::current().empty());
+}
+
 TEST(Recorder, KeepsTheLastAndAllThatAreUnderWay) {
   Recorder recorder;
   const auto group = recorder.add_group(0, {0});
@@ -221,6 +240,7 @@ TEST(FlightRecord, ReadsBackWhatItWrote) {
   record.reason = "\xff is no UTF-8";
   record.operations[0].call.reduce = ReduceOp::BXOR;
   record.operations[0].call.dtype = DType::Int64;
+  record.operations[0].call.label = OpLabel("gradients, bucket 0");
   Record expected = record;
   expected.reason = "\xef\xbf\xbd is no UTF-8";
   EXPECT_EQ(parse_record(to_json(record), "x"), expected);

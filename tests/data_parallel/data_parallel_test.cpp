@@ -6,8 +6,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <set>
+
+#include "argosy/comm/flight/record_json.h"
+#include "argosy/comm/flight_record.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
+#include "argosy/data_parallel/sync_batch_norm.h"
 #include "argosy/observe/world_observer.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
@@ -189,6 +194,30 @@ TEST(DataParallel, TakesAnyKindOfModule) {
     const auto gradient = any->parameters()[0].grad();
     EXPECT_TRUE(torch::equal(gradient, torch::full({2, 6}, 3.0f)))
         << "the average of 2 and 4";
+  });
+}
+
+// What flight records, traces and errors call the operations.
+TEST(DataParallel, OperationsSayWhatTheyAreFor) {
+  argosy::testing::run_ranks(2, [](World&) {
+    torch::nn::Sequential net(
+        torch::nn::Linear(6, 10),
+        torch::nn::BatchNorm1d(10),
+        torch::nn::Linear(10, 3));
+    convert_sync_batchnorm(*net);
+    DataParallel model(net);
+    model(batch_of(0, 4).x).sum().backward();
+    const auto record =
+        comm::flight::parse_record(comm::flight_record_json(), "own");
+    std::multiset<std::string> labels;
+    for (const auto& operation : record.operations) {
+      labels.insert(operation.call.label.text());
+    }
+    EXPECT_EQ(labels.count(""), 0u);
+    EXPECT_GE(labels.count("values of the model"), 1u);
+    // Two in forward, two in backward.
+    EXPECT_EQ(labels.count("batch norm statistics"), 4u);
+    EXPECT_EQ(labels.count("gradients, bucket 0 (2.bias ...)"), 1u);
   });
 }
 

@@ -152,6 +152,14 @@ TEST(TraceJson, HasSpansAndOperationsInLanes) {
   EXPECT_EQ(spans[7].at("tid"), 1001); // under way at the same time
 }
 
+TEST(TraceJson, SaysWhatAnOperationIsFor) {
+  TraceOperation labelled = all_reduce(0, 10, 50);
+  labelled.label = "validation \"loss\"";
+  const Json file = Json::parse(trace_json({rank_with(0, {labelled})}));
+  EXPECT_EQ(
+      events_with(file, "X")[0].at("args").at("for"), "validation \"loss\"");
+}
+
 TEST(TraceJson, NamesRanksAndLanes) {
   const Json file = Json::parse(trace_json(two_ranks()));
   std::vector<std::string> names;
@@ -258,6 +266,9 @@ TEST(FlightOperations, SayWhoGives) {
       .begin_ns = 10'000,
       .end_ns = 30'000};
   EXPECT_EQ(of(OpKind::AllReduce), expected);
+  auto labelled = recorded(1, OpKind::AllReduce, State::Completed);
+  labelled.call.label = OpLabel("validation loss");
+  EXPECT_EQ(trace_operation(labelled, 7).label, "validation loss");
   EXPECT_EQ(of(OpKind::AllReduce, State::Failed).op, "all_reduce (failed)");
   EXPECT_EQ(of(OpKind::Broadcast).from, 5);
   EXPECT_EQ(of(OpKind::Send).from, 7);

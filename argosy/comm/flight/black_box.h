@@ -89,8 +89,11 @@ class GroupRecorder final : public OperationObserver {
   Token on_issue(const Call& call, const std::vector<int>&) override {
     return box_->recorder_.issue(*log_, call).slot;
   }
-  void on_start(Token token) override { box_->recorder_.start({token}); }
+  void on_start(Token token) override {
+    current_operation() = box_->recorder_.start({token});
+  }
   void on_end(Token token, const std::exception* error) override {
+    current_operation() = {};
     if (error == nullptr) {
       box_->recorder_.complete({token});
     } else {

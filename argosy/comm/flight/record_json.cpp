@@ -62,7 +62,8 @@ Call call_from(const json& object) {
       .root = object.contains("peer") ? object["peer"] : object.at("root"),
       .in = side_from(object.at("in")),
       .out = side_from(object.at("out")),
-      .bytes = object.at("bytes")};
+      .bytes = object.at("bytes"),
+      .label = OpLabel(object.value("label", ""))};
 }
 
 json operation_json(const Operation& operation) {
@@ -75,6 +76,9 @@ json operation_json(const Operation& operation) {
        {"issued_us", operation.issued_us},
        {"started_us", operation.started_us},
        {"ended_us", operation.ended_us}});
+  if (!operation.call.label.empty()) {
+    object["label"] = operation.call.label.text();
+  }
   if (!operation.error.empty()) {
     object["error"] = operation.error;
   }

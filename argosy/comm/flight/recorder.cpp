@@ -76,12 +76,18 @@ Recorder::Ticket Recorder::issue(GroupLog& group, const Call& call) {
   return {};
 }
 
-void Recorder::start(Ticket ticket) {
-  if (ticket.slot < kCapacity) {
-    Slot& slot = slots_[ticket.slot];
-    slot.started.store(clock_.now(), std::memory_order_relaxed);
-    slot.state.store(State::Started, std::memory_order_release);
+CurrentOperation Recorder::start(Ticket ticket) {
+  if (ticket.slot >= kCapacity) {
+    return {};
   }
+  Slot& slot = slots_[ticket.slot];
+  slot.started.store(clock_.now(), std::memory_order_relaxed);
+  slot.state.store(State::Started, std::memory_order_release);
+  return {
+      .is_known = true,
+      .sequence = slot.sequence,
+      .root = slot.call.root,
+      .label = slot.call.label};
 }
 
 // Last of all under_way, which lets another operation take the slot.

@@ -12,6 +12,7 @@
 
 #include "argosy/comm/flight/record.h"
 #include "argosy/comm/flight/tick_clock.h"
+#include "argosy/comm/operation/current_operation.h"
 
 namespace argosy::comm::flight {
 
@@ -59,7 +60,8 @@ class Recorder {
   };
 
   Ticket issue(GroupLog& group, const Call& call);
-  void start(Ticket ticket);
+  // Returns what it is, for the thread that carries it out.
+  CurrentOperation start(Ticket ticket);
   void complete(Ticket ticket);
   void fail(Ticket ticket, const std::string& error);
 

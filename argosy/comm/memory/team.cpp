@@ -155,10 +155,9 @@ void Team::disagree(const std::string& how) {
   peers_.fail(
       FailureKind::Disagreement,
       str_format(
-          "[comm.{}] ranks disagree about operation {} of group {}: {}",
+          "[comm.{}] ranks disagree about {}: {}",
           to_string(mine.kind),
-          sequence_,
-          peers_.name(),
+          place_in_group(mine, peers_.name()),
           how));
 }
 

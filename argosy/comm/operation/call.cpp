@@ -71,7 +71,7 @@ std::string to_string(const Side& side) {
 std::string to_string(const Call& call) {
   std::string text = to_string(call.kind);
   if (call.kind == OpKind::Barrier) {
-    return text;
+    return text + for_text(call.label);
   }
   const bool both = call.in.num_tensors > 0 && call.out.num_tensors > 0;
   text +=
@@ -90,7 +90,7 @@ std::string to_string(const Call& call) {
     }
     text += str(", ", role, call.root);
   }
-  return text;
+  return text + for_text(call.label);
 }
 
 bool agree(const Call& a, const Call& b) {

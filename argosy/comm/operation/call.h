@@ -8,6 +8,7 @@
 
 #include "argosy/comm/kernels/dtype.h"
 #include "argosy/comm/kernels/reduce_op.h"
+#include "argosy/comm/operation/label.h"
 #include "argosy/comm/operation/op_kind.h"
 
 namespace argosy::comm {
@@ -40,11 +41,12 @@ struct Call {
   Side in;
   Side out;
   std::int64_t bytes = 0; // of the larger side
+  OpLabel label{};        // need not be the same on all ranks
 
   bool operator==(const Call&) const = default;
 };
 
-// "all_reduce of float32 [3, 4], sum"
+// "all_reduce of float32 [3, 4], sum, for "gradients, bucket 0 (fc.weight)""
 std::string to_string(const Call& call);
 
 // Whether two members may make these calls as the same collective; or, of a

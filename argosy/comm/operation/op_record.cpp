@@ -1,5 +1,6 @@
 #include "argosy/comm/operation/op_record.h"
 
+#include "argosy/comm/operation/current_operation.h"
 #include "argosy/common/error.h"
 
 namespace argosy::comm {
@@ -38,19 +39,47 @@ std::string describe(const OpRecord& record) {
   return text;
 }
 
-std::string describe_in_group(const OpRecord& record) {
-  return record.sequence == 0
-      ? describe(record)
-      : str("operation ", record.sequence, " (", describe(record), ")");
-}
-
 namespace {
+
+// "operation 7", "message 7". Whoever uses a backend without a group has only
+// the backend's own number, and none for messages.
+std::string number_text(const OpRecord& record) {
+  const CurrentOperation& current = current_operation();
+  if (current.is_known) {
+    return str(
+        is_pairwise(record.kind) ? "message " : "operation ", current.sequence);
+  }
+  return record.sequence == 0 ? "" : str("operation ", record.sequence);
+}
 
 int number_of(std::size_t rank, const std::vector<int>& global_ranks) {
   return global_ranks.empty() ? static_cast<int>(rank) : global_ranks[rank];
 }
 
 } // namespace
+
+std::string for_text(const OpLabel& label) {
+  return label.empty() ? "" : str(", for \"", label.text(), "\"");
+}
+
+std::string describe_in_group(const OpRecord& record) {
+  const CurrentOperation& current = current_operation();
+  OpRecord told = record;
+  if (current.is_known && record.root >= 0) {
+    told.root = current.root;
+  }
+  const std::string number = number_text(record);
+  const std::string text = describe(told) + for_text(current.label);
+  return number.empty() ? text : str(number, " (", text, ")");
+}
+
+std::string place_in_group(const OpRecord& record, const std::string& group) {
+  return str(
+      number_text(record),
+      " of group ",
+      group,
+      for_text(current_operation().label));
+}
 
 std::string disagreement(
     const std::vector<OpRecord>& records,
@@ -92,10 +121,9 @@ void check_agreed(
     const std::string& how, const OpRecord& what, const std::string& group) {
   ARGOSY_CHECK(
       how.empty(),
-      "[comm.{}] ranks disagree about operation {} of group {}: {}",
+      "[comm.{}] ranks disagree about {}: {}",
       to_string(what.kind),
-      what.sequence,
-      group,
+      place_in_group(what, group),
       how);
 }
 

@@ -7,6 +7,7 @@
 
 #include "argosy/comm/kernels/dtype.h"
 #include "argosy/comm/kernels/reduce_op.h"
+#include "argosy/comm/operation/label.h"
 #include "argosy/comm/operation/op_kind.h"
 
 namespace argosy::comm {
@@ -37,8 +38,15 @@ OpRecord make_record(
 // "all_reduce of 1024 float32, sum"
 std::string describe(const OpRecord& record);
 
-// "operation 7 (all_reduce of 1024 float32, sum)"; messages have no number.
+// ", for "batch norm statistics""; empty without a label.
+std::string for_text(const OpLabel& label);
+
+// "operation 7 (all_reduce of 1024 float32, sum)", with the number, the root
+// and the label that the calling thread's current_operation() gives.
 std::string describe_in_group(const OpRecord& record);
+
+// "operation 7 of group 0, for "batch norm statistics"", likewise.
+std::string place_in_group(const OpRecord& record, const std::string& group);
 
 // "rank 0 calls ..., rank 2 calls ...": the first rank that does not do what
 // rank 0 does. Empty when all do the same. `global_ranks` are those of the
