@@ -22,6 +22,14 @@ std::string rank_label() {
   return std::to_string(label.rank) + "/" + std::to_string(label.size);
 }
 
+std::string without_rank_label(std::string text) {
+  const std::string added = "; rank " + rank_label();
+  while (text.ends_with(added)) {
+    text.resize(text.size() - added.size());
+  }
+  return text;
+}
+
 void set_rank_label(int rank, int size) {
   of_thread<Label>() = {rank, size};
 }

@@ -91,6 +91,14 @@ std::vector<std::int64_t> indices_of(
   return indices;
 }
 
+std::int64_t num_batches(
+    std::int64_t dataset_size, const SamplerOptions& options) {
+  const std::int64_t full = options.batch_size * options.replicas();
+  std::int64_t steps = dataset_size / full;
+  const auto last = rank_range_at(dataset_size, options, steps * full);
+  return steps + (last && last->count > 0 ? 1 : 0);
+}
+
 std::vector<Batch> plan_batches(
     std::int64_t dataset_size,
     const SamplerOptions& options,

@@ -55,6 +55,10 @@ std::optional<RankRange> rank_range_at(
     const SamplerOptions& options,
     std::int64_t position);
 
+// The number of batches of rank options.rank in an epoch.
+std::int64_t num_batches(
+    std::int64_t dataset_size, const SamplerOptions& options);
+
 // The samples of one rank in one step.
 struct Batch {
   std::vector<std::int64_t> indices;

@@ -84,9 +84,11 @@ DistributedBatchSampler::DistributedBatchSampler(
     std::int64_t dataset_size, SamplerOptions options)
     : dataset_size_(dataset_size), options_(with_ranks(options)) {
   check_options(dataset_size, options_);
+  check_ = SamplerCheck(dataset_size, options_, !options.num_replicas);
 }
 
 std::optional<Batch> DistributedBatchSampler::next() {
+  check_.check();
   const auto range = rank_range_at(dataset_size_, options_, position_);
   // Without padding, the last step may have no sample for this rank.
   if (!range || range->count == 0) {
@@ -100,10 +102,7 @@ std::optional<Batch> DistributedBatchSampler::next() {
 }
 
 std::int64_t DistributedBatchSampler::size() const {
-  const std::int64_t full = options_.batch_size * options_.replicas();
-  std::int64_t steps = dataset_size_ / full;
-  const auto last = rank_range_at(dataset_size_, options_, steps * full);
-  return steps + (last && last->count > 0 ? 1 : 0);
+  return num_batches(dataset_size_, options_);
 }
 
 void DistributedBatchSampler::set_epoch(std::int64_t epoch) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "argosy/data/batch_plan.h"
+#include "argosy/data/sampler_check.h"
 
 namespace argosy::data {
 
@@ -36,13 +37,15 @@ struct SamplerState {
 };
 
 // Distributes the samples of a dataset over ranks, batch by batch. All ranks
-// construct it with equal arguments except `rank`; what the options leave out
-// comes from the calling thread's world. Does not communicate. Not thread-safe.
+// construct it with equal arguments except `rank`, in the same order if they
+// make several; what the options leave out comes from the calling thread's
+// world. Waits for no other rank. Not thread-safe.
 class DistributedBatchSampler {
  public:
-  // Throws InvalidArgument for invalid options, and where the options do not
-  // say the ranks and the job has several, but the calling thread has no world
-  // yet.
+  // Throws InvalidArgument for invalid options; where the options do not say
+  // the ranks and the job has several, but the calling thread has no world yet;
+  // and for options that differ from those of another rank, if the sampler
+  // shares the data among all ranks of the world.
   DistributedBatchSampler(std::int64_t dataset_size, SamplerOptions options);
 
   template <Sized Dataset>
@@ -51,7 +54,8 @@ class DistributedBatchSampler {
             static_cast<std::int64_t>(dataset.size()), options) {}
 
   // Returns the next batch of this rank; nullopt at the end of an epoch, after
-  // which the next call starts a new epoch.
+  // which the next call starts a new epoch. The first call throws
+  // InvalidArgument if another rank found that its options differ.
   std::optional<Batch> next();
 
   // The number of batches of this rank in an epoch.
@@ -82,6 +86,7 @@ class DistributedBatchSampler {
   // The order of order_epoch_; empty without shuffle.
   std::vector<std::int64_t> order_;
   std::optional<std::int64_t> order_epoch_;
+  SamplerCheck check_;
 };
 
 } // namespace argosy::data

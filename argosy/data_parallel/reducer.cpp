@@ -34,6 +34,7 @@ Reducer::Reducer(
       reduction_(
           parameters,
           {.tag = "[data_parallel]",
+           .uneven_advice = kUnevenAdvice,
            .groups = {options_.group},
            .find_unused_parameters = options_.find_unused_parameters,
            .static_graph = options_.static_graph},

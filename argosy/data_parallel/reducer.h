@@ -16,6 +16,11 @@ namespace argosy::data_parallel {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
+// What to do if a rank has fewer batches than the others.
+inline constexpr const char* kUnevenAdvice =
+    "train with join() of DataParallel, or give all ranks equally many batches "
+    "(SamplerOptions::pad)";
+
 struct ReducerOptions {
   Fusion fusion;
   GroupPtr group;

@@ -16,7 +16,9 @@
 #include "argosy/comm/functional.h"
 #include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
+#include "argosy/data_parallel/reducer.h"
 #include "argosy/torch_hooks/op_override.h"
+#include "argosy/training/step_errors.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -81,10 +83,11 @@ at::Tensor normalise_over_ranks(
   static const OpLabel label("batch norm statistics");
   const LabelScope scope(label);
   // The count travels with the sums: batches may differ in size by rank.
-  const at::Tensor sums = functional::all_reduce(
-      at::cat({input.sum(dims), at::full({1}, own, input.options())}),
-      ReduceOp::SUM,
-      group);
+  at::Tensor sums =
+      at::cat({input.sum(dims), at::full({1}, own, input.options())});
+  training::in_each_step(
+      [&] { sums = functional::all_reduce(sums, ReduceOp::SUM, group); },
+      data_parallel::kUnevenAdvice);
   const double count = sums.detach()[input.size(1)].item<double>();
   ARGOSY_CHECK(
       count > 1,

@@ -54,6 +54,10 @@ Fd create_file(const std::string& path) {
   return open_or_throw(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
 }
 
+Fd append_file(const std::string& path) {
+  return open_or_throw(path, O_WRONLY | O_CREAT | O_APPEND);
+}
+
 Fd open_null() {
   return open_or_throw("/dev/null", O_RDWR);
 }

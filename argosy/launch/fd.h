@@ -33,6 +33,9 @@ Pipe make_pipe();
 // Creates or truncates a file for writing; close-on-exec. Throws SystemError.
 Fd create_file(const std::string& path);
 
+// The same, but keeps what is in the file.
+Fd append_file(const std::string& path);
+
 // Opens /dev/null for reading and writing.
 Fd open_null();
 

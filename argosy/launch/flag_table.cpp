@@ -68,7 +68,14 @@ constexpr Flag kProgram[] = {
 };
 
 constexpr Flag kOutput[] = {
-    {"log-dir", "DIR", "folder for log files"},
+    {"log-dir",
+     "DIR",
+     "folder for log files; without -r or -t, all output goes to files and\nto "
+     "the console"},
+    {"log-names",
+     "torchrun|paddle|msrun",
+     "names of the log files: <run>/attempt_<n>/<local rank>/stdout.log\n"
+     "(torchrun), workerlog.<local rank>, or worker_<rank>.log (torchrun)"},
     {"redirects",
      "S",
      "write these streams to files instead of the console:\n0 none, 1 stdout, "
@@ -107,6 +114,46 @@ constexpr Flag kIgnored[] = {
     {"logs-specs", "NAME", ""},
 };
 
+constexpr Flag kPaddle[] = {
+    {"master", "HOST:PORT|URL", "--rdzv-endpoint; --master-addr on one node"},
+    {"rank", "R", "--node-rank"},
+    {"devices",
+     "I,...",
+     "a process for each device, and CUDA_VISIBLE_DEVICES",
+     "--gpus,--xpus,--npus"},
+    {"ips", "H,...", "--nnodes, --node-rank and --master-addr"},
+    {"start-port", "PORT", "--master-port, with --ips (6070)"},
+    {"host", "ADDR", "--local-addr"},
+    {"job-id", "ID", "--rdzv-id"},
+    {"run-mode", "collective|ps", "ps: --server-num, --trainer-num"},
+    {"max-restart", "N", "--max-restarts"},
+    {"elastic-level", "-1|1", "1: --max-restarts 3, or --max-restart"},
+    {"elastic-timeout", "SECONDS", "--rdzv-conf last_call_timeout"},
+    {"auto-parallel-config", "FILE", "refused"},
+    {"auto-cluster-config", "FILE", "refused"},
+    {"auto-tuner-json", "FILE", "refused"},
+    {"log-level", "LEVEL", "without effect; see ARGOSY_LOG"},
+    {"log-overwrite", "BOOL", "without effect"},
+    {"enable-gpu-log", "BOOL", "without effect"},
+    {"sort-ip", "BOOL", "without effect"},
+    {"legacy", "BOOL", "without effect"},
+    {"gloo-port", "PORT", "without effect"},
+    {"with-gloo", "0|1", "without effect"},
+};
+
+constexpr Flag kMsrun[] = {
+    {"worker-num", "N", "--nnodes times --nproc-per-node"},
+    {"local-worker-num", "N", "--nproc-per-node"},
+    {"join", "True", "argosy run always waits"},
+    {"cluster-time-out", "SECONDS", "--rdzv-timeout"},
+    {"bind-core", "BOOL", "True: --bind-to core"},
+    {"rank-table-file", "FILE", "--env RANK_TABLE_FILE=FILE"},
+    {"tail-worker-log", "R,...", "--local-ranks-filter"},
+    {"worker-log-name", "NAME", "refused; see --log-names"},
+    {"sim-level", "N", "refused; see --dry-run"},
+    {"sim-rank-id", "R", "refused; see --dry-run"},
+};
+
 constexpr FlagTheme kThemes[] = {
     {"Ranks", kRanks},
     {"Several nodes", kMeeting},
@@ -117,6 +164,8 @@ constexpr FlagTheme kThemes[] = {
     {"Failures and signals", kFailure},
     {"Processors", kBinding},
     {"Accepted for compatibility with torchrun, without effect", kIgnored},
+    {"Of Paddle's launcher, and what they mean here", kPaddle, true},
+    {"Of MindSpore's msrun, and what they mean here", kMsrun, true},
 };
 
 } // namespace

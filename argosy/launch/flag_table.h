@@ -16,6 +16,8 @@ struct Flag {
 struct FlagTheme {
   const char* title;
   std::span<const Flag> flags;
+  // Of another launcher; foreign_flags.h translates them.
+  bool is_foreign = false;
 };
 
 std::span<const FlagTheme> flag_themes();

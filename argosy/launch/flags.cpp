@@ -5,8 +5,10 @@
 #include <memory>
 
 #include "argosy/common/error.h"
+#include "argosy/common/net.h"
 #include "argosy/common/text.h"
 #include "argosy/launch/flag_table.h"
+#include "argosy/launch/foreign_flags.h"
 
 namespace argosy::launch {
 
@@ -170,9 +172,13 @@ CommandLine parse_command_line(
   } catch (const CLI::ParseError& error) {
     throw InvalidArgument(str("[launch.options] ", error.what()));
   }
+  // Before the variables: what is written counts more.
+  translate_foreign_flags(line, is_local_host);
   for (const FlagTheme& theme : flag_themes()) {
     for (const Flag& flag : theme.flags) {
-      fill_from(environment, flag, line);
+      if (!theme.is_foreign) {
+        fill_from(environment, flag, line);
+      }
     }
   }
   return line;

@@ -26,8 +26,9 @@ struct CommandLine {
 };
 
 // Parses the words after `argosy run`. Flags end at `--` or at the first word
-// that is neither a flag nor its value; the rest is the program. Missing flags
-// are taken from PET_<NAME>. Throws InvalidArgument.
+// that is neither a flag nor its value; the rest is the program. Flags of other
+// launchers are replaced by ours (foreign_flags.h). Missing flags are taken
+// from PET_<NAME>. Throws InvalidArgument.
 CommandLine parse_command_line(
     const std::vector<std::string>& words, const Environment& environment);
 

@@ -27,10 +27,18 @@ struct StreamChoice {
 // InvalidArgument, naming `flag`.
 StreamChoice parse_streams(std::string_view text, std::string_view flag);
 
+// How log files are named.
+enum class LogNames {
+  Torchrun, // <run>/attempt_<n>/<local rank>/stdout.log and stderr.log
+  Paddle,   // workerlog.<local rank>, serverlog.<i>
+  Msrun,    // worker_<rank>.log, server_<i>.log
+};
+
 // Where one stream of a worker goes.
 struct StreamPlan {
-  bool console = true; // alone: the worker inherits our stream
-  std::string file;    // with console: both, through the launcher
+  bool console = true;  // alone: the worker inherits our stream
+  std::string file;     // with console: both, through the launcher
+  bool appends = false; // else the file begins anew
 
   bool operator==(const StreamPlan&) const = default;
 };

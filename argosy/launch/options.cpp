@@ -278,11 +278,30 @@ void read_env(const CommandLine& line, RunOptions& options) {
   }
 }
 
+LogNames read_log_names(const Reader& flags) {
+  const std::pair<std::string_view, LogNames> all[] = {
+      {"torchrun", LogNames::Torchrun},
+      {"paddle", LogNames::Paddle},
+      {"msrun", LogNames::Msrun}};
+  for (const auto& [name, names] : all) {
+    if (flags.text("log-names", "torchrun") == name) {
+      return names;
+    }
+  }
+  flags.fail("log-names", "torchrun, paddle or msrun");
+}
+
 void read_output(const Reader& flags, RunOptions& options) {
-  options.log_dir = flags.text("log-dir", "");
+  options.log_names = read_log_names(flags);
+  const bool has_names = options.log_names != LogNames::Torchrun;
+  // Paddle's default folder, for Paddle's names.
+  options.log_dir = flags.text("log-dir", has_names ? "log" : "");
+  // Who names a folder for logs wants logs, and still looks at the console.
+  const bool chooses = flags.has("redirects") || flags.has("tee");
+  const char* all = options.log_dir.empty() || chooses ? "0" : "3";
   options.redirects =
       parse_streams(flags.text("redirects", "0"), "--redirects");
-  options.tee = parse_streams(flags.text("tee", "0"), "--tee");
+  options.tee = parse_streams(flags.text("tee", all), "--tee");
   for (const auto& part : split(flags.text("local-ranks-filter", ""), ',')) {
     const auto rank = parse_int(trim(part));
     if (!rank || *rank < 0) {

@@ -63,6 +63,7 @@ struct RunOptions {
   bool dry_run = false;
 
   std::string log_dir;
+  LogNames log_names = LogNames::Torchrun;
   StreamChoice redirects;
   StreamChoice tee;
   std::set<int> shown_local_ranks; // empty: all

@@ -18,6 +18,19 @@ StreamPlan plan_stream(
       .file = redirect || tee ? file : ""};
 }
 
+// The one file of a worker under the names of other launchers. Attempts append
+// to it, as they would there.
+std::string other_log_file(
+    const RunOptions& options, const WorkerIdentity& who) {
+  const bool is_paddle = options.log_names == LogNames::Paddle;
+  const char* kind = who.server ? "server" : "worker";
+  return str(
+      options.log_dir,
+      "/",
+      is_paddle ? str(kind, "log.", who.local_rank)
+                : str(kind, "_", who.rank, ".log"));
+}
+
 void plan_output(
     const RunOptions& options, const std::string& dir, WorkerSpec& worker) {
   const int local_rank = worker.identity.local_rank;
@@ -33,6 +46,13 @@ void plan_output(
       options.tee.err(local_rank),
       shown,
       dir + "/stderr.log");
+  if (options.log_names != LogNames::Torchrun) {
+    const std::string file = other_log_file(options, worker.identity);
+    for (StreamPlan* stream : {&worker.out, &worker.err}) {
+      stream->file = stream->file.empty() ? "" : file;
+      stream->appends = true;
+    }
+  }
   worker.error_file = dir + "/error.json";
 }
 

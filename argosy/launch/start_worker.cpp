@@ -22,11 +22,12 @@ Fd open_stream(
   if (plan.file.empty()) {
     return plan.console ? Fd(::dup(console_fd)) : open_null();
   }
+  Fd file = plan.appends ? append_file(plan.file) : create_file(plan.file);
   if (!plan.console) {
-    return create_file(plan.file);
+    return file;
   }
   Pipe pipe = make_pipe();
-  pump.add(std::move(pipe.read), create_file(plan.file), console_fd, prefix);
+  pump.add(std::move(pipe.read), std::move(file), console_fd, prefix);
   return std::move(pipe.write);
 }
 

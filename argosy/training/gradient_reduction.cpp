@@ -12,6 +12,7 @@
 #include "argosy/observe/span.h"
 #include "argosy/torch_hooks/backward.h"
 #include "argosy/torch_hooks/graph_walk.h"
+#include "argosy/training/step_errors.h"
 
 namespace argosy::training {
 
@@ -193,10 +194,14 @@ void GradientReduction::end() {
     const observe::Span span("wait for gradients", observe::Activity::Wait);
     static const OpLabel label("gradients");
     const LabelScope scope(label);
-    reducer_.finish();
-    if (used) {
-      used->wait();
-    }
+    in_each_step(
+        [&] {
+          reducer_.finish();
+          if (used) {
+            used->wait();
+          }
+        },
+        options_.uneven_advice);
   }
   under_way_ = false;
   publish();

@@ -58,6 +58,9 @@ class BucketReducer {
 
 struct GradientReductionOptions {
   std::string tag; // how error messages begin: "[module]"
+  // What to do if a rank has fewer batches than the others.
+  std::string uneven_advice =
+      "give all ranks equally many (SamplerOptions::pad)";
   // The groups over which gradients are reduced. The first rank of the first
   // one decides the order of the buckets.
   std::vector<GroupPtr> groups;

@@ -10,6 +10,7 @@
 #include "argosy/common/rank_label.h"
 #include "argosy/common/thread_context.h"
 #include "argosy/world/data_ranks.h"
+#include "argosy/world/notes.h"
 #include "argosy/world/rendezvous.h"
 #include "argosy/world/thread_binding.h"
 
@@ -79,6 +80,45 @@ void World::leave(Deadline deadline) {
   }
 }
 
+namespace {
+
+class StoreNotes final : public Notes {
+ public:
+  explicit StoreNotes(const World& world)
+      : Notes(world.rank(), world.size()), store_(world.store()) {}
+
+  std::string claim(const std::string& key, const std::string& text) override {
+    const auto there =
+        store_->compareSet(key_of(key), {}, {text.begin(), text.end()});
+    return {there.begin(), there.end()};
+  }
+
+  std::optional<std::string> find(const std::string& key) override {
+    if (!store_->check({key_of(key)})) {
+      return std::nullopt;
+    }
+    const auto there = store_->get(key_of(key));
+    return std::string(there.begin(), there.end());
+  }
+
+ private:
+  static std::string key_of(const std::string& key) {
+    return str("notes/", key);
+  }
+
+  const c10::intrusive_ptr<c10d::Store> store_;
+};
+
+std::shared_ptr<Notes> notes_of(World& world) {
+  if (world.size() == 1) {
+    return nullptr; // there may be no store, and there is nobody to tell
+  }
+  return world.attached<Notes>(
+      [&] { return std::make_shared<StoreNotes>(world); });
+}
+
+} // namespace
+
 ThreadBinding::~ThreadBinding() = default;
 
 ThreadBinding& thread_binding() {
@@ -94,6 +134,7 @@ void bind_world(std::shared_ptr<World> world) {
     set_rank_label(0, 0);
     bind_data_ranks(nullptr);
   }
+  bind_notes(world ? notes_of(*world) : nullptr);
   thread_binding().world = std::move(world);
 }
 

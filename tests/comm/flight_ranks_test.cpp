@@ -16,6 +16,7 @@
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "tests/support/command.h"
+#include "tests/support/parent_temp_dir.h"
 
 namespace argosy::comm {
 namespace {
@@ -25,25 +26,21 @@ using argosy::testing::run_command;
 using flight::State;
 using ::testing::HasSubstr;
 
-// Set for this process and those that it starts.
+// Where this process and those that it starts write flight records.
 class FlightDir {
  public:
-  // Ranks that this process started find the folder that it chose.
   FlightDir() {
-    if (std::getenv("ARGOSY_FLIGHT_DIR") == nullptr) {
-      own_.emplace();
-      ::setenv("ARGOSY_FLIGHT_DIR", own_->path().c_str(), 1);
-    }
+    ::setenv(
+        "ARGOSY_FLIGHT_DIR", argosy::testing::ParentTempDir::path().c_str(), 1);
   }
-  ~FlightDir() {
-    if (own_) {
-      ::unsetenv("ARGOSY_FLIGHT_DIR");
-    }
-  }
-  std::string path() const { return std::getenv("ARGOSY_FLIGHT_DIR"); }
+  ~FlightDir() { ::unsetenv("ARGOSY_FLIGHT_DIR"); }
+  FlightDir(const FlightDir&) = delete;
+  FlightDir& operator=(const FlightDir&) = delete;
+
+  std::string path() const { return dir_.path().string(); }
 
  private:
-  std::optional<TempDir> own_;
+  const argosy::testing::ParentTempDir dir_;
 };
 
 argosy::testing::CommandResult trace_hang(const std::string& folder) {

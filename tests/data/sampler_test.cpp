@@ -12,6 +12,7 @@
 #include "argosy/common/text.h"
 #include "argosy/data/shuffle.h"
 #include "argosy/world/data_ranks.h"
+#include "argosy/world/notes.h"
 #include "tests/store/expect.h"
 #include "tests/support/command.h"
 
@@ -341,6 +342,105 @@ TEST(Sampler, RefusesWhatCannotBe) {
       message_of<InvalidArgument>(
           [] { plan_batches(4, {.num_replicas = 0}, 0); }),
       HasSubstr("num_replicas 0"));
+}
+
+// The notes of a rank, in a map that all ranks of the test share.
+class SharedNotes final : public Notes {
+ public:
+  using Texts = std::map<std::string, std::string>;
+
+  SharedNotes(int rank, int size, std::shared_ptr<Texts> texts)
+      : Notes(rank, size), texts_(std::move(texts)) {}
+
+  std::string claim(const std::string& key, const std::string& text) override {
+    return texts_->emplace(key, text).first->second;
+  }
+  std::optional<std::string> find(const std::string& key) override {
+    const auto found = texts_->find(key);
+    return found == texts_->end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  const std::shared_ptr<Texts> texts_;
+};
+
+// The ranks of a world, of which this thread is now one and then another.
+class NotedRanks {
+ public:
+  explicit NotedRanks(int size) {
+    const auto texts = std::make_shared<SharedNotes::Texts>();
+    for (int rank = 0; rank < size; ++rank) {
+      notes_.push_back(std::make_shared<SharedNotes>(rank, size, texts));
+    }
+  }
+  ~NotedRanks() { bind_notes(nullptr); }
+
+  DistributedBatchSampler make(int rank, SamplerOptions options) {
+    bind_notes(notes_[rank]);
+    options.rank = rank % options.num_replicas.value();
+    return DistributedBatchSampler(100, options);
+  }
+
+ private:
+  std::vector<std::shared_ptr<Notes>> notes_;
+};
+
+TEST(SamplerCheck, TellsRanksWhoseOptionsDiffer) {
+  NotedRanks ranks(4);
+  auto first = ranks.make(0, {.batch_size = 8, .num_replicas = 4});
+  auto same = ranks.make(2, {.batch_size = 8, .num_replicas = 4});
+  EXPECT_TRUE(same.next());
+  const std::string expected =
+      "sampler check: rank 0 has batch_size 8, rank 1 has batch_size 16; rank "
+      "0 has pad 1, rank 1 has pad 0;";
+  EXPECT_THAT(
+      message_of<InvalidArgument>([&] {
+        ranks.make(1, {.batch_size = 16, .num_replicas = 4, .pad = false});
+      }),
+      HasSubstr(expected));
+  // Who came first hears of it, too.
+  EXPECT_THAT(
+      message_of<InvalidArgument>([&] { first.next(); }), HasSubstr(expected));
+}
+
+TEST(SamplerCheck, ComparesNumbersOfReplicasWhoeverComesFirst) {
+  const SamplerOptions right{.num_replicas = 4};
+  const SamplerOptions wrong{.num_replicas = 2};
+  NotedRanks ranks(4);
+  ranks.make(0, right);
+  EXPECT_THAT(
+      message_of<InvalidArgument>([&] { ranks.make(1, wrong); }),
+      HasSubstr("rank 0 has num_replicas 4, rank 1 has num_replicas 2"));
+  NotedRanks others(4);
+  auto early = others.make(1, wrong);
+  others.make(0, right);
+  EXPECT_THROW(early.next(), InvalidArgument);
+}
+
+TEST(SamplerCheck, LeavesAloneWhatIsNotForAllRanks) {
+  NotedRanks ranks(4);
+  // Two models that train side by side, and an evaluation on rank 0 alone.
+  for (const int rank : {0, 1, 2, 3}) {
+    auto sampler =
+        ranks.make(rank, {.batch_size = rank < 2 ? 8 : 16, .num_replicas = 2});
+    EXPECT_TRUE(sampler.next());
+  }
+  EXPECT_TRUE(ranks.make(0, {.batch_size = 3, .num_replicas = 1}).next());
+  for (const int rank : {0, 1}) {
+    EXPECT_TRUE(ranks.make(rank, {.num_replicas = 4}).next());
+  }
+}
+
+TEST(SamplerCheck, SaysWhichRankHasFewerBatches) {
+  SamplerOptions options{.batch_size = 2, .num_replicas = 3};
+  EXPECT_EQ(uneven_batches(7, options), "");
+  options.pad = false;
+  EXPECT_EQ(
+      uneven_batches(7, options),
+      "rank 2 of the sampler has 1 batches in an epoch and rank 0 has 2");
+  EXPECT_EQ(uneven_batches(6, options), "");
+  options.drop_last = true;
+  EXPECT_EQ(uneven_batches(7, options), "");
 }
 
 TEST(Sampler, RefusesTheStateOfAnotherDataset) {

@@ -12,6 +12,7 @@
 #include "argosy/comm/flight_record.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
+#include "argosy/data/sampler.h"
 #include "argosy/data_parallel/sync_batch_norm.h"
 #include "argosy/observe/world_observer.h"
 #include "argosy/testing/gtest_ranks.h"
@@ -440,6 +441,37 @@ TEST(DataParallel, JoinWithUnevenInputs) {
     optimizer.zero_grad();
     model(torch::ones({1, 1})).sum().backward();
     EXPECT_FLOAT_EQ(net->weight.grad().item<float>(), 1);
+  });
+}
+
+TEST(DataParallel, SaysThatARankRanOutOfBatches) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    data::DistributedBatchSampler sampler(
+        3, {.num_replicas = 2, .rank = world.rank(), .pad = false});
+    torch::nn::Linear net(1, 1);
+    DataParallel model(net);
+    const auto train_epoch = [&] {
+      while (const auto batch = sampler.next()) {
+        model(torch::ones({1, 1})).sum().backward();
+      }
+      barrier();
+    };
+    try {
+      train_epoch();
+      ADD_FAILURE();
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("ranks disagree about operation "));
+      if (world.rank() == 0) {
+        EXPECT_THAT(
+            error.what(),
+            HasSubstr(", for \"gradients, bucket 0 (bias ...)\""));
+        EXPECT_THAT(
+            error.what(),
+            HasSubstr(
+                "A rank ran out of batches: rank 1 of the sampler has 1 "
+                "batches in an epoch and rank 0 has 2; train with join()"));
+      }
+    }
   });
 }
 

@@ -177,6 +177,144 @@ TEST(RunOptions, MapNumaBinding) {
   EXPECT_EQ(parse({"--bind-to", "socket", "x"}).bind_to, BindTo::Socket);
 }
 
+TEST(ForeignFlags, OfPaddleAreUnderstood) {
+  const RunOptions one = parse(
+      {"--master=10.0.0.1:6100",
+       "--gpus",
+       "2,3,5",
+       "--job_id",
+       "j",
+       "--rank",
+       "-1",
+       "--log_level",
+       "DEBUG",
+       "--run_mode",
+       "collective",
+       "x"});
+  EXPECT_EQ(one.num_workers, 3);
+  EXPECT_EQ(one.env.at("CUDA_VISIBLE_DEVICES"), "2,3,5");
+  EXPECT_EQ(one.rdzv.run_id, "j");
+  EXPECT_EQ(one.master_addr, "10.0.0.1");
+  EXPECT_EQ(one.master_port, 6100);
+  const RunOptions two = parse(
+      {"--master",
+       "node0:6100",
+       "--nnodes",
+       "2:4",
+       "--nproc_per_node",
+       "8",
+       "--devices",
+       "0,1",
+       "--host",
+       "10.0.0.7",
+       "--elastic_level",
+       "1",
+       "--elastic_timeout",
+       "7",
+       "x"});
+  EXPECT_EQ(two.rdzv.backend, RdzvBackend::Tcp);
+  EXPECT_EQ(two.rdzv.endpoint, "node0:6100");
+  EXPECT_EQ(two.num_workers, 8);
+  EXPECT_EQ(two.local_addr, "10.0.0.7");
+  EXPECT_EQ(two.max_restarts, 3);
+  EXPECT_EQ(two.rdzv.last_call, milliseconds(7000));
+  EXPECT_EQ(
+      parse({"--master", "etcd://e:2379/x", "--nnodes", "2", "x"}).rdzv.backend,
+      RdzvBackend::Etcd);
+  EXPECT_EQ(parse({"--max_restart", "5", "x"}).max_restarts, 5);
+  EXPECT_EQ(parse({"--run_mode", "ps", "x"}).num_servers, 1);
+}
+
+TEST(ForeignFlags, OfPaddleListHosts) {
+  const auto options = [](Words words) {
+    words.push_back("x");
+    return parse(words);
+  };
+  const RunOptions here =
+      options({"--ips", "192.0.2.1,127.0.0.1", "--start_port", "6200"});
+  EXPECT_EQ(here.max_nodes, 2);
+  EXPECT_EQ(here.node_rank, 1);
+  EXPECT_EQ(here.master_addr, "192.0.2.1");
+  EXPECT_EQ(here.master_port, 6200);
+  EXPECT_EQ(
+      options({"--ips=192.0.2.1,192.0.2.2", "--node_rank=1"}).node_rank, 1);
+  EXPECT_EQ(options({"--ips=127.0.0.1"}).max_nodes, 1);
+  EXPECT_THAT(
+      refusal({"--ips=192.0.2.1,192.0.2.2", "x"}),
+      AllOf(HasSubstr("0 of these"), HasSubstr("--node-rank")));
+}
+
+TEST(ForeignFlags, OfMsrunAreUnderstood) {
+  const RunOptions one = parse(
+      {"--worker_num=4",
+       "--local_worker_num=4",
+       "--master_port=8118",
+       "--node_rank=3",
+       "--join=True",
+       "--cluster_time_out=300",
+       "--bind_core=True",
+       "--rank_table_file=t.json",
+       "x"});
+  EXPECT_EQ(one.num_workers, 4);
+  EXPECT_EQ(one.max_nodes, 1);
+  EXPECT_EQ(one.rdzv.timeout, milliseconds(300'000));
+  EXPECT_EQ(one.bind_to, BindTo::Core);
+  EXPECT_EQ(one.env.at("RANK_TABLE_FILE"), "t.json");
+  const RunOptions told = parse(
+      {"--worker_num=8",
+       "--local_worker_num=4",
+       "--master_addr=n0",
+       "--node_rank=1",
+       "--tail_worker_log=0,2",
+       "x"});
+  EXPECT_EQ(told.max_nodes, 2);
+  EXPECT_EQ(told.node_rank, 1);
+  EXPECT_EQ(told.master_addr, "n0");
+  EXPECT_EQ(told.master_port, 8118);
+  EXPECT_EQ(told.shown_local_ranks, (std::set<int>{0, 2}));
+  const RunOptions met = parse(
+      {"--worker_num=8",
+       "--local_worker_num=4",
+       "--master_addr=n0",
+       "--master_port=9000",
+       "--node_rank=-1",
+       "x"});
+  EXPECT_EQ(met.rdzv.backend, RdzvBackend::Tcp);
+  EXPECT_EQ(met.rdzv.endpoint, "n0:9000");
+  EXPECT_FALSE(met.node_rank);
+  EXPECT_EQ(parse({"--worker_num=3", "x"}).num_workers, 3);
+}
+
+TEST(ForeignFlags, WithoutMeaningAreAnswered) {
+  const std::pair<Words, const char*> cases[] = {
+      {{"--run_mode", "rpc"}, "expected collective"},
+      {{"--elastic_level", "0"}, "--elastic-level 1"},
+      {{"--auto_tuner_json", "f"}, "argosy plan"},
+      {{"--gpus", "all"}, "0,1,2,3"},
+      {{"--join", "False"}, "background"},
+      {{"--join", "maybe"}, "True or False"},
+      {{"--sim_level", "1"}, "--dry-run"},
+      {{"--worker_log_name", "w"}, "--log-names msrun"},
+      {{"--worker_num", "5", "--local_worker_num", "2"}, "multiple of"},
+      {{"--log_names", "x"}, "torchrun, paddle or msrun"}};
+  for (auto [words, answer] : cases) {
+    words.push_back("x");
+    EXPECT_THAT(refusal(words), HasSubstr(answer)) << words[0];
+  }
+}
+
+TEST(RunOptions, AFolderForLogsGetsLogs) {
+  EXPECT_EQ(parse({"--log_dir", "l", "x"}).tee.everyone, 3);
+  EXPECT_EQ(parse({"--log_dir", "l", "-t", "0", "x"}).tee.everyone, 0);
+  const RunOptions redirected = parse({"--log_dir", "l", "-r", "1", "x"});
+  EXPECT_EQ(redirected.tee.everyone, 0);
+  EXPECT_EQ(redirected.redirects.everyone, 1);
+  EXPECT_EQ(parse({"x"}).tee.everyone, 0);
+  const RunOptions paddle = parse({"--log-names", "paddle", "x"});
+  EXPECT_EQ(paddle.log_dir, "log");
+  EXPECT_EQ(paddle.tee.everyone, 3);
+}
+
 TEST(RunHelp, ShowsEveryFlagOfTorchrun) {
   const std::string help = run_help();
   for (const char* name :

@@ -141,6 +141,23 @@ TEST(Run, ReadsTheErrorFileOfAWorker) {
       AllOf(HasSubstr("RuntimeError: boom"), HasSubstr("/0/error.json")));
 }
 
+TEST(Run, WritesLogsUnderOtherNamesByChoice) {
+  const std::pair<const char*, const char*> names[] = {
+      {"paddle", "workerlog.1"}, {"msrun", "worker_1.log"}};
+  for (const auto& [launcher, file] : names) {
+    ArgosyProcess job(run_sh(
+        {"-n", "2", "--log_dir", "logs", "--log-names", launcher},
+        "echo out $RANK; echo err $RANK >&2"));
+    EXPECT_EQ(job.wait(), 0);
+    EXPECT_THAT(
+        sorted_lines(read_file(job.folder() / "logs" / file).value_or("")),
+        ElementsAre("err 1", "out 1"));
+    EXPECT_THAT(
+        sorted_lines(job.out()),
+        ElementsAre("[default0]:out 0", "[default1]:out 1"));
+  }
+}
+
 TEST(Run, WritesLogsInTorchrunsLayout) {
   ArgosyProcess job(run_sh(
       {"-n",

@@ -18,6 +18,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/testing/gtest_ranks.h"
+#include "tests/support/parent_temp_dir.h"
 #include "tests/support/refusal.h"
 
 namespace argosy::offload {
@@ -208,12 +209,9 @@ std::size_t num_files(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(begin(found), end(found)));
 }
 
-constexpr const char* kFolder = "ARGOSY_TEST_FOLDER";
-
 TEST(OffloadTierRanks, AKilledProcessLeavesNoFile) {
-  const TempDir dir;
-  ::setenv(kFolder, dir.path().c_str(), 0); // of the parent
-  const std::filesystem::path folder = std::getenv(kFolder);
+  const testing::ParentTempDir dir;
+  const std::filesystem::path folder = dir.path();
   EXPECT_THROW(
       testing::run_process_ranks(
           1,

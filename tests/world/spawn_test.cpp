@@ -21,6 +21,7 @@
 #include "argosy/common/file.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "tests/support/parent_temp_dir.h"
 
 namespace argosy {
 namespace {
@@ -211,7 +212,7 @@ TEST(SpawnProcesses, TheFirstFailureIsThrownWithItsMessage) {
 }
 
 TEST(SpawnProcesses, AFailedExpectationInARankFailsIt) {
-  const TempDir logs;
+  const testing::ParentTempDir logs;
   const RankFailed error = failure_of([&] {
     testing::run_process_ranks(
         2,
@@ -358,7 +359,10 @@ bool eventually(const std::function<bool()>& condition) {
 TEST(SpawnProcesses, RanksDoNotOutliveAKilledParent) {
   const TempDir folder;
   ::setenv("SPAWN_TEST_FOLDER", folder.path().c_str(), 1);
+  // What the parent can no longer remove goes with the folder.
+  ::setenv("TMPDIR", folder.path().c_str(), 1);
   const pid_t parent = start_test("*DISABLED_Stay");
+  ::unsetenv("TMPDIR");
   ASSERT_TRUE(eventually([&] { return pids_in(folder.path()).size() == 2; }));
   ::kill(parent, SIGKILL);
   ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);

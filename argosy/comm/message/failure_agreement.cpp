@@ -35,14 +35,9 @@ constexpr std::array kKinds = {
     Verdict::Kind::TimeoutError,
     Verdict::Kind::PeerLost};
 
-// Without this rank's label, which every Error adds: others throw it too.
+// Without this rank's label: others throw it too.
 std::string plain_text(const std::exception& error) {
-  std::string text = error.what();
-  const std::string label = str("; rank ", rank_label());
-  while (text.ends_with(label)) {
-    text.resize(text.size() - label.size());
-  }
-  return text;
+  return without_rank_label(error.what());
 }
 
 } // namespace

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "argosy/data/batch_plan.h"
+
+namespace argosy {
+class Notes;
+}
+
+namespace argosy::data {
+
+// "rank 1 has 10 batches in an epoch and rank 0 has 11": empty if all ranks
+// have equally many. A pure function.
+std::string uneven_batches(
+    std::int64_t dataset_size, const SamplerOptions& options);
+
+// What the last sampler of the calling thread's world says of it.
+std::string uneven_batches_of_world();
+
+// Compares the samplers that the ranks of a world make, the first of each rank
+// with the first of the others and so on, without waiting for any. A sampler
+// that shares the data among all ranks must be the same on all of them; others
+// may belong to a part of the job.
+class SamplerCheck {
+ public:
+  SamplerCheck() = default; // compares nothing
+
+  // For the sampler that the calling thread makes. Throws as check().
+  SamplerCheck(
+      std::int64_t dataset_size,
+      const SamplerOptions& options,
+      bool is_of_world);
+
+  // To be called on each use; the first one looks again. Throws
+  // InvalidArgument, naming the ranks and the values that differ.
+  void check();
+
+ private:
+  void look(Notes& notes) const;
+
+  std::weak_ptr<Notes> notes_; // of the world, if it still exists
+  std::string key_;
+  std::string own_;
+  bool is_of_world_ = false;
+  int looks_left_ = 0;
+};
+
+} // namespace argosy::data
