@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <utility>
+#include <vector>
 
 #include "argosy/common/flight_file.h"
 #include "argosy/common/log.h"
@@ -44,7 +45,8 @@ void HangNotice::look() {
   if (!events_) {
     return;
   }
-  asked_ = asked_ || std::ranges::count(events_->take(), kFlightHangName) > 0;
+  const std::vector<std::string> written = events_->take();
+  asked_ = asked_ || std::ranges::count(written, kFlightHangName) > 0;
   if (asked_ && quiet_until_.expired()) {
     asked_ = false;
     // Somewhat less: a worker's clock need not agree with its record's.

@@ -25,8 +25,12 @@ namespace {
 // Many ranks may fail and ask at once; one answer serves all.
 constexpr std::chrono::milliseconds kFresh{500};
 
-// Often enough to be nearly in time, rarely enough to cost nothing.
+// Often enough to be nearly in time, rarely enough to cost nothing. Zero if
+// nobody is to be warned.
 std::chrono::milliseconds tick_of(std::chrono::milliseconds warning_after) {
+  if (warning_after.count() == 0) {
+    return warning_after;
+  }
   return std::min(
       noted_wait(warning_after) / 2 + std::chrono::milliseconds(1),
       std::chrono::milliseconds(1000));
