@@ -19,15 +19,13 @@ namespace argosy::functional {
 
 namespace {
 
-// Backward communicates for the same purpose as forward.
-at::Tensor apply(
-    const at::Tensor& tensor,
-    const torch_hooks::TensorMap& forward,
-    const torch_hooks::TensorMap& backward) {
+// Backward communicates for the same purpose as forward. T: a tensor or a list.
+template <typename T, typename Forward, typename Backward>
+T apply(const T& input, const Forward& forward, const Backward& backward) {
   return torch_hooks::apply(
-      tensor,
+      input,
       forward,
-      [label = LabelScope::current(), backward](const at::Tensor& gradient) {
+      [label = LabelScope::current(), backward](const T& gradient) -> T {
         const LabelScope scope(label);
         return backward(gradient);
       });

@@ -586,7 +586,7 @@ TEST(LiveJobs, AreFoundByTheEnvironmentOfTheirRanks) {
   EXPECT_EQ(
       text.str(),
       "./other: rank 3 of 4\n  argosy trace hang --fresh '/a x'\n"
-      "./train: ranks 0-1 of 4\n  argosy trace hang --fresh /b\n");
+      "./train: ranks 0, 1 of 4\n  argosy trace hang --fresh /b\n");
 }
 
 } // namespace
