@@ -11,8 +11,8 @@ namespace argosy {
 
 namespace {
 
-// A launcher learns of an end at once, but may be busy.
-constexpr std::chrono::milliseconds kNoteLimit{300};
+// A process closes its connections some time before it ends.
+constexpr std::chrono::milliseconds kNoteLimit{2000};
 constexpr std::chrono::milliseconds kPause{2};
 
 constexpr std::string_view kLeft = "has left with exit code 0";

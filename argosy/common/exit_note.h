@@ -25,7 +25,7 @@ std::optional<ProcessStatus> read_exit_note(
 
 // What the launcher of this process says of a rank that is gone, as a
 // predicate: "has left with exit code 0", "died of signal 9 (SIGKILL)". Empty
-// if this process has no launcher that says it. Waits for up to 300 ms.
+// if this process has no launcher that says it. Waits for up to 2 s.
 std::string how_rank_ended(int rank);
 
 // Says in an error that ranks are gone: "rank 1, 3 of group 0 has left with
