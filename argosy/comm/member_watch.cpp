@@ -7,6 +7,7 @@
 
 #include "argosy/comm/group_lists.h"
 #include "argosy/common/error.h"
+#include "argosy/common/exit_note.h"
 #include "argosy/common/text.h"
 #include "argosy/world/process_identity.h"
 #include "argosy/world/rendezvous.h"
@@ -41,15 +42,13 @@ std::vector<int> MemberWatch::missing() {
   return result;
 }
 
-// "1", or "1 (global rank 5)" where the numbers differ.
+// As global ranks.
 std::string MemberWatch::text_of(const std::vector<int>& members) const {
   std::vector<int> global;
   for (const int member : members) {
     global.push_back(members_.global_ranks[static_cast<std::size_t>(member)]);
   }
-  return members == global
-      ? ranges_text(members)
-      : str(ranges_text(members), " (global rank ", ranges_text(global), ")");
+  return ranges_text(global);
 }
 
 // A member may also end while it connects, so all are asked.
@@ -65,13 +64,15 @@ std::exception_ptr MemberWatch::ended(int member) {
     process.assign(value.begin(), value.end());
   }
   const auto pid = ended_process(process);
-  return !pid ? nullptr
-              : std::make_exception_ptr(PeerLost(str_format(
-                    "[comm.connect] rank {} of group {} died before the "
-                    "group was connected: process {} has ended",
-                    text_of({member}),
-                    members_.group,
-                    *pid)));
+  if (!pid) {
+    return nullptr;
+  }
+  const int rank = members_.global_ranks[static_cast<std::size_t>(member)];
+  const std::string how = how_rank_ended(rank);
+  return std::make_exception_ptr(PeerLost(str_format(
+      "[comm.connect] {} before the group was connected: process {} has ended",
+      gone_text({rank}, members_.group, how.empty() ? "died" : how),
+      *pid)));
 }
 
 std::exception_ptr MemberWatch::difference_of_lists() const {
