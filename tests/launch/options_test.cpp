@@ -231,16 +231,17 @@ TEST(ForeignFlags, OfPaddleListHosts) {
     return parse(words);
   };
   const RunOptions here =
-      options({"--ips", "192.0.2.1,127.0.0.1", "--start_port", "6200"});
+      options({"--ips", "198.51.100.1,127.0.0.1", "--start_port", "6200"});
   EXPECT_EQ(here.max_nodes, 2);
   EXPECT_EQ(here.node_rank, 1);
-  EXPECT_EQ(here.master_addr, "192.0.2.1");
+  EXPECT_EQ(here.master_addr, "198.51.100.1");
   EXPECT_EQ(here.master_port, 6200);
   EXPECT_EQ(
-      options({"--ips=192.0.2.1,192.0.2.2", "--node_rank=1"}).node_rank, 1);
+      options({"--ips=198.51.100.1,198.51.100.2", "--node_rank=1"}).node_rank,
+      1);
   EXPECT_EQ(options({"--ips=127.0.0.1"}).max_nodes, 1);
   EXPECT_THAT(
-      refusal({"--ips=192.0.2.1,192.0.2.2", "x"}),
+      refusal({"--ips=198.51.100.1,198.51.100.2", "x"}),
       AllOf(HasSubstr("0 of these"), HasSubstr("--node-rank")));
 }
 
