@@ -50,31 +50,32 @@ void HangNotice::look() {
   if (asked_ && quiet_until_.expired()) {
     asked_ = false;
     // Somewhat less: a worker's clock need not agree with its record's.
-    print(setup_.after * 9 / 10, false);
+    print(setup_.after * 9 / 10, Job::Runs);
     quiet_until_ = Deadline::after(kQuiet);
   }
 }
 
 void HangNotice::before_end() {
   if (events_ && has_flight_wait(setup_.folder)) {
-    print(noted_wait(setup_.after) / 2, true);
+    print(noted_wait(setup_.after) / 2, Job::Ends);
   }
 }
 
-void HangNotice::print(milliseconds at_least, bool again) {
+void HangNotice::print(milliseconds at_least, Job job) {
   std::string text;
   try {
     text = setup_.describe(setup_.folder, at_least);
   } catch (const std::exception& error) {
     log::warn("[launch.hang] ", error.what());
   }
-  if (text.empty() || (text == last_ && !again)) {
+  if (text.empty() || (text == last_ && job == Job::Runs)) {
     return;
   }
   last_ = text;
   has_printed_ = true;
   std::cerr << "argosy run: the job seems to hang:\n"
-            << text << "argosy run: for more: argosy trace hang --fresh "
+            << text << "argosy run: for more: argosy trace hang "
+            << (job == Job::Runs ? "--fresh " : "")
             << shell_join({setup_.folder})
             << (setup_.is_one_node ? "" : " and the folders of the other nodes")
             << std::endl;

@@ -44,7 +44,8 @@ class HangNotice {
   bool has_printed() const { return has_printed_; }
 
  private:
-  void print(std::chrono::milliseconds at_least, bool again);
+  enum class Job { Runs, Ends };
+  void print(std::chrono::milliseconds at_least, Job job);
 
   const Setup setup_;
   std::optional<FolderEvents> events_;

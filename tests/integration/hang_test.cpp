@@ -93,7 +93,7 @@ TEST(Hang, RunSaysItWhenASignalEndsAJobThatHangs) {
   job.send(SIGTERM);
   EXPECT_EQ(job.wait(), 128 + SIGTERM);
   EXPECT_THAT(job.err(), HasSubstr("The others wait for rank 1.\n"));
-  EXPECT_THAT(job.err(), HasSubstr("argosy trace hang --fresh "));
+  EXPECT_THAT(job.err(), HasSubstr("argosy trace hang /"));
 }
 
 TEST(Hang, ARankThatLeftIsTheRootCauseAndHasNotDied) {
