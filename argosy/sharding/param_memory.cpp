@@ -260,6 +260,20 @@ void ParamMemory::after_write(std::size_t unit) {
   }
 }
 
+// Also where the unit happens to be whole: whether a save works must not depend
+// on how many units a model has.
+void ParamMemory::before_save(const std::string& name) const {
+  ARGOSY_CHECK(
+      keeps_all_,
+      "[sharding] torch::save of parameter {} on rank {} of {}, which holds a "
+      "part of its values (p_g_os). Save while `const auto whole = "
+      "model.whole();` lives, which all ranks make, or call "
+      "save_group_sharded_model(). A file that torch::save has opened is empty",
+      name,
+      group_->rank(),
+      group_->nranks());
+}
+
 void ParamMemory::begin_whole() {
   keeps_all_ = true;
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {

@@ -55,6 +55,7 @@ class ParamMemory final : public MemoryWatch,
 
   void before_use(const std::vector<std::size_t>& units) override;
   void after_write(std::size_t unit) override;
+  void before_save(const std::string& name) const override;
 
  private:
   struct State {

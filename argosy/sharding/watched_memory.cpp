@@ -6,6 +6,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/torch_hooks/op_hook.h"
+#include "argosy/torch_hooks/save_check.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::sharding {
@@ -50,6 +51,17 @@ bool is_view(const c10::FunctionSchema& schema) {
       !schema.returns()[0].alias_info()->isWrite();
 }
 
+std::shared_ptr<MemoryWatch> watch_of(
+    const Watched& watched, const std::string& user) {
+  std::shared_ptr<MemoryWatch> watch = watched.watch.lock();
+  ARGOSY_CHECK(
+      watch,
+      "[sharding] {} uses a parameter of a sharded model that has been "
+      "destroyed: its values are spread over the ranks",
+      user);
+  return watch;
+}
+
 // The watched memories that an op uses, by watch, and those that it writes to.
 class Uses {
  public:
@@ -82,12 +94,7 @@ class Uses {
 
   void add(
       const Watched& watched, bool writes, const c10::FunctionSchema& schema) {
-    const WatchPtr watch = watched.watch.lock();
-    ARGOSY_CHECK(
-        watch,
-        "[sharding] {} uses a parameter of a sharded model that has been "
-        "destroyed: its values are spread over the ranks",
-        schema.name());
+    const WatchPtr watch = watch_of(watched, schema.name());
     auto& memories = used_[watch];
     if (std::ranges::find(memories, watched.memory) == memories.end()) {
       memories.push_back(watched.memory);
@@ -127,12 +134,20 @@ void run_watched(CaughtOp& caught, c10::function_ref<void()> next) {
   mark_views(caught.results(), caught.stack().data() + caught.stack().size());
 }
 
+// torch::save() reads memory without an op.
+void check_save(const std::string& name, const at::Tensor& tensor) {
+  if (const Watched* watched = watched_of(tensor)) {
+    watch_of(*watched, "torch::save")->before_save(name);
+  }
+}
+
 } // namespace
 
 c10::Storage watched_storage(
     std::size_t bytes, std::weak_ptr<MemoryWatch> watch, std::size_t memory) {
   torch_hooks::install_interceptor(
       torch_hooks::InterceptOrder::kMemory, "sharded parameters", &run_watched);
+  torch_hooks::install_save_check(&check_save);
   return torch_hooks::make_owning_storage(
       bytes,
       new Watched{std::move(watch), memory},

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace argosy::sharding {
@@ -20,6 +21,10 @@ class MemoryWatch {
 
   // Called after an op that has written to a tensor in this memory.
   virtual void after_write(std::size_t memory) = 0;
+
+  // Called before torch::save() writes tensors in watched memory, with the name
+  // of the first. Throws unless all of it is there.
+  virtual void before_save(const std::string& name) const = 0;
 };
 
 // Returns a storage of `bytes` bytes without memory; torch_hooks::set_memory()

@@ -15,7 +15,7 @@ namespace argosy::torch_hooks {
 namespace {
 
 // In the order of the enum Hook, which indexes it.
-constexpr std::array<std::string_view, 11> kNames{
+constexpr std::array<std::string_view, 12> kNames{
     "allocator",
     "amx",
     "batch_norm",
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 11> kNames{
     "layer_hooks",
     "malloc",
     "openblas",
+    "save",
     "saved_tensors",
     "tensor_meter"};
 

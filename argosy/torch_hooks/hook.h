@@ -21,6 +21,7 @@ enum class Hook : std::uint8_t {
   kLayerHooks,
   kMalloc,
   kOpenblas,
+  kSave,
   kSavedTensors,
   kTensorMeter,
 };

@@ -520,6 +520,46 @@ TEST(Sharding, ParameterOfADestroyedModelSaysSo) {
   });
 }
 
+// One unit or many, gathered by the forward or not.
+TEST(Sharding, SaveOutsideOfWholeSaysWhatToDo) {
+  const OracleModel of = gpt();
+  const TempDir dir("sharded");
+  for (const auto& options : {ShardingOptions{}, small_units()}) {
+    testing::run_ranks(2, [&](World& world) {
+      Gpt net(testing::small_gpt());
+      testing::set_weights(*net);
+      ShardedModel<Gpt> model(net, Level::p_g_os, options);
+      const auto path = dir.path() / std::to_string(world.rank());
+      const auto says_whole = ::testing::AllOf(
+          ::testing::HasSubstr("torch::save of parameter "),
+          ::testing::HasSubstr("model.whole()"));
+      for (const bool has_run : {false, true}) {
+        if (has_run) {
+          const auto batch = part(of, 0, world);
+          testing::loss_of(model(batch.x), batch.target).backward();
+        }
+        EXPECT_THAT(
+            testing::refusal([&] { torch::save(net, path); }), says_whole);
+        std::ostringstream out;
+        EXPECT_THAT(
+            testing::refusal(
+                [&] { torch::save(net->parameters().front(), out); }),
+            says_whole);
+      }
+      {
+        const auto whole = model.whole();
+        torch::save(net, path);
+      }
+      Gpt plain(testing::small_gpt());
+      plain->to(torch::kDouble);
+      torch::load(plain, path);
+      expect_same_parameters(*plain, *of.make_with_weights().ptr());
+      std::ostringstream other;
+      torch::save(torch::ones({3}), other); // as ever
+    });
+  }
+}
+
 // Bytes that a rank gives to collectives of one kind in a step.
 struct StepBytes {
   std::size_t reduce_scatter = 0;

@@ -21,6 +21,7 @@
 #include "argosy/observe/tensor_memory.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/recomputation/recompute.h"
+#include "argosy/sharding/group_sharded.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/torch_hooks/openblas.h"
@@ -90,6 +91,11 @@ void defer() {
   const DeferredInit deferred;
 }
 
+void shard_parameters() {
+  sharding::ShardedModel<torch::nn::Linear> model(
+      torch::nn::Linear(4, 4), sharding::Level::p_g_os, {.keep_memory = false});
+}
+
 void convert_batch_norm() {
   convert_sync_batchnorm(*torch::nn::BatchNorm1d(4));
 }
@@ -127,6 +133,7 @@ TEST(Alone, DISABLED_EachWithItsFeature) {
     expect_installs("deferred_init", &defer);
     expect_installs("batch_norm", &convert_batch_norm);
     torch::conv2d(torch::ones({1, 4, 8, 8}), torch::ones({4, 4, 3, 3}));
+    expect_installs("save", &shard_parameters);
   });
   const auto now = installed();
   EXPECT_EQ(
