@@ -11,6 +11,7 @@
 #include "argosy/expert/expert_seed.h"
 #include "argosy/expert/grouped_ffn.h"
 #include "argosy/mesh/hybrid_mesh.h"
+#include "argosy/optim/parts.h"
 #include "argosy/tensor_parallel/initial_values.h"
 #include "argosy/tensor_parallel/linear.h"
 #include "argosy/tensor_parallel/ops.h"
@@ -63,6 +64,16 @@ GroupedExpertsImpl::GroupedExpertsImpl(GroupedExpertsOptions its_options)
       options.hidden(),
       group->nranks());
   draw(*group);
+  // Norms of LAMB and LARS are those of the experts of all ranks, as in one
+  // process.
+  for (const at::Tensor& parameter : parameters()) {
+    optim::Groups groups;
+    groups.push_back(group);
+    if (marks_of(parameter).is_distributed) {
+      groups.push_back(options.mp_group());
+    }
+    optim::set_part_groups(parameter, std::move(groups));
+  }
 }
 
 void GroupedExpertsImpl::draw(const Group& group) {

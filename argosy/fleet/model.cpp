@@ -46,6 +46,30 @@ void cast_weights(torch::nn::Module& module) {
   }
 }
 
+bool is_local(const DistributedStrategy& strategy) {
+  return strategy.localsgd || strategy.adaptive_localsgd;
+}
+
+// Ranks that share one copy of the model need the same parameters at every
+// step; only copies can step on their own.
+void check_copies(const DistributedStrategy& strategy, const Axes& axes) {
+  ARGOSY_CHECK(
+      !is_local(strategy) || !strategy.is_sharded() ||
+          axes.replicas->nranks() > 1 || axes.world->nranks() == 1,
+      "[fleet.distributed_model] localsgd with sharding averages over the "
+      "copies of the sharded model, and there is one: give "
+      "hybrid_configs.sharding_degree and dp_degree above 1");
+}
+
+// The type in which gradients are sent.
+std::optional<c10::ScalarType> sent_type_of(
+    const DistributedStrategy& strategy) {
+  if (strategy.fp16_allreduce) {
+    return c10::kHalf;
+  }
+  return strategy.bf16_allreduce ? std::optional(c10::kBFloat16) : std::nullopt;
+}
+
 // At most one applies: strategy_check.cpp excludes combinations.
 std::shared_ptr<data_parallel::BucketHook> hook_of(
     const DistributedStrategy& strategy) {
@@ -139,6 +163,8 @@ sharding::ShardingOptions sharding_of(
       excluded_here(module, configs.exclude_layer, *axes.hybrid);
   options.find_unused_parameters = strategy.find_unused_parameters;
   options.main_grad = has_main_grads(strategy);
+  options.sent_type = sent_type_of(strategy);
+  options.is_local = is_local(strategy);
   if (configs.offload) {
     options.offload = offload::OffloadOptions{
         .offload_path = configs.offload_path,
@@ -171,6 +197,7 @@ ModelSetup prepare_model(
     const DistributedStrategy& strategy,
     const Axes& axes,
     std::shared_ptr<Registry> registry) {
+  check_copies(strategy, axes);
   // All that changes modules or dtypes comes before make_core(), which sees the
   // final parameters.
   if (strategy.sync_batch_norm) {
@@ -189,7 +216,8 @@ ModelSetup prepare_model(
   }
   setup.autocast = strategy.amp;
   setup.recomputed = recomputed_of(module, strategy);
-  setup.is_local = strategy.localsgd || strategy.adaptive_localsgd;
+  // A sharded model still reduces gradients over the ranks that share it.
+  setup.is_local = is_local(strategy) && !strategy.is_sharded();
   // The hook of dgc needs the optimizer's momentum; Registry::link() sets it.
   if (strategy.dgc) {
     setup.hook = std::make_shared<DeferredHook>();

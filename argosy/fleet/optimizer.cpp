@@ -177,14 +177,17 @@ void DistributedOptimizer::Impl::check_backward() const {
 }
 
 // Called before the first step, while parameters still agree on all ranks.
+// Local SGD averages over the ranks that step on their own: with sharding,
+// those that hold the same shard.
 void DistributedOptimizer::Impl::make_averages() {
+  const GroupPtr& copies = sharded ? axes.replicas : axes.data;
   if (strategy.localsgd && !local) {
     const auto& configs = strategy.localsgd_configs;
     local = std::make_unique<optim::LocalSgd>(
         params,
         optim::LocalSgdOptions{
             .k_steps = configs.k_steps, .begin_step = configs.begin_step},
-        axes.data);
+        copies);
   }
   if (strategy.adaptive_localsgd && !adaptive) {
     const auto& configs = strategy.adaptive_localsgd_configs;
@@ -193,6 +196,7 @@ void DistributedOptimizer::Impl::make_averages() {
         optim::AdaptiveLocalSgdOptions{
             .init_k_steps = configs.init_k_steps,
             .begin_step = configs.begin_step},
+        copies,
         axes.data);
   }
   if (strategy.ema) {
@@ -257,6 +261,10 @@ bool DistributedOptimizer::Impl::step_once() {
   }
   if (strategy.hybrid_configs.sync_param) {
     broadcast_replicated_params(params, axes);
+  }
+  // Before after_step(), which gathers the shards.
+  if (stepped) {
+    average_parameters();
   }
   if (sharded) {
     sharded->core()->after_step();
@@ -325,9 +333,6 @@ bool DistributedOptimizer::step() {
   impl.backward_done = false;
   bool stepped = false;
   const bool due = impl.merge.step([&] { stepped = impl.step_once(); });
-  if (stepped) {
-    impl.average_parameters();
-  }
   // Also after a step that amp skipped: the next one begins anew.
   if (due) {
     impl.loss_sum = 0;

@@ -19,9 +19,8 @@ constexpr char kReplaced[] = "each replaces the optimizer";
 constexpr char kAveraged[] =
     "local SGD works with SGD only, with or without momentum";
 constexpr char kWhole[] =
-    "it needs whole gradients, and ranks have parts of them";
-constexpr char kNorms[] =
-    "it needs the norms of whole parameters, and ranks have parts of them";
+    "it keeps whole gradients for later steps, and ranks have parts of them; "
+    "fp16_allreduce and bf16_allreduce go with sharding";
 constexpr char kMeans[] =
     "parameters differ by rank between two averages of local SGD, and so would "
     "their moving averages";
@@ -34,21 +33,6 @@ bool is_on(const DistributedStrategy& strategy, std::string_view name) {
   const AnySetting* found = strategy.find(name);
   ARGOSY_ASSERT(found, "[fleet.strategy] no switch {}", name);
   return std::get<bool>(found->value());
-}
-
-// LARS and LAMB need the norm of each whole parameter, which tensor parallel
-// ranks do not hold.
-void check_layers_are_whole(
-    const DistributedStrategy& strategy, Problems& problems) {
-  const int parts = strategy.hybrid_configs.mp_degree;
-  for (const char* name : {"lars", "lamb"}) {
-    problems.require(
-        parts == 1 || !is_on(strategy, name),
-        "{} and hybrid_configs.mp_degree {} exclude each other: {}",
-        name,
-        parts,
-        kNorms);
-  }
 }
 
 void check_degrees(const DistributedStrategy& strategy, Problems& problems) {
@@ -86,7 +70,6 @@ void check_recompute(const DistributedStrategy& strategy, Problems& problems) {
 
 // Rules that a pair of switches cannot express.
 void check_configs(const DistributedStrategy& strategy, Problems& problems) {
-  check_layers_are_whole(strategy, problems);
   check_degrees(strategy, problems);
   check_schedule(strategy, problems);
   check_recompute(strategy, problems);
@@ -149,13 +132,7 @@ const std::vector<Exclusion>& exclusions() {
       {"lamb", "localsgd", kAveraged},
       {"lamb", "adaptive_localsgd", kAveraged},
       {"dgc", "sharding", kWhole},
-      {"fp16_allreduce", "sharding", kWhole},
-      {"bf16_allreduce", "sharding", kWhole},
       {"power_sgd", "sharding", kWhole},
-      {"lars", "sharding", kNorms},
-      {"lamb", "sharding", kNorms},
-      {"localsgd", "sharding", "local SGD averages whole parameters"},
-      {"adaptive_localsgd", "sharding", "local SGD averages whole parameters"},
       {"ema", "localsgd", kMeans},
       {"ema", "adaptive_localsgd", kMeans},
   };

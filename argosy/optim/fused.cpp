@@ -75,6 +75,20 @@ std::vector<Span> spans_of(const std::vector<Entry>& entries) {
   return spans;
 }
 
+void set_sums(std::vector<Entry>& entries, const std::vector<Sums>& sums) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i].sums = sums[i];
+  }
+}
+
+// Kernels write past the dispatcher: without this, autograd would not notice
+// that a saved parameter has changed.
+void note_writes(const std::vector<Entry>& entries) {
+  for (const Entry& entry : entries) {
+    torch_hooks::bump_version(*entry.whole);
+  }
+}
+
 void FusedOptimizer::check_sparse(const OptimizerOptions&) const {
   throw InvalidArgument(
       "[optim.step] this optimizer does not support sparse gradients; SGD "
@@ -198,14 +212,16 @@ void FusedOptimizer::update_group(
   for (Entry& entry : entries) {
     if (is_sparse(*entry.grad)) {
       update_sparse(options, entry);
-    } else {
-      // Kernels write past the dispatcher: without this, autograd would not
-      // notice that a saved parameter has changed.
-      torch_hooks::bump_version(*entry.whole);
     }
   }
   std::erase_if(
       entries, [](const Entry& entry) { return is_sparse(*entry.grad); });
+  note_writes(entries);
+  if (measures(options)) {
+    measure(options, entries);
+    // A rank without parts of these parameters takes part, too.
+    add_over_parts(entries, impl_->part_sums.get());
+  }
   if (!entries.empty()) {
     update(options, entries);
   }
@@ -237,6 +253,10 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
     update_group(group, entries[group]);
   }
   return loss;
+}
+
+void FusedOptimizer::set_part_sums(std::shared_ptr<PartSums> part_sums) {
+  impl_->part_sums = std::move(part_sums);
 }
 
 void FusedOptimizer::zero_grad() {

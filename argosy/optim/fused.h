@@ -14,6 +14,7 @@ namespace argosy::optim {
 
 struct Entry;
 struct StateSize;
+class PartSums;
 class StateStore;
 
 using StateDict = std::map<std::string, at::Tensor>;
@@ -70,6 +71,12 @@ class FusedOptimizer : public torch::optim::Optimizer {
   // the parameters of some buffers are updated and others are not.
   void set_state_store(std::shared_ptr<StateStore> store);
 
+  // For parameters that are parts of others, as those of ZeRO: how LAMB and
+  // LARS get the norms of whole parameters. step() is then collective over the
+  // ranks that hold the parts. Null: the parameters are whole, DTensors, or
+  // those of tensor parallel layers.
+  void set_part_sums(std::shared_ptr<PartSums> part_sums);
+
   // The state by name, "<parameter>.<kind>", for checkpoints. `names` are the
   // names of the parameters in the order of the groups; if empty, their
   // numbers. The tensors alias the optimizer's state, except
@@ -109,6 +116,15 @@ class FusedOptimizer : public torch::optim::Optimizer {
     return true;
   }
 
+  // For optimizers that need norms of whole parameters: measure() puts what the
+  // norms of each entry are made of into the entry. Before update(), these sums
+  // are added up over the ranks that hold parts of the parameter.
+  virtual bool measures(const torch::optim::OptimizerOptions&) const {
+    return false;
+  }
+  virtual void measure(
+      const torch::optim::OptimizerOptions&, std::vector<Entry>&) {}
+
   // Updates parameters of one group.
   virtual void update(
       const torch::optim::OptimizerOptions& options,
@@ -138,7 +154,12 @@ class FusedOptimizer : public torch::optim::Optimizer {
   std::vector<std::vector<StateSize>> state_sizes() const;
   std::vector<at::Tensor*> copy_states() const;
   void step_by_buffer(std::vector<std::vector<Entry>>& entries);
-  void step_buffer(std::size_t group, std::vector<Entry> entries);
+  void release_state(std::size_t group, const Entry& entry);
+  bool exchanges_sums(
+      std::size_t group, const std::vector<Entry>& entries) const;
+  template <typename F>
+  void for_each_buffer(
+      std::size_t group, std::vector<Entry>& entries, const F& f);
 
   // Calls f(name, key, options, parameter) for all parameters.
   template <typename F>

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "argosy/optim/parts.h"
 #include "argosy/optim/spans.h"
 
 namespace argosy::optim {
@@ -20,6 +21,7 @@ struct Entry {
   torch::optim::OptimizerParamState* state = nullptr;
   bool fresh = false; // the state is new in this step
   Span span{};        // empty for sparse gradients
+  Sums sums{};        // of optimizers that measure()
 
   template <typename State>
   State& state_as() {
@@ -27,16 +29,15 @@ struct Entry {
   }
 };
 
-// Increments the step count of each entry and returns make(count) for each.
-// Calls `make` once for consecutive entries with equal counts.
+// Returns make(step count) for each entry. Calls `make` once for consecutive
+// entries with equal counts.
 template <typename State, typename Make>
-auto steps_by_age(std::vector<Entry>& entries, const Make& make) {
+auto steps_of_age(std::vector<Entry>& entries, const Make& make) {
   std::vector<decltype(make(std::int64_t{}))> steps;
   steps.reserve(entries.size());
   std::int64_t age = 0;
   for (Entry& entry : entries) {
     auto& state = entry.state_as<State>();
-    state.step(state.step() + 1);
     if (steps.empty() || state.step() != age) {
       age = state.step();
       steps.push_back(make(age));
@@ -47,10 +48,26 @@ auto steps_by_age(std::vector<Entry>& entries, const Make& make) {
   return steps;
 }
 
+// The same, after incrementing the step count of each entry.
+template <typename State, typename Make>
+auto steps_by_age(std::vector<Entry>& entries, const Make& make) {
+  for (Entry& entry : entries) {
+    auto& state = entry.state_as<State>();
+    state.step(state.step() + 1);
+  }
+  return steps_of_age<State>(entries, make);
+}
+
 std::vector<Span> spans_of(const std::vector<Entry>& entries);
 
-// Collective for DTensors: adds the sums of parameters that are sharded over
-// ranks, so that each rank has those of the whole parameter.
-void add_over_parts(const std::vector<Entry>& entries, std::vector<Sums>& sums);
+// Tells autograd that the parameters are about to change.
+void note_writes(const std::vector<Entry>& entries);
+
+// Puts the sums of a kernel into the entries.
+void set_sums(std::vector<Entry>& entries, const std::vector<Sums>& sums);
+
+// Collective where ranks hold parts of parameters: replaces the sums of this
+// rank's parts by those of the whole parameters. `part_sums` may be null.
+void add_over_parts(std::vector<Entry>& entries, PartSums* part_sums);
 
 } // namespace argosy::optim

@@ -29,6 +29,7 @@ struct FusedOptimizer::Impl {
       arenas;
   // Used instead of the arenas if a StateStore is set; else null.
   std::unique_ptr<StoredStates> stored;
+  std::shared_ptr<PartSums> part_sums; // may be null
   // The next step moves states that lie elsewhere into the arenas or the store.
   bool adopting = false;
 

@@ -8,6 +8,7 @@
 
 namespace argosy::optim {
 
+using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
 
 // The sizes of all states with the current options.
@@ -31,9 +32,68 @@ std::vector<std::vector<StateSize>> FusedOptimizer::state_sizes() const {
   return sizes;
 }
 
-// Opens one buffer of states at a time and updates the parameters in it.
-// Entries of a buffer are neighbours, because the layout follows the order of
-// the parameters; memory is that of the store's open buffers.
+// Opens one buffer of states after the other and calls f with the entries in
+// it, whose states are then there. Entries of a buffer are neighbours, because
+// the layout follows the order of the parameters; memory is that of the store's
+// open buffers.
+template <typename F>
+void FusedOptimizer::for_each_buffer(
+    std::size_t group, std::vector<Entry>& entries, const F& f) {
+  StoredStates& stored = *impl_->stored;
+  const auto buffer_of = [&](const Entry& entry) {
+    return stored.buffer_of(group, entry.index);
+  };
+  auto begin = entries.begin();
+  while (begin != entries.end()) {
+    const auto end = std::find_if(begin, entries.end(), [&](const Entry& each) {
+      return buffer_of(each) != buffer_of(*begin);
+    });
+    stored.open(buffer_of(*begin));
+    std::vector<Entry> opened(begin, end);
+    for (Entry& entry : opened) {
+      prepare_state(group, entry);
+    }
+    // f() may remove entries, whose states need the reset too.
+    const std::vector<Entry> all = opened;
+    f(opened);
+    for (std::size_t i = 0; i < opened.size() && opened.size() == all.size();
+         ++i) {
+      begin[static_cast<std::ptrdiff_t>(i)].sums = opened[i].sums;
+    }
+    for (const Entry& entry : all) {
+      release_state(group, entry);
+    }
+    // Written back before the next fetch, so that one buffer suffices.
+    stored.close(true);
+    begin = end;
+  }
+}
+
+// The memory of the state is about to be put back.
+void FusedOptimizer::release_state(std::size_t group, const Entry& entry) {
+  if (entry.state == nullptr) {
+    return;
+  }
+  StateTensors found = tensors_of(*entry.state, param_groups_[group].options());
+  for (at::Tensor* tensor : found.tensors) {
+    if (tensor != nullptr) {
+      tensor->reset();
+    }
+  }
+  found.master->reset();
+  impl_->stored->set_has(group, entry.index);
+}
+
+// Whether norms of these parameters need sums of other ranks, whose buffers may
+// begin and end elsewhere.
+bool FusedOptimizer::exchanges_sums(
+    std::size_t group, const std::vector<Entry>& entries) const {
+  return measures(param_groups_[group].options()) &&
+      (impl_->part_sums || std::ranges::any_of(entries, [](const Entry& entry) {
+           return !part_groups(*entry.whole).empty();
+         }));
+}
+
 void FusedOptimizer::step_by_buffer(std::vector<std::vector<Entry>>& entries) {
   StoredStates& stored = *impl_->stored;
   auto sizes = state_sizes();
@@ -44,48 +104,22 @@ void FusedOptimizer::step_by_buffer(std::vector<std::vector<Entry>>& entries) {
     stored.lay_out(std::move(sizes));
   }
   for (std::size_t group = 0; group < entries.size(); ++group) {
-    const auto buffer_of = [&](const Entry& entry) {
-      return stored.buffer_of(group, entry.index);
-    };
-    auto begin = entries[group].begin();
-    while (begin != entries[group].end()) {
-      const auto end =
-          std::find_if(begin, entries[group].end(), [&](const Entry& entry) {
-            return buffer_of(entry) != buffer_of(*begin);
-          });
-      stored.open(buffer_of(*begin));
-      step_buffer(group, {begin, end});
-      // Written back before the next fetch, so that one buffer suffices.
-      stored.close(true);
-      begin = end;
-    }
-  }
-  impl_->adopting = false;
-}
-
-void FusedOptimizer::step_buffer(
-    std::size_t group, std::vector<Entry> entries) {
-  for (Entry& entry : entries) {
-    prepare_state(group, entry);
-  }
-  // update_group() removes sparse entries, whose states need the reset too.
-  const std::vector<Entry> all = entries;
-  update_group(group, entries);
-  for (const Entry& entry : all) {
-    if (entry.state == nullptr) {
+    std::vector<Entry>& of = entries[group];
+    const OptimizerOptions& options = param_groups_[group].options();
+    if (!exchanges_sums(group, of)) {
+      for_each_buffer(
+          group, of, [&](auto& some) { update_group(group, some); });
       continue;
     }
-    // The memory of the state is about to be put back.
-    StateTensors found =
-        tensors_of(*entry.state, param_groups_[group].options());
-    for (at::Tensor* tensor : found.tensors) {
-      if (tensor != nullptr) {
-        tensor->reset();
-      }
-    }
-    found.master->reset();
-    impl_->stored->set_has(group, entry.index);
+    // Two passes over the buffers, with one exchange between them.
+    for_each_buffer(group, of, [&](auto& some) { measure(options, some); });
+    add_over_parts(of, impl_->part_sums.get());
+    for_each_buffer(group, of, [&](auto& some) {
+      note_writes(some);
+      update(options, some);
+    });
   }
+  impl_->adopting = false;
 }
 
 // Copies the stored states into state(), and returns the tensors that it has

@@ -15,6 +15,20 @@ double trust_ratio(const Sums& squares) {
   return weight > 0 && direction > 0 ? weight / direction : 1;
 }
 
+LambStep lamb_step(
+    const LambOptions& options, std::int64_t age, double grad_scale) {
+  const auto [beta1, beta2] = options.betas();
+  return {
+      .grad_scale = grad_scale,
+      .lr = options.lr(),
+      .beta1 = beta1,
+      .beta2 = beta2,
+      .eps = options.eps(),
+      .weight_decay = options.weight_decay(),
+      .correction1 = bias_correction(beta1, age),
+      .root_correction2 = std::sqrt(bias_correction(beta2, age))};
+}
+
 } // namespace
 
 LambOptions::LambOptions(double lr) : lr_(lr) {}
@@ -50,30 +64,27 @@ FusedOptimizer::StateTensors Lamb::tensors_of(
       .step = &state.step()};
 }
 
+// The first pass: updates the averages.
+void Lamb::measure(
+    const torch::optim::OptimizerOptions& options,
+    std::vector<Entry>& entries) {
+  const auto& typed = static_cast<const Options&>(options);
+  const auto steps = steps_by_age<State>(entries, [&](std::int64_t age) {
+    return lamb_step(typed, age, grad_scale());
+  });
+  set_sums(entries, run(kernels().lamb_direction, spans_of(entries), steps));
+}
+
+// The second pass computes the direction again: to store it would take a buffer
+// as large as the parameters.
 void Lamb::update(const Options& options, std::vector<Entry>& entries) {
-  const auto [beta1, beta2] = options.betas();
-  auto steps = steps_by_age<State>(
-      entries, [&, b1 = beta1, b2 = beta2](std::int64_t age) {
-        return LambStep{
-            .grad_scale = grad_scale(),
-            .lr = options.lr(),
-            .beta1 = b1,
-            .beta2 = b2,
-            .eps = options.eps(),
-            .weight_decay = options.weight_decay(),
-            .correction1 = bias_correction(b1, age),
-            .root_correction2 = std::sqrt(bias_correction(b2, age))};
-      });
-  const std::vector<Span> spans = spans_of(entries);
-  // The second pass computes the direction again: to store it would take a
-  // buffer as large as the parameters.
-  auto squares = run(kernels().lamb_direction, spans, steps);
-  // The norms are those of whole parameters, also where a DTensor is sharded.
-  add_over_parts(entries, squares);
+  auto steps = steps_of_age<State>(entries, [&](std::int64_t age) {
+    return lamb_step(options, age, grad_scale());
+  });
   for (std::size_t i = 0; options.adapt() && i < steps.size(); ++i) {
-    steps[i].lr *= trust_ratio(squares[i]);
+    steps[i].lr *= trust_ratio(entries[i].sums);
   }
-  run(kernels().lamb_update, spans, steps);
+  run(kernels().lamb_update, spans_of(entries), steps);
 }
 
 } // namespace argosy::optim

@@ -43,6 +43,12 @@ class Lamb final : public FusedOf<LambOptions, torch::optim::AdamParamState> {
 
  private:
   StateTensors tensors_of(State& state, const Options& options) const override;
+  bool measures(const torch::optim::OptimizerOptions&) const override {
+    return true;
+  }
+  void measure(
+      const torch::optim::OptimizerOptions& options,
+      std::vector<Entry>& entries) override;
   void update(const Options& options, std::vector<Entry>& entries) override;
 };
 

@@ -67,24 +67,23 @@ FusedOptimizer::StateTensors Lars::tensors_of(
       .master = &state.master()};
 }
 
+void Lars::measure(
+    const torch::optim::OptimizerOptions&, std::vector<Entry>& entries) {
+  set_sums(
+      entries, run(kernels().norms, spans_of(entries), NormStep{grad_scale()}));
+}
+
 void Lars::update(const Options& options, std::vector<Entry>& entries) {
-  const std::vector<Span> spans = spans_of(entries);
-  std::vector<Sums> squares(spans.size(), Sums{});
-  if (options.adapt()) {
-    squares = run(kernels().norms, spans, NormStep{grad_scale()});
-    // The norms are those of whole layers, also where a DTensor is sharded.
-    add_over_parts(entries, squares);
-  }
   std::vector<LarsStep> steps;
-  steps.reserve(spans.size());
-  for (const Sums& sums : squares) {
+  steps.reserve(entries.size());
+  for (const Entry& entry : entries) {
     steps.push_back(
         {.grad_scale = grad_scale(),
-         .lr = local_lr(options, sums),
+         .lr = local_lr(options, entry.sums),
          .momentum = options.momentum(),
          .weight_decay = options.weight_decay()});
   }
-  run(kernels().lars, spans, steps);
+  run(kernels().lars, spans_of(entries), steps);
 }
 
 } // namespace argosy::optim

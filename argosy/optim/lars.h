@@ -50,6 +50,12 @@ class Lars final : public FusedOf<LarsOptions, LarsParamState> {
 
  private:
   StateTensors tensors_of(State& state, const Options& options) const override;
+  bool measures(const torch::optim::OptimizerOptions& options) const override {
+    return static_cast<const Options&>(options).adapt();
+  }
+  void measure(
+      const torch::optim::OptimizerOptions& options,
+      std::vector<Entry>& entries) override;
   void update(const Options& options, std::vector<Entry>& entries) override;
 };
 

@@ -117,17 +117,18 @@ int next_k_steps(
 AdaptiveLocalSgd::AdaptiveLocalSgd(
     std::vector<at::Tensor> params,
     AdaptiveLocalSgdOptions options,
-    std::shared_ptr<Group> group)
+    std::shared_ptr<Group> group,
+    std::shared_ptr<Group> loss_group)
     : options_(options),
-      group_(std::move(group)),
+      loss_group_(loss_group ? std::move(loss_group) : group),
       local_(
           std::move(params),
           {.k_steps = options.init_k_steps, .begin_step = options.begin_step},
-          group_) {}
+          std::move(group)) {}
 
 double AdaptiveLocalSgd::mean_loss(double loss) const {
   const at::Tensor mean = at::full({1}, loss, c10::kDouble);
-  all_reduce(mean, ReduceOp::AVG, group_);
+  all_reduce(mean, ReduceOp::AVG, loss_group_);
   return mean.item<double>();
 }
 

@@ -70,13 +70,16 @@ int next_k_steps(
 // LocalSgd that chooses k_steps anew at every average; see next_k_steps().
 class AdaptiveLocalSgd {
  public:
+  // `loss_group` has the ranks that must choose alike: all whose parameters
+  // depend on one another. Null: `group`.
   AdaptiveLocalSgd(
       std::vector<at::Tensor> params,
       AdaptiveLocalSgdOptions options,
-      std::shared_ptr<Group> group = nullptr);
+      std::shared_ptr<Group> group = nullptr,
+      std::shared_ptr<Group> loss_group = nullptr);
 
-  // Takes this rank's loss and learning rate; uses the mean loss of all ranks.
-  // Returns whether parameters were averaged.
+  // Takes this rank's loss and learning rate; uses the mean loss of the ranks
+  // of loss_group. Returns whether parameters were averaged.
   bool step(double loss, double lr);
 
   int k_steps() const { return local_.k_steps(); }
@@ -90,7 +93,7 @@ class AdaptiveLocalSgd {
   double mean_loss(double loss) const;
 
   AdaptiveLocalSgdOptions options_;
-  std::shared_ptr<Group> group_;
+  std::shared_ptr<Group> loss_group_;
   LocalSgd local_;
   std::optional<Start> start_;
 };

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
 #include "argosy/optim/kernels/kernels.h"
 #include "argosy/optim/parallel_for.h"
+#include "argosy/optim/parts.h"
 
 namespace at {
 class Tensor;
@@ -18,8 +18,6 @@ struct Span {
   Format format;
   Tile tile;
 };
-
-using Sums = std::array<double, kNumSums>;
 
 // The format of a tensor of floats. None for other types, and for DTensors,
 // which have no memory of their own.

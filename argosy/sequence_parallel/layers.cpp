@@ -18,7 +18,7 @@ ColumnSequenceParallelLinearImpl::ColumnSequenceParallelLinearImpl(
 }
 
 void ColumnSequenceParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(*this, 0, *group_);
+  tensor_parallel::add_linear(*this, 0, group_);
 }
 
 at::Tensor ColumnSequenceParallelLinearImpl::forward(const at::Tensor& x) {
@@ -40,7 +40,7 @@ RowSequenceParallelLinearImpl::RowSequenceParallelLinearImpl(
 }
 
 void RowSequenceParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(*this, 1, *group_);
+  tensor_parallel::add_linear(*this, 1, group_);
   if (options.bias()) {
     // Each rank adds the bias to its part of the sequence only, so its gradient
     // is a partial sum that has to be added up over ranks.

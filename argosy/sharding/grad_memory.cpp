@@ -211,9 +211,28 @@ void GradMemory::launch(std::size_t index) {
     bucket.incoming = at::empty_like(bucket.part);
     out = bucket.incoming;
   }
-  bucket.reducing =
-      reduce_scatter(out, bucket.whole, ReduceOp::AVG, options_.group, false);
+  start_reducing(bucket, out);
   in_flight_.push_back(index);
+}
+
+void GradMemory::start_reducing(BucketState& bucket, const at::Tensor& out) {
+  const auto& sent = options_.sent_type;
+  if (!sent || c10::elementSize(*sent) >= c10::elementSize(bucket.type)) {
+    bucket.reducing =
+        reduce_scatter(out, bucket.whole, ReduceOp::AVG, options_.group, false);
+    return;
+  }
+  bucket.sent = bucket.whole.to(*sent);
+  bucket.received = at::empty({out.numel()}, *sent);
+  bucket.reducing = reduce_scatter(
+      bucket.received, bucket.sent, ReduceOp::AVG, options_.group, false);
+}
+
+// Where this pass's slice is. With keeps_whole, `incoming` holds the old values
+// and `part` the new.
+at::Tensor GradMemory::fresh_part(const BucketState& bucket) const {
+  const bool is_apart = !options_.keeps_whole && bucket.incoming.defined();
+  return is_apart ? bucket.incoming : bucket.part;
 }
 
 // Waits until the oldest slice has arrived, which frees its buffer, and starts
@@ -223,9 +242,9 @@ void GradMemory::retire_oldest() {
   bucket.reducing->wait();
   bucket.reducing = nullptr;
   in_flight_.pop_front();
-  // With keeps_whole, `incoming` holds the old values and `part` the new.
-  const bool is_apart = !options_.keeps_whole && bucket.incoming.defined();
-  const at::Tensor& fresh = is_apart ? bucket.incoming : bucket.part;
+  bucket.sent = at::Tensor();
+  const at::Tensor fresh =
+      bucket.received.defined() ? bucket.received : fresh_part(bucket);
   if (bucket.is_expert && options_.expert_ranks > 1) {
     const at::NoGradGuard no_grad;
     fresh.div_(options_.expert_ranks);
@@ -256,6 +275,10 @@ void GradMemory::finish() {
   }
   // All ranks have succeeded with all buckets: nothing fails from here on.
   for (BucketState& bucket : buckets_) {
+    if (bucket.received.defined()) {
+      fresh_part(bucket).copy_(bucket.received);
+      bucket.received = at::Tensor();
+    }
     if (bucket.incoming.defined()) {
       bucket.part.add_(bucket.incoming);
       bucket.incoming = at::Tensor();
@@ -292,6 +315,8 @@ void GradMemory::discard(BucketState& bucket) {
       started->wait();
     }
   }
+  bucket.sent = at::Tensor();
+  bucket.received = at::Tensor();
   if (options_.keeps_whole) {
     if (incoming.defined()) {
       bucket.part.copy_(incoming);

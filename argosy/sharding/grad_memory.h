@@ -34,6 +34,8 @@ struct GradOptions {
   bool find_unused_parameters = false;
   // Accumulate and reduce gradients of 16-bit parameters in float32.
   bool main_grad = false;
+  // The type in which wider gradients are sent. None: their own.
+  std::optional<c10::ScalarType> sent_type;
 };
 
 // Owns the gradients of a sharded model. During backward, the gradients of a
@@ -85,6 +87,10 @@ class GradMemory final : private training::BucketReducer {
     // keeps_whole: a copy of what `part` had before. Otherwise: what this pass
     // adds to `part`.
     at::Tensor incoming;
+    // With sent_type: the gradients as they are sent, and this rank's slice of
+    // the average.
+    at::Tensor sent;
+    at::Tensor received;
     WorkPtr reducing;
     WorkPtr averaging; // over replicas
   };
@@ -104,6 +110,8 @@ class GradMemory final : private training::BucketReducer {
   void retire_oldest();
   void discard(BucketState& bucket);
   at::Tensor& whole_of(BucketState& bucket);
+  void start_reducing(BucketState& bucket, const at::Tensor& out);
+  at::Tensor fresh_part(const BucketState& bucket) const;
   bool has_gradient(const BucketState& bucket) const;
 
   void take(std::size_t index) override;

@@ -107,8 +107,17 @@ std::vector<UnitPlan> plan_of(
   return plan;
 }
 
-GroupPtr if_several(const GroupPtr& group) {
-  return group && group->nranks() > 1 ? group : nullptr;
+// Null if gradients are not averaged over the group.
+GroupPtr replicas_of(const ShardingOptions& options, const GroupPtr& group) {
+  return group && group->nranks() > 1 && !options.is_local ? group : nullptr;
+}
+
+void check_sent_type(const ShardingOptions& options) {
+  ARGOSY_CHECK(
+      !options.sent_type || *options.sent_type == c10::kHalf ||
+          *options.sent_type == c10::kBFloat16,
+      "[sharding] sent_type {}, expected Half or BFloat16",
+      c10::toString(*options.sent_type));
 }
 
 // Parameters are copied to buckets in their order in memory, which must have no
@@ -255,12 +264,13 @@ void ShardedCore::Impl::cut() {
       shards_if(options.offload_grads),
       GradOptions{
           .group = group,
-          .replicas = if_several(options.dp_group),
-          .expert_replicas = if_several(options.expert_dp_group),
+          .replicas = replicas_of(options, options.dp_group),
+          .expert_replicas = replicas_of(options, options.expert_dp_group),
           .expert_ranks = expert_ranks(),
           .keeps_whole = level == Level::os,
           .find_unused_parameters = options.find_unused_parameters,
-          .main_grad = options.main_grad},
+          .main_grad = options.main_grad,
+          .sent_type = options.sent_type},
       [memory = params.get()](std::size_t unit) { memory->release(unit); });
   for (const auto& [place, tensor] : grads->pieces()) {
     pieces.push_back(
@@ -274,8 +284,7 @@ ShardedCore::ShardedCore(
   if (impl_->options.keep_memory) {
     keep_tensor_memory();
   }
-  ARGOSY_CHECK(
-      !impl_->named.empty(), "[sharding] the module has no parameters");
+  check_sent_type(impl_->options);
   close_gaps(impl_->named);
   impl_->share_start();
   impl_->cut();

@@ -52,6 +52,13 @@ struct ShardingOptions {
   // Set it if a step may leave parameters without a gradient. They count as
   // zeros. A parameter that no rank has used keeps the gradient that it had.
   bool find_unused_parameters = false;
+  // Send gradients as this type, kHalf or kBFloat16, if that is narrower than
+  // theirs. The average is rounded once in each group. None: as they are.
+  std::optional<c10::ScalarType> sent_type;
+  // Local SGD: gradients are averaged over `group` and not over `dp_group`. Who
+  // sets it averages the pieces over dp_group every few steps; see
+  // optim::LocalSgd.
+  bool is_local = false;
   // Accumulate and reduce gradients of 16-bit parameters in float32. The
   // gradients of the pieces are then float32 tensors, which optimizers of
   // argosy::optim accept.

@@ -19,6 +19,7 @@
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/optim/parameter_groups.h"
+#include "argosy/sharding/piece_sums.h"
 
 namespace argosy::sharding {
 
@@ -239,6 +240,9 @@ ShardedOptimizer::ShardedOptimizer(
     group.params() = parts_of(group.params(), pieces, names);
   }
   optimizer_.state().clear();
+  if (auto* fused = dynamic_cast<FusedOptimizer*>(&optimizer_)) {
+    fused->set_part_sums(std::make_shared<PieceSums>(*core_));
+  }
   if (!states.empty()) {
     load_state_dict(states);
   }

@@ -16,8 +16,8 @@ namespace argosy::sharding {
 // Wraps an optimizer so that each rank keeps and updates only its shard of the
 // state. Replaces the parameters in the groups of the wrapped optimizer, which
 // must outlive this, by this rank's pieces of them. Works with every optimizer
-// that updates elements independently: not with LAMB and LARS, which need norms
-// of whole tensors.
+// that updates elements independently, and with LAMB and LARS of argosy::optim,
+// which get the norms of whole parameters.
 class ShardedOptimizer {
  public:
   // Shards the state that a FusedOptimizer already has. Throws InvalidArgument

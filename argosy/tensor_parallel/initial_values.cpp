@@ -9,6 +9,7 @@
 
 #include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
+#include "argosy/optim/parts.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/training/parameter_marks.h"
 
@@ -130,12 +131,12 @@ LinearValues draw_linear(
 void add_linear(
     torch::nn::Module& module,
     const CutLinear& linear,
-    const Group& group,
+    const GroupPtr& group,
     at::Tensor& weight,
     at::Tensor& bias) {
   const bool cuts_bias = linear.dim == 0;
   const CutMatrix matrix{
-      linear.out_features, linear.in_features, linear.dim, group};
+      linear.out_features, linear.in_features, linear.dim, *group};
   const MatrixBox own = own_box(matrix);
   const LinearValues values = draw_linear(
       {linear.in_features, linear.out_features, linear.bias}, own, own.rows);
@@ -149,9 +150,10 @@ void add_linear(
   module.register_parameter("bias", bias, linear.bias);
 }
 
-void mark_cut(const at::Tensor& parameter, int dim, const Group& group) {
-  if (group.nranks() > 1) {
+void mark_cut(const at::Tensor& parameter, int dim, const GroupPtr& group) {
+  if (group->nranks() > 1) {
     set_marks(parameter, {.is_distributed = true, .split_axis = dim});
+    optim::set_part_groups(parameter, {group});
   }
 }
 

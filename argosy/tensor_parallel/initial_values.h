@@ -71,13 +71,13 @@ struct CutLinear {
 void add_linear(
     torch::nn::Module& module,
     const CutLinear& linear,
-    const Group& group,
+    const GroupPtr& group,
     at::Tensor& weight,
     at::Tensor& bias);
 
 // The same for a layer with the options of a linear layer.
 template <typename Layer>
-void add_linear(Layer& layer, int dim, const Group& group) {
+void add_linear(Layer& layer, int dim, const GroupPtr& group) {
   const auto& options = layer.options;
   add_linear(
       layer,
@@ -88,6 +88,6 @@ void add_linear(Layer& layer, int dim, const Group& group) {
 }
 
 // Marks a parameter that is split along `dim`, unless the group has one rank.
-void mark_cut(const at::Tensor& parameter, int dim, const Group& group);
+void mark_cut(const at::Tensor& parameter, int dim, const GroupPtr& group);
 
 } // namespace argosy::tensor_parallel

@@ -36,7 +36,7 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(
 }
 
 void ColumnParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(*this, 0, *group_);
+  tensor_parallel::add_linear(*this, 0, group_);
 }
 
 at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
@@ -55,7 +55,7 @@ RowParallelLinearImpl::RowParallelLinearImpl(
 }
 
 void RowParallelLinearImpl::reset() {
-  tensor_parallel::add_linear(*this, 1, *group_);
+  tensor_parallel::add_linear(*this, 1, group_);
 }
 
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
@@ -79,7 +79,7 @@ void VocabParallelEmbeddingImpl::reset() {
   const at::Tensor part = tensor_parallel::draw_part(
       {options.num_embeddings(), options.embedding_dim(), 0, *group_},
       [&](at::Tensor& block) { block.normal_(0, 1, generator); });
-  tensor_parallel::mark_cut(part, 0, *group_);
+  tensor_parallel::mark_cut(part, 0, group_);
   weight = register_parameter("weight", part);
 }
 

@@ -9,7 +9,9 @@
 #include "argosy/comm/shards.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
+#include "argosy/expert/grouped_experts.h"
 #include "argosy/optim/autocast.h"
+#include "argosy/optim/lamb.h"
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/tensor_parallel/parameters.h"
 #include "argosy/testing/gtest_ranks.h"
@@ -507,6 +509,38 @@ TEST(MoERanks, BackwardMayGoThroughTheLossByItself) {
           attached->named_parameters()[item.key()].grad(),
           item.value().grad(),
           item.key());
+    }
+  });
+}
+
+// Norms are those of the experts of all ranks, as in one process.
+TEST(GroupedExperts, LambStepsAsInOneProcess) {
+  const auto step = [](const GroupPtr& group) {
+    GroupedExperts experts(
+        GroupedExpertsOptions(kWidth, 2 * kWidth, kExperts).group(group));
+    const torch::NoGradGuard no_grad;
+    long seed = 0;
+    for (const at::Tensor& parameter : experts->parameters()) {
+      auto sizes = parameter.sizes().vec();
+      sizes[0] = kExperts;
+      const auto own = [&](const at::Tensor& whole) {
+        return comm::own_shard(whole, 0, *group).to(torch::kFloat).clone();
+      };
+      parameter.copy_(own(numbers(sizes, ++seed)));
+      parameter.mutable_grad() = own(numbers(sizes, ++seed) * 0.1);
+    }
+    optim::Lamb lamb(experts->parameters(), optim::LambOptions(0.1));
+    lamb.step();
+    return experts->parameters();
+  };
+  std::vector<at::Tensor> whole;
+  run_ranks(1, [&](World&) { whole = step(get_group(0)); });
+  run_ranks(3, [&](World&) {
+    const auto parts = step(get_group(0));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(
+          parts[i], comm::own_shard(whole[i], 0, *get_group(0))))
+          << i;
     }
   });
 }

@@ -7,6 +7,7 @@
 #include "argosy/common/file.h"
 #include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/data/sampler.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/optim/adam.h"
@@ -15,6 +16,7 @@
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/torch_hooks/thread_generator.h"
 #include "argosy/world/world.h"
 #include "examples/05_hybrid/parallel_gpt.h"
 #include "tests/fleet/gpt_training.h"
@@ -53,6 +55,17 @@ ParallelGptOptions options_on(
   return options;
 }
 
+// The kind that the strategy's switches take.
+std::unique_ptr<torch::optim::Optimizer> optimizer_for(
+    const DistributedStrategy& strategy, const Tensors& parameters) {
+  if (strategy.lars || strategy.localsgd || strategy.adaptive_localsgd) {
+    return std::make_unique<optim::SGD>(
+        parameters,
+        optim::SGDOptions(strategy.lars ? 1.0 : 0.05).momentum(0.9));
+  }
+  return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions(1e-2));
+}
+
 Trained train(
     const std::string& strategy_json,
     bool sequence_parallel,
@@ -68,9 +81,9 @@ Trained train(
   ParallelGpt gpt(options);
   gpt->to(torch::kDouble);
   tensor_parallel::load_module(*gpt, *kTask.make_gpt(), options.group);
-  optim::AdamW adam(gpt->parameters(), optim::AdamWOptions(1e-2));
+  const auto inner = optimizer_for(strategy, gpt->parameters());
   auto model = distributed_model(gpt);
-  auto optimizer = distributed_optimizer(adam);
+  auto optimizer = distributed_optimizer(*inner);
   Trained trained;
   for (int step = 0; step < kTask.steps; ++step) {
     optimizer.zero_grad();
@@ -200,6 +213,11 @@ INSTANTIATE_TEST_SUITE_P(
         Switch{"clip_by_value", R"({"grad_clip_configs": {"by": "value"}})"},
         Switch{"sync_param", R"({"hybrid_configs": {"sync_param": true}})"},
         Switch{"unused", R"({"find_unused_parameters": true})"},
+        Switch{"lamb", R"({"lamb": true})"},
+        Switch{
+            "lars",
+            R"({"lars": true,
+                "lars_configs": {"exclude_from_weight_decay": ["bias"]}})"},
         Switch{
             "recompute",
             R"({"recompute": true, "recompute_configs": {
@@ -231,6 +249,91 @@ TEST_P(HybridSwitches, DoTheSameOnAllAxes) {
       }
     }
   });
+}
+
+// Each copy of a sharded model steps as one rank with the data of its ranks.
+TEST(HybridLocalSgd, AveragesTheCopiesOfAShardedModel) {
+  for (const char* json :
+       {R"({"localsgd": true, "localsgd_configs": {"k_steps": 4}})",
+        R"({"adaptive_localsgd": true,
+            "adaptive_localsgd_configs": {"init_k_steps": 3}})"}) {
+    SCOPED_TRACE(json);
+    std::vector<Trained> copies(2);
+    testing::run_ranks(2, [&](World& world) {
+      copies[static_cast<std::size_t>(world.rank())] =
+          train(hybrid(2, 1, 1, 1, 1), false, json);
+    });
+    for (const int stage : {1, 2, 3}) {
+      testing::run_ranks(4, [&](World& world) {
+        expect_close(
+            train(hybrid(2, 2, 1, 1, stage), false, json),
+            copies[static_cast<std::size_t>(world.rank() / 2)]);
+      });
+    }
+  }
+  testing::run_ranks(2, [&](World&) {
+    EXPECT_THAT(
+        testing::refusal([] {
+          train(hybrid(1, 2, 1, 1, 1), false, R"({"localsgd": true})");
+        }),
+        ::testing::HasSubstr("sharding_degree and dp_degree above 1"));
+  });
+}
+
+// The parameters of the GPT as distributed_model() leaves them.
+Trained start(const std::string& json, bool is_deferred) {
+  const auto strategy = DistributedStrategy::from_json(json);
+  init(true, strategy);
+  // Each rank draws from a generator of its own, as processes do.
+  const torch_hooks::GeneratorScope scope(
+      at::make_generator<at::CPUGeneratorImpl>(3));
+  const ParallelGptOptions options = options_on(false);
+  ParallelGpt gpt{nullptr};
+  {
+    std::optional<DeferredInit> deferred;
+    if (is_deferred) {
+      deferred.emplace();
+    }
+    gpt = ParallelGpt(options);
+  }
+  auto model = distributed_model(gpt);
+  const auto whole = model.whole();
+  Trained started;
+  for (const auto& item : gpt->named_parameters()) {
+    started.parameters[item.key()] =
+        tensor_parallel::full_parameter(item.value(), options.group).clone();
+  }
+  return started;
+}
+
+TEST(HybridDeferred, StartsAsAModelThatIsBuiltWithMemory) {
+  std::vector<std::string> ways{hybrid(4, 1, 1, 1, 1)};
+  for (const int stage : {1, 2, 3}) {
+    ways.push_back(hybrid(1, 4, 1, 1, stage));
+    ways.push_back(hybrid(1, 2, 1, 2, stage));
+  }
+  ways.emplace_back(
+      R"({"sharding": true, "sharding_configs": {"stage": 3},
+          "amp": true, "amp_configs": {"use_pure_bf16": true}})");
+  testing::run_ranks(4, [&](World&) {
+    for (const std::string& way : ways) {
+      SCOPED_TRACE(way);
+      expect_equal(start(way, true), start(way, false));
+    }
+  });
+}
+
+// Rounded as the gradients of data parallel ranks are.
+TEST(HybridCompression, GoesWithSharding) {
+  for (const char* json :
+       {R"({"bf16_allreduce": true})", R"({"fp16_allreduce": true})"}) {
+    testing::run_ranks(2, [&](World&) {
+      const Trained copies = train(hybrid(2, 1, 1, 1, 1), false, json);
+      for (const int stage : {1, 2, 3}) {
+        expect_close(train(hybrid(1, 2, 1, 1, stage), false, json), copies);
+      }
+    });
+  }
 }
 
 TEST(HybridProcesses, TrainAsOneProcess) {
@@ -353,14 +456,11 @@ TEST(HybridConfigs, RefuseWhatCannotBeCombined) {
   };
   testing::run_ranks(1, [&](World&) {
     refused(
-        R"({"sharding": true, "lamb": true})",
-        "lamb and sharding exclude each other");
+        R"({"sharding": true, "dgc": true})",
+        "dgc and sharding exclude each other");
     refused(
-        R"({"hybrid_configs": {"sharding_degree": 2}, "fp16_allreduce": true})",
-        "fp16_allreduce and sharding exclude each other");
-    refused(
-        R"({"hybrid_configs": {"mp_degree": 2}, "lars": true})",
-        "lars and hybrid_configs.mp_degree 2 exclude each other");
+        R"({"hybrid_configs": {"sharding_degree": 2}, "power_sgd": true})",
+        "power_sgd and sharding exclude each other");
   });
 }
 

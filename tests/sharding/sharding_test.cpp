@@ -6,9 +6,15 @@
 
 #include "argosy/comm/traffic.h"
 #include "argosy/common/file.h"
+#include "argosy/data_parallel/compression.h"
+#include "argosy/data_parallel/data_parallel.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/gradients.h"
+#include "argosy/optim/lamb.h"
+#include "argosy/optim/lars.h"
+#include "argosy/optim/sgd.h"
 #include "argosy/recomputation/recompute.h"
 #include "argosy/sharding/group_sharded.h"
 #include "argosy/testing/ranks.h"
@@ -166,6 +172,160 @@ TEST_P(Levels, TakeAnyOptimizerOfTorch) {
     }
     const auto whole = model.whole();
     expect_same_parameters(*net.ptr(), *alone.net.ptr());
+  });
+}
+
+// Trains with an optimizer that needs norms of whole parameters, of two groups.
+template <typename Optimizer>
+struct NormCase {
+  using Options = typename Optimizer::Options;
+
+  static std::unique_ptr<Optimizer> make(
+      const torch::nn::Module& net, double lr) {
+    // The second group has parameters in few units: not every rank has a part.
+    std::vector<at::Tensor> many;
+    std::vector<at::Tensor> few;
+    for (const auto& item : net.named_parameters()) {
+      (item.key().find("bias") == std::string::npos ? many : few)
+          .push_back(item.value());
+    }
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(many);
+    groups.emplace_back(
+        few, std::make_unique<Options>(Options(lr).weight_decay(0.1)));
+    return std::make_unique<Optimizer>(std::move(groups), Options(lr));
+  }
+
+  static AnyModule alone(const OracleModel& of, double lr) {
+    AnyModule net = of.make_with_weights();
+    const auto optimizer = make(*net.ptr(), lr);
+    for (int step = 0; step < kSteps; ++step) {
+      optimizer->zero_grad();
+      const auto batch = of.batch(kRows, step);
+      testing::loss_of(net.forward(batch.x), batch.target).backward();
+      optimizer->step();
+    }
+    return net;
+  }
+
+  static void check(
+      const std::string& level,
+      double lr,
+      int num_ranks,
+      const std::function<void(ShardingOptions&)>& change) {
+    const OracleModel of = gpt();
+    const AnyModule expected = alone(of, lr);
+    testing::run_ranks(num_ranks, [&](World& world) {
+      AnyModule net = of.make_with_weights();
+      const auto inner = make(*net.ptr(), lr);
+      ShardingOptions options = small_units();
+      change(options);
+      auto [model, optimizer, scaler] = sharding::group_sharded_parallel(
+          net, *inner, level, std::nullopt, options);
+      for (int step = 0; step < kSteps; ++step) {
+        train_step(model, optimizer, part(of, step, world));
+      }
+      const auto whole = model.whole();
+      expect_same_parameters(*net.ptr(), *expected.ptr());
+    });
+  }
+};
+
+TEST_P(Levels, StepByNormsOfWholeParameters) {
+  const auto as_is = [](ShardingOptions&) {};
+  for (const int num_ranks : {1, 2, 3}) {
+    NormCase<optim::Lamb>::check(GetParam(), 1e-2, num_ranks, as_is);
+    NormCase<optim::Lars>::check(GetParam(), 1.0, num_ranks, as_is);
+  }
+  const auto in_groups = [](ShardingOptions& options) {
+    const auto mesh = rank_mesh(ProcessMesh({2, 2}, {"dp", "sharding"}));
+    options.group = mesh->group("sharding");
+    options.dp_group = mesh->group("dp");
+  };
+  NormCase<optim::Lamb>::check(GetParam(), 1e-2, 4, in_groups);
+}
+
+// States in a file come in buffers, which are others on each rank.
+TEST_P(Levels, StepByNormsWithStatesInAFile) {
+  const TempDir dir("offload");
+  const auto offloaded = [&](ShardingOptions& options) {
+    options.offload =
+        offload::OffloadOptions{.offload_path = dir.path().string()};
+  };
+  NormCase<optim::Lamb>::check(GetParam(), 1e-2, 3, offloaded);
+  NormCase<optim::Lars>::check(GetParam(), 1.0, 3, offloaded);
+}
+
+// As DataParallel sends them.
+TEST_P(Levels, SendGradientsIn16Bits) {
+  const OracleModel of = gpt();
+  for (const bool accumulates : {false, true}) {
+    testing::run_ranks(2, [&](World& world) {
+      const auto train = [&](auto& model, auto& optimizer) {
+        for (int step = 0; step < kSteps; ++step) {
+          const auto batch = part(of, step, world);
+          testing::loss_of(model(batch.x), batch.target).backward();
+          if (!accumulates || step % 2 == 1) {
+            optimizer.step();
+            optimizer.zero_grad();
+          }
+        }
+      };
+      AnyModule copied = of.make_with_weights();
+      torch::optim::SGD sgd(copied.ptr()->parameters(), 0.1);
+      DataParallel<AnyModule> copies(copied, {.hook = bf16_compression()});
+      AnyModule net = of.make_with_weights();
+      optim::SGD inner(net.ptr()->parameters(), optim::SGDOptions(0.1));
+      ShardingOptions options = small_units();
+      options.sent_type = torch::kBFloat16;
+      auto [model, optimizer, scaler] = sharding::group_sharded_parallel(
+          net, inner, GetParam(), std::nullopt, options);
+      const std::size_t before =
+          get_group()->traffic().of(comm::OpKind::ReduceScatter).bytes;
+      train(model, optimizer);
+      const std::size_t sent =
+          get_group()->traffic().of(comm::OpKind::ReduceScatter).bytes - before;
+      std::size_t bytes = 0; // of all gradients
+      for (const auto& unit : model.core()->plan()) {
+        bytes += unit.buckets[0].bytes();
+      }
+      EXPECT_EQ(sent, kSteps * bytes / 4); // 2 bytes of 8
+      if (!accumulates) {                  // where DataParallel rounds sums
+        train(copies, sgd);
+        const auto whole = model.whole();
+        expect_same_parameters(*net.ptr(), *copied.ptr());
+      }
+    });
+  }
+}
+
+// A stage of a pipeline may have none.
+TEST_P(Levels, TakeModulesWithoutTrainedParameters) {
+  testing::run_ranks(2, [&](World&) {
+    const Level level = sharding::level_of(GetParam());
+    torch::nn::Sequential none{torch::nn::Tanh()};
+    torch::optim::SGD sgd(std::vector<at::Tensor>(), 0.1);
+    ShardedModel<torch::nn::Sequential> empty(none, level);
+    ShardedOptimizer optimizer(sgd, empty.core());
+    const at::Tensor x = torch::ones({2, 6}, torch::requires_grad());
+    empty(x).sum().backward();
+    EXPECT_TRUE(x.grad().defined());
+    EXPECT_EQ(optimizer.clip_grad_norm_(1), 0);
+    optimizer.step();
+    optimizer.zero_grad();
+
+    testing::Mlp net;
+    testing::Mlp plain;
+    testing::set_weights(*net);
+    testing::set_weights(*plain);
+    for (auto& parameter : net->parameters()) {
+      parameter.requires_grad_(false);
+    }
+    ShardedModel<testing::Mlp> frozen(net, level, small_units());
+    const at::Tensor input = x.detach().to(torch::kDouble);
+    expect_close(frozen(input), plain(input));
+    const auto whole = frozen.whole();
+    expect_same_parameters(*net, *plain);
   });
 }
 
