@@ -9,6 +9,7 @@
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/reducer.h"
 #include "argosy/data_parallel/same_modules.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/heap/allocator.h"
 #include "argosy/training/main_grads.h"
 #include "argosy/training/parameter_marks.h"
@@ -137,6 +138,7 @@ DataParallelCore::DataParallelCore(
   if (options.keep_memory) {
     keep_tensor_memory();
   }
+  materialize(module);
   impl_->group = options.group ? options.group : get_group(0);
   impl_->find_parameters(module);
   impl_->buffers = distinct(module.named_buffers(true));

@@ -1,5 +1,7 @@
 #include "argosy/dtensor/deferred_init.h"
 
+#include <torch/nn/module.h>
+
 #include <set>
 #include <string>
 
@@ -8,6 +10,7 @@
 #include "argosy/dtensor/dispatch/register.h"
 #include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/op_info.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -68,6 +71,20 @@ void run_under_mode(torch_hooks::CaughtOp& caught) {
   }
 }
 
+// While it lives, ops on tensors of a tape are recorded there.
+class TapeScope {
+ public:
+  explicit TapeScope(Tape* tape) : before_(current_tape()) {
+    set_current_tape(tape);
+  }
+  ~TapeScope() { set_current_tape(before_); }
+  TapeScope(const TapeScope&) = delete;
+  TapeScope& operator=(const TapeScope&) = delete;
+
+ private:
+  Tape* const before_;
+};
+
 } // namespace
 } // namespace dtensor
 
@@ -90,6 +107,36 @@ DeferredInit::~DeferredInit() {
 
 bool is_deferred(const at::Tensor& tensor) {
   return dtensor::deferred_of(tensor) != nullptr;
+}
+
+void materialize(const at::Tensor& tensor) {
+  if (!is_deferred(tensor)) {
+    return;
+  }
+  ARGOSY_CHECK(
+      dtensor::current_tape() == nullptr,
+      "[dtensor.deferred] a model is made real within the scope of "
+      "DeferredInit, expected after it");
+  // A copy: become() ends what the tensor stood for.
+  const dtensor::DeferredParts deferred = *dtensor::deferred_of(tensor);
+  const at::NoGradGuard no_grad;
+  torch_hooks::become(tensor, deferred.tape->replay_plain(deferred.value));
+}
+
+void materialize(torch::nn::Module& module) {
+  for (const at::Tensor& parameter : module.parameters()) {
+    materialize(parameter);
+  }
+  for (const at::Tensor& buffer : module.buffers()) {
+    materialize(buffer);
+  }
+}
+
+void cast_deferred(const at::Tensor& tensor, c10::ScalarType type) {
+  const dtensor::DeferredParts deferred = *dtensor::deferred_of(tensor);
+  const at::NoGradGuard no_grad;
+  const dtensor::TapeScope scope(deferred.tape.get());
+  torch_hooks::become(tensor, tensor.to(type));
 }
 
 } // namespace argosy

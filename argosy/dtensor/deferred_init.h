@@ -1,9 +1,15 @@
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <memory>
 
 namespace at {
 class Tensor;
+}
+
+namespace torch::nn {
+class Module;
 }
 
 namespace argosy {
@@ -24,11 +30,18 @@ class Tape;
 //   }
 //   parallelize(*gpt, mesh, config);
 //
-// Random values are those of dtensor_manual_seed(), the same for every mesh and
-// placement (not those of torch's generator, which would have to draw them all
-// on every rank). Values of such tensors cannot be asked for until they are
-// sharded, and torch::tensor({1, 2}), which writes values at once, throws. The
-// calling thread must be a rank. Not to be nested.
+// Random values of DTensors are those of dtensor_manual_seed(), the same for
+// every mesh and placement (not those of torch's generator, which would have to
+// draw them all on every rank).
+//
+// ZeRO and DataParallel make plain tensors, which get the values that they
+// would have without DeferredInit: torch's generator draws them, from the state
+// in which the constructor of the model found it. ZeRO 3 makes them one after
+// the other and keeps this rank's parts.
+//
+// Values of such tensors cannot be asked for until they are sharded, and
+// torch::tensor({1, 2}), which writes values at once, throws. The calling
+// thread must be a rank. Not to be nested.
 class DeferredInit {
  public:
   DeferredInit();
@@ -42,5 +55,16 @@ class DeferredInit {
 
 // Whether a tensor was made under DeferredInit and not sharded yet.
 bool is_deferred(const at::Tensor& tensor);
+
+// Makes a deferred tensor, for all who hold it, a plain one with the values
+// that it would have without DeferredInit. Does nothing with other tensors. Not
+// collective: ranks whose generators differ get different random values.
+void materialize(const at::Tensor& tensor);
+
+// All parameters and buffers of a module.
+void materialize(torch::nn::Module& module);
+
+// Changes the type of a deferred tensor, for all who hold it.
+void cast_deferred(const at::Tensor& tensor, c10::ScalarType type);
 
 } // namespace argosy

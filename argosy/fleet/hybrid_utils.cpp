@@ -7,6 +7,7 @@
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/same_modules.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/training/parameter_marks.h"
 
@@ -55,7 +56,8 @@ std::vector<Tensors> buckets_of(const Tensors& tensors, std::size_t bytes) {
   return buckets;
 }
 
-// Skips parameters that are split over the axis.
+// Skips parameters that are split over the axis, and those that are deferred:
+// who makes them shares them.
 void share_over(
     const char* axis,
     torch::nn::Module& model,
@@ -70,7 +72,8 @@ void share_over(
   data_parallel::NamedTensors shared;
   for (const auto& named :
        data_parallel::distinct(model.named_parameters(true))) {
-    if (!splits || !marks_of(named.second).is_distributed) {
+    if (!is_deferred(named.second) &&
+        (!splits || !marks_of(named.second).is_distributed)) {
       shared.push_back(named);
     }
   }

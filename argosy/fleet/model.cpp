@@ -10,6 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/compression.h"
 #include "argosy/data_parallel/sync_batch_norm.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_utils.h"
 #include "argosy/fleet/registry.h"
@@ -28,7 +29,9 @@ bool is_batch_norm(const torch::nn::Module& module) {
 void cast_all(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
   for (const auto& item : tensors) {
     const at::Tensor& tensor = item.value();
-    if (tensor.defined() && tensor.is_floating_point()) {
+    if (tensor.defined() && is_deferred(tensor)) {
+      cast_deferred(tensor, at::kBFloat16);
+    } else if (tensor.defined() && tensor.is_floating_point()) {
       // Keeps the handle: optimizers made earlier hold the same parameter.
       tensor.set_data(tensor.to(at::kBFloat16));
     }
@@ -145,6 +148,17 @@ std::vector<std::string> excluded_here(
   return here;
 }
 
+// ZeRO 3 itself makes parameters that were built under DeferredInit, one after
+// the other.
+void make_real(torch::nn::Module& module, const DistributedStrategy& strategy) {
+  if (!strategy.is_sharded() || strategy.sharding_configs.stage < 3) {
+    materialize(module);
+  }
+  for (const at::Tensor& buffer : module.buffers()) {
+    materialize(buffer);
+  }
+}
+
 sharding::ShardingOptions sharding_of(
     const torch::nn::Module& module,
     const DistributedStrategy& strategy,
@@ -154,6 +168,7 @@ sharding::ShardingOptions sharding_of(
   options.group = axes.sharding;
   options.dp_group = axes.replicas->nranks() > 1 ? axes.replicas : nullptr;
   options.expert_dp_group = axes.expert_replicas;
+  options.mp_group = axes.model;
   options.buffer_max_size =
       static_cast<std::size_t>(configs.comm_buffer_size_MB * (1 << 20));
   options.units = configs.units;
@@ -198,6 +213,7 @@ ModelSetup prepare_model(
     const Axes& axes,
     std::shared_ptr<Registry> registry) {
   check_copies(strategy, axes);
+  make_real(module, strategy);
   // All that changes modules or dtypes comes before make_core(), which sees the
   // final parameters.
   if (strategy.sync_batch_norm) {

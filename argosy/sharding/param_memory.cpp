@@ -56,19 +56,21 @@ ParamMemory::~ParamMemory() {
 
 // Copies the values of the parameters into one buffer.
 ShardedBucket ParamMemory::make_bucket(
-    const Bucket& plan, const std::vector<at::Tensor>& params, bool resident) {
+    const Bucket& plan,
+    const std::vector<at::Tensor>& params,
+    bool resident,
+    const Prepare& prepare) {
   ShardedBucket bucket{.plan = plan, .params = params_of(plan, params)};
   bucket.type = bucket.params.front().scalar_type();
   bucket.full = resident
       ? data_parallel::bucket_memory(plan.count, bucket.type, group_)
       : pool_->take(plan.count, bucket.type).zero_();
   for (std::size_t i = 0; i < bucket.params.size(); ++i) {
+    prepare(plan.entries[i].parameter);
     const at::Tensor place =
         optim::alias(bucket.full, plan.entries[i].begin, bucket.params[i]);
     place.copy_(bucket.params[i]);
-    if (resident) {
-      bucket.params[i].set_data(place);
-    }
+    bucket.params[i].set_data(place); // its own memory is free now
   }
   bucket.shard = part_of(bucket.full, group_->rank(), group_->nranks());
   return bucket;
@@ -91,14 +93,15 @@ void ParamMemory::cut(ShardedBucket& bucket, std::size_t unit) {
 }
 
 // Not a constructor: cut() needs weak_from_this(), which works once a
-// shared_ptr owns the object. Units are cut one by one, so that the whole of
-// one unit at a time exists twice.
+// shared_ptr owns the object. Units are cut one by one, so that one parameter
+// at a time exists twice.
 std::shared_ptr<ParamMemory> ParamMemory::make(
     const std::vector<UnitPlan>& plan,
     const std::vector<at::Tensor>& params,
     GroupPtr group,
     std::shared_ptr<BufferPool> pool,
-    std::shared_ptr<ShardMemory> shards) {
+    std::shared_ptr<ShardMemory> shards,
+    const Prepare& prepare) {
   const at::NoGradGuard no_grad;
   std::shared_ptr<ParamMemory> memory(
       new ParamMemory(std::move(group), std::move(pool), std::move(shards)));
@@ -107,7 +110,7 @@ std::shared_ptr<ParamMemory> ParamMemory::make(
     made.label = OpLabel(str("parameters of ", unit.name));
     for (const Bucket& bucket : unit.buckets) {
       made.buckets.push_back(
-          memory->make_bucket(bucket, params, unit.resident));
+          memory->make_bucket(bucket, params, unit.resident, prepare));
       if (!unit.resident) {
         memory->cut(made.buckets.back(), memory->units_.size());
       }

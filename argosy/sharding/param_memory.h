@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,14 +26,18 @@ namespace argosy::sharding {
 class ParamMemory final : public MemoryWatch,
                           public std::enable_shared_from_this<ParamMemory> {
  public:
-  // Moves the parameters into units. They must have the same values on all
-  // ranks.
+  using Prepare = std::function<void(std::size_t parameter)>;
+
+  // Moves the parameters into units, one after the other. Calls prepare(i)
+  // before it takes the values of parameter i, which must then be the same on
+  // all ranks.
   static std::shared_ptr<ParamMemory> make(
       const std::vector<UnitPlan>& plan,
       const std::vector<at::Tensor>& params,
       GroupPtr group,
       std::shared_ptr<BufferPool> pool,
-      std::shared_ptr<ShardMemory> shards);
+      std::shared_ptr<ShardMemory> shards,
+      const Prepare& prepare);
   // Waits for gathers under way.
   ~ParamMemory() override;
 
@@ -68,7 +73,10 @@ class ParamMemory final : public MemoryWatch,
       std::shared_ptr<BufferPool> pool,
       std::shared_ptr<ShardMemory> shards);
   ShardedBucket make_bucket(
-      const Bucket& plan, const std::vector<at::Tensor>& params, bool resident);
+      const Bucket& plan,
+      const std::vector<at::Tensor>& params,
+      bool resident,
+      const Prepare& prepare);
   void cut(ShardedBucket& bucket, std::size_t unit);
   void start(std::size_t unit);
   void finish(std::size_t unit);

@@ -9,6 +9,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/same_modules.h"
+#include "argosy/dtensor/deferred_init.h"
 #include "argosy/heap/allocator.h"
 #include "argosy/sharding/grad_memory.h"
 #include "argosy/sharding/param_memory.h"
@@ -122,16 +123,14 @@ void check_sent_type(const ShardingOptions& options) {
 
 // Parameters are copied to buckets in their order in memory, which must have no
 // gaps.
-void close_gaps(const NamedTensors& parameters) {
-  for (const auto& [name, tensor] : parameters) {
-    ARGOSY_CHECK(
-        tensor.layout() == c10::kStrided && tensor.device().is_cpu(),
-        "[sharding] parameter {} is not on the CPU or not dense, expected a "
-        "dense CPU tensor",
-        name);
-    if (!tensor.is_non_overlapping_and_dense()) {
-      tensor.set_data(tensor.contiguous());
-    }
+void close_gaps(const std::string& name, const at::Tensor& tensor) {
+  ARGOSY_CHECK(
+      tensor.layout() == c10::kStrided && tensor.device().is_cpu(),
+      "[sharding] parameter {} is not on the CPU or not dense, expected a "
+      "dense CPU tensor",
+      name);
+  if (!tensor.is_non_overlapping_and_dense()) {
+    tensor.set_data(tensor.contiguous());
   }
 }
 
@@ -201,7 +200,10 @@ struct ShardedCore::Impl {
         buffers(data_parallel::distinct(module.named_buffers(true))) {}
 
   std::shared_ptr<ShardMemory> shards_if(bool offloaded) const;
+  void check_same() const;
+  void share(const NamedTensors& tensors, bool experts) const;
   void share_start() const;
+  void make_real(std::size_t parameter) const;
   int expert_ranks() const;
   void cut();
 };
@@ -215,28 +217,68 @@ std::shared_ptr<ShardMemory> ShardedCore::Impl::shards_if(
       offloaded ? options.offload : std::nullopt);
 }
 
+// All ranks must have the same parameters, and have deferred the same.
+void ShardedCore::Impl::check_same() const {
+  NamedTensors experts;
+  NamedTensors all = buffers;
+  for (const auto& [name, tensor] : named) {
+    (marks_of(tensor).is_expert ? experts : all)
+        .emplace_back(
+            is_deferred(tensor) ? name + " (deferred)" : name, tensor);
+  }
+  const auto check = [](const NamedTensors& tensors, const GroupPtr& ranks) {
+    if (ranks) {
+      data_parallel::check_same(tensors, ranks);
+    }
+  };
+  check(all, group);
+  check(all, options.dp_group);
+  if (!experts.empty()) {
+    check(experts, group);
+    check(experts, options.expert_dp_group);
+  }
+}
+
 // Gives all ranks the values of the first one. For experts, that is the first
 // of the ranks that hold the same ones.
+void ShardedCore::Impl::share(const NamedTensors& tensors, bool experts) const {
+  // First within the groups, then between them: afterwards all ranks have the
+  // values of the first rank of the first group.
+  for (const GroupPtr& ranks :
+       {group, experts ? options.expert_dp_group : options.dp_group}) {
+    if (ranks && !tensors.empty()) {
+      data_parallel::share_values(tensors, ranks->ranks().front(), ranks);
+    }
+  }
+}
+
 void ShardedCore::Impl::share_start() const {
   NamedTensors experts;
   NamedTensors all = buffers;
   for (const auto& each : named) {
-    (marks_of(each.second).is_expert ? experts : all).push_back(each);
-  }
-  const auto share = [](const NamedTensors& tensors, const GroupPtr& ranks) {
-    if (ranks) {
-      data_parallel::check_same(tensors, ranks);
-      data_parallel::share_values(tensors, ranks->ranks().front(), ranks);
+    if (!is_deferred(each.second)) {
+      close_gaps(each.first, each.second);
+      (marks_of(each.second).is_expert ? experts : all).push_back(each);
     }
-  };
-  // First within the groups, then between them: afterwards all ranks have the
-  // values of the first rank of the first group.
-  share(all, group);
-  share(all, options.dp_group);
-  if (!experts.empty()) {
-    share(experts, group);
-    share(experts, options.expert_dp_group);
   }
+  share(all, false);
+  share(experts, true);
+}
+
+// Makes the values of a deferred parameter, and shares them.
+void ShardedCore::Impl::make_real(std::size_t parameter) const {
+  const auto& [name, tensor] = named[parameter];
+  if (!is_deferred(tensor)) {
+    return;
+  }
+  materialize(tensor);
+  close_gaps(name, tensor);
+  const ParameterMarks marks = marks_of(tensor);
+  const GroupPtr& mp = options.mp_group;
+  if (mp && mp->nranks() > 1 && !marks.is_distributed) {
+    data_parallel::share_values({named[parameter]}, mp->ranks().front(), mp);
+  }
+  share({named[parameter]}, marks.is_expert);
 }
 
 // The number of ranks over which a gradient of an expert is a sum.
@@ -256,7 +298,12 @@ void ShardedCore::Impl::cut() {
   plan = plan_of(infos, level, options, group->nranks());
   pool = make_pool(plan, named, level, options.main_grad, group);
   params = ParamMemory::make(
-      plan, tensors, group, pool, shards_if(options.offload_params));
+      plan,
+      tensors,
+      group,
+      pool,
+      shards_if(options.offload_params),
+      [this](std::size_t parameter) { make_real(parameter); });
   grads.emplace(
       params->units(),
       infos,
@@ -285,7 +332,14 @@ ShardedCore::ShardedCore(
     keep_tensor_memory();
   }
   check_sent_type(impl_->options);
-  close_gaps(impl_->named);
+  impl_->check_same();
+  // Whole parameters are made at once, others unit by unit.
+  if (level != Level::p_g_os) {
+    materialize(module);
+  }
+  for (const auto& [name, buffer] : impl_->buffers) {
+    materialize(buffer);
+  }
   impl_->share_start();
   impl_->cut();
 }

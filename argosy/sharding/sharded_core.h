@@ -37,6 +37,10 @@ struct ShardingOptions {
   // Gradients of experts come from the tokens of all of dp_group. They are
   // averaged over this group and divided by the ratio of the groups' sizes.
   GroupPtr expert_dp_group;
+  // The tensor parallel ranks of this one. For p_g_os and a model that was
+  // built under DeferredInit: parameters that are not split over them start
+  // with the values of the first of them. Null: there are none.
+  GroupPtr mp_group;
   // Broadcast the buffers (running statistics) of the first rank at every
   // forward in grad mode.
   bool sync_buffers = false;
@@ -85,8 +89,9 @@ struct OwnPiece {
 
 // The part of ShardedModel that does not depend on the type of the module. All
 // ranks construct it alike, which blocks; they then have the first rank's
-// values. Throws InvalidArgument, on all ranks, if their parameters differ in
-// name, shape or type.
+// values. A module that was built under DeferredInit gets its values here, with
+// p_g_os one parameter after the other. Throws InvalidArgument, on all ranks,
+// if their parameters differ in name, shape or type.
 //
 // If backward throws on all ranks, the gradients of earlier passes stay as they
 // were, and the next step works. If it throws on some ranks only, all ranks get

@@ -18,6 +18,7 @@
 #include "argosy/recomputation/recompute.h"
 #include "argosy/sharding/group_sharded.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/torch_hooks/thread_generator.h"
 #include "argosy/world/world.h"
 #include "tests/support/oracle_models.h"
 #include "tests/support/refusal.h"
@@ -644,6 +645,51 @@ TEST(Sharding, RanksMayHaveDifferentNumbersOfEvaluationBatches) {
     model(x).sum().backward();
     optimizer.step();
   });
+}
+
+// Each rank draws from a generator of its own, as processes do.
+template <typename F>
+auto seeded(int seed, const F& make) {
+  const torch_hooks::GeneratorScope scope(
+      at::make_generator<at::CPUGeneratorImpl>(seed));
+  return make();
+}
+
+Gpt deferred_gpt() {
+  const DeferredInit deferred;
+  return Gpt(testing::small_gpt());
+}
+
+TEST_P(Levels, TakeModelsThatAreBuiltWithoutMemory) {
+  const OracleModel of = gpt();
+  for (const auto& options : {ShardingOptions{}, small_units()}) {
+    testing::run_ranks(3, [&](World& world) {
+      // The first rank's values count.
+      Gpt plain = seeded(5, [] { return Gpt(testing::small_gpt()); });
+      Gpt net = seeded(5 + world.rank(), [&] {
+        Gpt made = deferred_gpt();
+        for (const auto& parameter : made->parameters()) {
+          EXPECT_TRUE(is_deferred(parameter));
+        }
+        ShardedModel<Gpt> model(made, sharding::level_of(GetParam()), options);
+        {
+          const auto whole = model.whole();
+          for (const auto& item : plain->named_parameters()) {
+            EXPECT_TRUE(
+                made->named_parameters()[item.key()].equal(item.value()))
+                << item.key();
+          }
+        }
+        // And it trains.
+        optim::AdamW adam(made->parameters(), optim::AdamWOptions(1e-2));
+        ShardedOptimizer optimizer(adam, model.core());
+        const auto batch = part(of, 0, world);
+        const double before = train_step(model, optimizer, batch);
+        EXPECT_LT(train_step(model, optimizer, batch), before);
+        return made;
+      });
+    });
+  }
 }
 
 // Parameters that are looked at outside of the wrapper.

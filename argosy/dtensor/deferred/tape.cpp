@@ -1,5 +1,8 @@
 #include "argosy/dtensor/deferred/tape.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +10,9 @@
 #include "argosy/common/thread_context.h"
 #include "argosy/dtensor/tensor/expected.h"
 #include "argosy/dtensor/tensor/mesh_state.h"
+#include "argosy/torch_hooks/generator_state.h"
 #include "argosy/torch_hooks/op_info.h"
+#include "argosy/torch_hooks/thread_generator.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
@@ -18,6 +23,7 @@ namespace {
 
 struct CurrentTape {
   Tape* pointer = nullptr;
+  std::weak_ptr<Tape> last_to_draw;
 };
 
 bool is_deferred_value(const c10::IValue& value) {
@@ -159,10 +165,12 @@ void Tape::record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const auto number = [&](const at::Tensor& each) { return number_of(each); };
   trace::add_arguments(info, arguments, number, call, node);
   draws_.emplace_back();
+  torch_draws_.emplace_back();
   if (info.is_random) {
     // Drawn now, in program order, so that a tensor gets the same random values
     // whichever tensors are replayed, and in which order.
     draws_.back() = random_state()->draw();
+    note_draw(info, call);
   }
   torch::jit::Stack results;
   add_results(info, arguments, call, node, results);
@@ -171,8 +179,10 @@ void Tape::record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   stack.insert(stack.end(), results.begin(), results.end());
 }
 
-at::Tensor Tape::replay(
-    int value, RandomState& random, const Make& make) const {
+// Runs the nodes that a value depends on, each by around(node, run).
+template <typename Around>
+at::Tensor Tape::run_needed(
+    int value, const Make& make, const Around& around) const {
   const std::vector<bool> needed = trace::needed_nodes(program_.graph, value);
   trace::Run run(program_);
   // Makes memory only for inputs that a needed node uses, when it first does: a
@@ -191,10 +201,125 @@ at::Tensor Tape::replay(
     for (const int used : program_.graph.nodes[i].uses) {
       begin(used);
     }
-    const RandomState::Replay drawn(random, draws_[i]);
-    run.run(static_cast<int>(i));
+    around(i, [&] { run.run(static_cast<int>(i)); });
   }
   return run.get(value);
+}
+
+at::Tensor Tape::replay(
+    int value, RandomState& random, const Make& make) const {
+  return run_needed(value, make, [&](std::size_t i, const auto& run) {
+    ARGOSY_CHECK(
+        !torch_draws_[i] || !torch_draws_[i]->is_explicit,
+        "[dtensor.random] a generator is given to {}; DTensors draw from the "
+        "numbers of dtensor_manual_seed()",
+        program_.graph.nodes[i].op);
+    const RandomState::Replay drawn(random, draws_[i]);
+    run();
+  });
+}
+
+// Takes the generator out of the call: a replay puts its own in its place.
+void Tape::note_draw(const torch_hooks::OpInfo& info, trace::Call& call) {
+  for (std::size_t i = 0; i < info.args.size(); ++i) {
+    if (info.args[i].name != "generator") {
+      continue;
+    }
+    c10::IValue& given = call.arguments[i].plain;
+    const bool is_explicit = given.isGenerator();
+    const at::Generator* scoped = torch_hooks::GeneratorScope::current();
+    const at::Generator generator = is_explicit ? given.toGenerator()
+        : scoped != nullptr                     ? *scoped
+                            : at::detail::getDefaultCPUGenerator();
+    given = c10::IValue();
+    torch_draws_.back() = {source_of(generator), is_explicit, {}};
+  }
+}
+
+int Tape::source_of(const at::Generator& generator) {
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    if (sources_[i].generator == generator) {
+      return static_cast<int>(i);
+    }
+  }
+  Source made{generator, torch_hooks::state_of(generator), {}, nullptr};
+  made.own = at::make_generator<at::CPUGeneratorImpl>();
+  torch_hooks::set_state(made.own, made.start);
+  // What another tape has recorded has not moved the generator yet.
+  auto& last = of_thread<CurrentTape>().last_to_draw;
+  if (const auto before = last.lock(); before && before.get() != this) {
+    for (const Source& each : before->sources_) {
+      if (each.generator == generator && each.start.equal(made.start)) {
+        made.after = before;
+      }
+    }
+  }
+  last = weak_from_this();
+  sources_.push_back(std::move(made));
+  return static_cast<int>(sources_.size()) - 1;
+}
+
+// Draws the numbers of a node into memory that is thrown away.
+void Tape::draw_in_vain(std::size_t node, at::Generator& own) {
+  const trace::Node& of = program_.graph.nodes[node];
+  trace::Run run(program_);
+  for (const int value : of.uses) {
+    ARGOSY_CHECK(
+        std::ranges::find(of.writes, value) != of.writes.end(),
+        "[dtensor.deferred] {} draws random numbers by the values of a tensor "
+        "that was made under DeferredInit and has none yet; do it after the "
+        "model is sharded",
+        of.op);
+    const trace::TensorMeta& meta = program_.metas[trace::at(value)];
+    run.set(value, at::empty(meta.sizes, at::TensorOptions(meta.type)));
+  }
+  const torch_hooks::GeneratorScope scope(own);
+  run.run(static_cast<int>(node));
+}
+
+void Tape::find_states() {
+  const bool is_first = num_found_ == 0;
+  for (Source& source : sources_) {
+    if (is_first && source.after) {
+      source.after->find_states();
+      const int same = source.after->source_of(source.generator);
+      torch_hooks::set_state(
+          source.own,
+          torch_hooks::state_of(source.after->sources_[trace::at(same)].own));
+    }
+  }
+  for (; num_found_ < torch_draws_.size(); ++num_found_) {
+    if (auto& draw = torch_draws_[num_found_]) {
+      at::Generator& own = sources_[trace::at(draw->source)].own;
+      draw->state = torch_hooks::state_of(own);
+      draw_in_vain(num_found_, own);
+    }
+  }
+  for (const Source& source : sources_) {
+    // As without DeferredInit, unless the program has gone on from there.
+    if (is_first &&
+        torch_hooks::state_of(source.generator).equal(source.start)) {
+      torch_hooks::set_state(
+          source.generator, torch_hooks::state_of(source.own));
+    }
+  }
+}
+
+at::Tensor Tape::replay_plain(int value) {
+  find_states();
+  const Make make = [](int, const trace::TensorMeta& meta) {
+    return at::empty(meta.sizes, at::TensorOptions(meta.type));
+  };
+  return run_needed(value, make, [&](std::size_t i, const auto& run) {
+    if (!torch_draws_[i]) {
+      run();
+      return;
+    }
+    at::Generator own = at::make_generator<at::CPUGeneratorImpl>();
+    torch_hooks::set_state(own, torch_draws_[i]->state);
+    const torch_hooks::GeneratorScope scope(own);
+    run();
+  });
 }
 
 } // namespace argosy::dtensor

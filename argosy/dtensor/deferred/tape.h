@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -32,6 +33,13 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // Runs all again that the tensor of a value depends on.
   at::Tensor replay(int value, RandomState& random, const Make& make) const;
 
+  // The same for a plain tensor, which gets the values that it would have had
+  // without recording: its random numbers are those of the generators that the
+  // ops name, or of torch's. The first call draws all numbers of the tape once,
+  // to learn where those of each op begin, and moves generators on that nobody
+  // has used since. Memory is that of the tensors that the value depends on.
+  at::Tensor replay_plain(int value);
+
   // The first value in the memory of a value: itself, or what it is a view of.
   int root(int value) const;
 
@@ -49,9 +57,34 @@ class Tape : public std::enable_shared_from_this<Tape> {
       trace::Node& node,
       torch::jit::Stack& results);
 
+  // A generator of torch's that recorded ops would have drawn from.
+  struct Source {
+    at::Generator generator;
+    at::Tensor start;            // its state at the first of them
+    at::Generator own;           // a copy, which draws instead of it
+    std::shared_ptr<Tape> after; // a tape whose draws come before; may be null
+  };
+  // How a node draws from a source.
+  struct TorchDraw {
+    int source = 0;
+    bool is_explicit = false; // the op names the generator
+    at::Tensor state;         // of the generator before; set by find_states()
+  };
+
+  void note_draw(const torch_hooks::OpInfo& info, trace::Call& call);
+  int source_of(const at::Generator& generator);
+  void find_states();
+  void draw_in_vain(std::size_t node, at::Generator& own);
+  template <typename Around>
+  at::Tensor run_needed(
+      int value, const Make& make, const Around& around) const;
+
   trace::Program program_;
   std::vector<std::optional<RandomState::Draw>> draws_; // by node
-  std::vector<int> roots_;                              // by memory
+  std::vector<std::optional<TorchDraw>> torch_draws_;   // by node
+  std::vector<Source> sources_;
+  std::size_t num_found_ = 0; // nodes whose states are found
+  std::vector<int> roots_;    // by memory
 };
 
 // The tape and value of a deferred tensor; null for any other.
