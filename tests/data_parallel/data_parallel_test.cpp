@@ -19,6 +19,7 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/observe/recording_sink.h"
+#include "tests/support/refusal.h"
 
 namespace argosy {
 namespace {
@@ -296,6 +297,49 @@ TEST(DataParallel, FindsUnusedParameters) {
       EXPECT_EQ(net->left->bias.grad()[0].item<float>(), 0.5f);
       EXPECT_EQ(net->right->bias.grad()[0].item<float>(), 0.5f);
     }
+  });
+}
+
+struct TwoHeads : torch::nn::Module {
+  torch::nn::Linear left = register_module("left", torch::nn::Linear(2, 1));
+  torch::nn::Linear right = register_module("right", torch::nn::Linear(2, 1));
+
+  std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& x) {
+    return {left(x), right(x)};
+  }
+};
+
+// The outputs depend on both heads, each rank's loss on one: as far as a loss
+// does not depend on a parameter, its gradient is zero.
+TEST(DataParallel, OutputsThatTheLossLeavesOutCountAsZeros) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const auto loss_of = [&](auto& model, int step) {
+      const auto [left, right] = model(torch::ones({1, 2}));
+      return ((world.rank() + step) % 2 == 0 ? left : right).sum();
+    };
+    const auto net = std::make_shared<TwoHeads>();
+    DataParallel model(
+        net, DataParallelOptions{.find_unused_parameters = true});
+    for (int step = 0; step < 3; ++step) {
+      net->zero_grad();
+      loss_of(model, step).backward();
+      EXPECT_EQ(net->left->bias.grad()[0].item<float>(), 0.5f);
+      EXPECT_EQ(net->right->bias.grad()[0].item<float>(), 0.5f);
+    }
+    net->zero_grad();
+    net->right->bias.mutable_grad().fill_(7);
+    std::get<0>(model(torch::ones({1, 2}))).sum().backward();
+    EXPECT_EQ(net->left->bias.grad()[0].item<float>(), 1);
+    EXPECT_EQ(net->right->bias.grad()[0].item<float>(), 7)
+        << "no loss depends on it, so it keeps the gradient that it had";
+
+    const auto strict = std::make_shared<TwoHeads>();
+    DataParallel without(strict);
+    EXPECT_THAT(
+        argosy::testing::refusal([&] {
+          std::get<0>(without(torch::ones({1, 2}))).sum().backward();
+        }),
+        HasSubstr("right.weight, right.bias"));
   });
 }
 
