@@ -161,6 +161,11 @@ void Engine::do_step(const Step& step) {
     listener_(step, false);
   }
   send(step, made);
+  // Last, so that the next stage need not wait for it.
+  if (batch_->after_backward &&
+      (step.pass == Pass::kBackward || step.pass == Pass::kBackwardWeight)) {
+    batch_->after_backward();
+  }
 }
 
 Tensors Engine::compute(const Step& step, const Tensors& needed) {

@@ -36,6 +36,8 @@ class Engine {
         loss;
     std::function<at::Tensor(const at::Tensor& loss)> scale;
     double loss_scale = 1; // the factor that `scale` applies
+    // Called after each step that has added to gradients; may be null.
+    std::function<void()> after_backward;
     bool dynamic_shapes = false;
   };
   struct Result {

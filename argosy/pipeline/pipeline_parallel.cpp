@@ -4,6 +4,8 @@
 #include <ATen/ops/tensor.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
+
 #include "argosy/common/error.h"
 #include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/pipeline/schedules/schedules.h"
@@ -120,17 +122,30 @@ Engine::Batch PipelineParallel::batch_of(
   return result;
 }
 
-void PipelineParallel::scale_gradients() const {
+void PipelineParallel::scale_gradients(const Tensors& except) const {
   if (!options_.delay_scale_loss ||
       options_.loss_reduction == PipelineOptions::Reduction::kSum) {
     return;
   }
   const at::NoGradGuard no_grad;
   for (const at::Tensor& each : model_->module().parameters()) {
-    if (each.grad().defined()) {
+    const bool is_excepted = std::ranges::any_of(
+        except, [&](const at::Tensor& other) { return other.is_same(each); });
+    if (each.grad().defined() && !is_excepted) {
       each.mutable_grad().div_(options_.microbatches);
     }
   }
+}
+
+// Gradients of weights that stages share stay whole until they are summed over
+// the stages.
+void PipelineParallel::reduce_early() const {
+  Tensors whole;
+  for (const SharedWeight& weight : model_->shared_weights()) {
+    whole.push_back(weight.parameter);
+  }
+  scale_gradients(whole);
+  core_->reduce_gradients_early(whole);
 }
 
 at::Tensor PipelineParallel::share_loss(const std::vector<at::Tensor>& losses) {
@@ -168,10 +183,14 @@ at::Tensor PipelineParallel::forward_backward(
     if (core_) {
       core_->before_forward();
       // Each microbatch runs a backward of its own; gradients accumulate and
-      // are reduced once, after the last.
+      // are reduced once, after the last, unless the core keeps parts of them.
       no_sync.emplace(core_);
     }
-    result = engine_.train(schedule_, batch_of(std::move(microbatches), batch));
+    Engine::Batch work = batch_of(std::move(microbatches), batch);
+    if (core_ && core_->keeps_gradient_parts()) {
+      work.after_backward = [this] { reduce_early(); };
+    }
+    result = engine_.train(schedule_, work);
   }
   // While gradients are merged over batches, the sums wait for the last batch:
   // a second sum would count the first one's result again.

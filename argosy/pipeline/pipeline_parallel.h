@@ -111,7 +111,8 @@ class PipelineParallel {
   Engine::Batch batch_of(
       std::vector<Microbatch> microbatches, const BatchOptions& batch) const;
   at::Tensor share_loss(const std::vector<at::Tensor>& losses);
-  void scale_gradients() const;
+  void scale_gradients(const Tensors& except = {}) const;
+  void reduce_early() const;
 
   const std::shared_ptr<StageModel> model_;
   const std::vector<LossFn> loss_fns_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/same_modules.h"
@@ -382,6 +383,23 @@ void ShardedCore::zero_grad() {
 void ShardedCore::reduce_gradients() {
   impl_->grads->reduction().reduce();
   impl_->is_stale = true; // a step may follow
+}
+
+bool ShardedCore::keeps_gradient_parts() const {
+  return impl_->level != Level::os;
+}
+
+void ShardedCore::reduce_gradients_early(const Tensors& whole) {
+  std::set<std::size_t> kept;
+  for (std::size_t i = 0; i < impl_->named.size(); ++i) {
+    const at::Tensor& tensor = impl_->named[i].second;
+    if (std::ranges::any_of(whole, [&](const at::Tensor& each) {
+          return each.is_same(tensor);
+        })) {
+      kept.insert(i);
+    }
+  }
+  impl_->grads->reduction().reduce_early(kept);
 }
 
 Level ShardedCore::level() const {

@@ -107,6 +107,8 @@ class ShardedCore final : public training::ModelCore {
   bool sync() const override;
   void zero_grad() override;
   void reduce_gradients() override;
+  bool keeps_gradient_parts() const override;
+  void reduce_gradients_early(const Tensors& whole) override;
 
   Level level() const;
   const GroupPtr& group() const;

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
@@ -133,6 +134,11 @@ void GradientReduction::begin_backward() {
 }
 
 void GradientReduction::reduce() {
+  const auto is_early = [](const Parameter& each) { return each.is_early; };
+  if (std::ranges::any_of(parameters_, is_early)) {
+    reduce_rest();
+    return;
+  }
   if (!usage_is_known_) {
     for (Parameter& parameter : parameters_) {
       parameter.expected = true; // what the last forward used does not matter
@@ -167,6 +173,82 @@ void GradientReduction::reduce_accumulated(
   } catch (...) {
     abandon();
     throw;
+  }
+}
+
+void GradientReduction::reduce_early(const std::set<std::size_t>& kept) {
+  const at::NoGradGuard no_grad;
+  try {
+    recover();
+    flush(kept);
+  } catch (...) {
+    abandon();
+    throw;
+  }
+}
+
+// What reduce_early() has left, and the end of what it began.
+void GradientReduction::reduce_rest() {
+  reduce_early({});
+  std::vector<std::size_t> missing;
+  for (const auto& bucket : schedule_.buckets()) {
+    for (const std::size_t i : bucket) {
+      if (!std::exchange(parameters_[i].is_early, false)) {
+        missing.push_back(i);
+      }
+    }
+  }
+  if (!allows_unused()) {
+    check_missing(missing);
+  }
+}
+
+// By parameter: whether a gradient waits to be reduced; where ranks may differ,
+// on any of them.
+std::vector<bool> GradientReduction::waiting_gradients(
+    const std::set<std::size_t>& kept) const {
+  const at::Tensor waiting =
+      at::zeros({static_cast<std::int64_t>(parameters_.size())}, at::kInt);
+  auto* numbers = waiting.data_ptr<int>();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& tensor = parameters_[i].tensor;
+    numbers[i] =
+        tensor.defined() && tensor.grad().defined() && kept.count(i) == 0;
+  }
+  for (const GroupPtr& group : options_.groups) {
+    if (allows_unused()) {
+      all_reduce(waiting, ReduceOp::MAX, group);
+    }
+  }
+  return std::vector<bool>(numbers, numbers + parameters_.size());
+}
+
+// Reduces the buckets that have gradients. Other parameters of theirs count as
+// zeros.
+void GradientReduction::flush(const std::set<std::size_t>& kept) {
+  const std::vector<bool> waiting = waiting_gradients(kept);
+  const auto waits = [&](std::size_t i) { return waiting[i]; };
+  for (const std::size_t bucket : schedule_.order()) {
+    const std::vector<std::size_t>& members = schedule_.buckets()[bucket];
+    if (std::ranges::none_of(members, waits)) {
+      continue;
+    }
+    for (const std::size_t i : members) {
+      at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+      const at::Tensor stays = kept.count(i) > 0
+          ? std::exchange(gradient, at::Tensor())
+          : at::Tensor();
+      reducer_.take(i);
+      gradient = stays;
+    }
+    reducer_.launch(bucket);
+  }
+  reducer_.finish();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (waiting[i]) {
+      parameters_[i].is_early = true;
+      reducer_.publish(i);
+    }
   }
 }
 
@@ -217,6 +299,11 @@ void GradientReduction::take_missing() {
     }
     return;
   }
+  check_missing(missing);
+}
+
+void GradientReduction::check_missing(
+    const std::vector<std::size_t>& missing) const {
   std::vector<std::string> names;
   for (const std::size_t i : missing) {
     names.push_back(parameters_[i].name);
@@ -305,6 +392,7 @@ void GradientReduction::abandon() noexcept {
 
 void GradientReduction::zero_grad() {
   for (Parameter& parameter : parameters_) {
+    parameter.is_early = false;
     if (parameter.tensor.defined()) {
       parameter.tensor.mutable_grad() = at::Tensor();
     }

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -114,6 +115,12 @@ class GradientReduction {
   // Collective, outside of backward: reduces what has accumulated without sync.
   void reduce();
 
+  // The same for what has accumulated so far, except for the parameters in
+  // `kept`, by index: their gradients stay as they are. reduce() takes the
+  // rest. Unless find_unused_parameters is set, all ranks must have gradients
+  // in the same buckets.
+  void reduce_early(const std::set<std::size_t>& kept);
+
   // Collective: takes part in one backward of the other ranks with zeros.
   void reduce_zeros();
 
@@ -127,6 +134,8 @@ class GradientReduction {
     std::optional<torch_hooks::GradHook> hook;
     bool expected = true;
     bool used = false; // by this rank in this pass
+    // reduce_early() has reduced a gradient of any rank since reduce().
+    bool is_early = false;
   };
 
   bool allows_unused() const {
@@ -139,6 +148,10 @@ class GradientReduction {
   void arrive(std::size_t parameter, bool used);
   void end();
   void take_missing();
+  void check_missing(const std::vector<std::size_t>& missing) const;
+  std::vector<bool> waiting_gradients(const std::set<std::size_t>& kept) const;
+  void flush(const std::set<std::size_t>& kept);
+  void reduce_rest();
   WorkPtr share_used();
   void publish();
   void follow_observed_order();

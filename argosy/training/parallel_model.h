@@ -30,6 +30,14 @@ class ModelCore {
   // backward.
   virtual void reduce_gradients() = 0;
 
+  // Whether this rank should keep parts of gradients only, also between passes
+  // without sync.
+  virtual bool keeps_gradient_parts() const { return false; }
+  // Reduces what has accumulated without sync so far. Gradients of `whole` stay
+  // on this rank until reduce_gradients(), which must follow. Blocks; call it
+  // outside of backward.
+  virtual void reduce_gradients_early(const Tensors& /*whole*/) {}
+
   // Between the two, parameters are whole on all ranks. See Whole.
   virtual void begin_whole() {}
   virtual void end_whole() {}

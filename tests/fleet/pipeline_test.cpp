@@ -8,6 +8,7 @@
 #include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/fleet/pipeline_model.h"
+#include "argosy/observe/tensor_memory.h"
 #include "argosy/optim/adam.h"
 #include "argosy/pipeline/cut/cut_stage.h"
 #include "argosy/pipeline/schedule_json.h"
@@ -254,6 +255,108 @@ TEST_P(PipelineSwitches, DoTheSameOnStages) {
       expect_close(train({"stages", 4, json(of)}, GetParam().json), alone);
     });
   }
+}
+
+at::Tensor mse(const Tensors& outputs, const Tensors& labels) {
+  return torch::mse_loss(outputs[0], labels[0]);
+}
+
+// Three stages, of which the second has no parameters.
+Trained train_around_nothing(const std::string& strategy) {
+  init(true, DistributedStrategy::from_json(strategy));
+  pipeline::PipelineLayerOptions options;
+  if (get_hybrid_communicate_group()->get_pipe_parallel_world_size() > 1) {
+    options.segmentation = pipeline::Segmentation::at({0, 1, 2});
+  }
+  options.loss_fns = {mse};
+  pipeline::PipelineLayer layers(
+      std::vector<pipeline::LayerDesc>{
+          pipeline::layer<torch::nn::Linear>(6, 5),
+          pipeline::layer<torch::nn::Tanh>(),
+          pipeline::layer<torch::nn::Linear>(5, 3)},
+      options);
+  layers->to(torch::kDouble);
+  optim::AdamW adam(layers->parameters(), optim::AdamWOptions(1e-2));
+  auto model = distributed_model(layers);
+  auto optimizer = distributed_optimizer(adam);
+  Trained trained;
+  for (int step = 0; step < 3; ++step) {
+    const auto part = [&](long width) {
+      return testing::numbers({8, width}, step).chunk(data_num())[data_rank()];
+    };
+    at::Tensor loss = model.train_batch({part(6)}, {part(3)}, optimizer);
+    all_reduce(loss, ReduceOp::AVG);
+    trained.losses.push_back(loss.item<double>());
+  }
+  const auto whole = model.whole();
+  for (const auto& item : layers->named_parameters()) {
+    trained.parameters[item.key()] = item.value().detach().clone();
+  }
+  return trained;
+}
+
+TEST(PipelineSharding, AStageMayHaveNoParameters) {
+  Trained alone;
+  testing::run_ranks(
+      1, [&](World&) { alone = train_around_nothing(json({.pp = 1})); });
+  for (const int stage : {1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    testing::run_ranks(6, [&](World&) {
+      const Trained got =
+          train_around_nothing(json({.pp = 3, .sharding = 2, .stage = stage}));
+      ASSERT_EQ(got.losses.size(), alone.losses.size());
+      for (std::size_t i = 0; i < got.losses.size(); ++i) {
+        EXPECT_NEAR(got.losses[i], alone.losses[i], 1e-6);
+      }
+      for (const auto& [name, value] : got.parameters) {
+        EXPECT_TRUE(torch::allclose(value, alone.parameters.at(name))) << name;
+      }
+    });
+  }
+}
+
+// What the last stage has in memory when it computes a loss, between two
+// microbatches.
+TEST(PipelineSharding, KeepsPartsOfGradientsBetweenMicrobatches) {
+  constexpr long kWidth = 256;
+  constexpr long kBytes = 4 * kWidth * kWidth; // of a layer
+  const auto between = [&](int stage) {
+    std::int64_t most = 0;
+    testing::run_ranks(4, [&](World& world) {
+      TensorMemory memory;
+      auto strategy = DistributedStrategy::from_json(
+          json({.sharding = 2, .stage = stage, .microbatches = 3}));
+      init(true, strategy);
+      pipeline::PipelineLayerOptions options;
+      std::int64_t before = 0;
+      std::int64_t at_loss = 0;
+      int losses = 0;
+      options.loss_fns = {[&](const Tensors& outputs, const Tensors& labels) {
+        at_loss = ++losses == 1 ? 0 : memory.current() - before;
+        before = losses == 1 ? memory.current() : before;
+        return mse(outputs, labels);
+      }};
+      std::vector<pipeline::LayerDesc> list;
+      for (int i = 0; i < 8; ++i) {
+        list.push_back(pipeline::layer<torch::nn::Linear>(
+            torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
+      }
+      pipeline::PipelineLayer layers(list, options);
+      torch::optim::SGD sgd(layers->parameters(), 0.1);
+      auto model = distributed_model(layers);
+      auto optimizer = distributed_optimizer(sgd);
+      const at::Tensor x = torch::ones({3, kWidth});
+      model.train_batch({x}, {x}, optimizer);
+      if (losses > 0 && world.rank() == world.size() - 1) {
+        most = at_loss;
+      }
+    });
+    return most;
+  };
+  // What the first backward has left: the 4 layers of the stage, or nothing
+  // that was not there before.
+  EXPECT_LT(between(2), kBytes);
+  EXPECT_LT(between(3), kBytes);
 }
 
 // The GPT as it was written for one process.
