@@ -9,6 +9,7 @@
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
+#include "tests/support/refusal.h"
 
 namespace argosy {
 namespace {
@@ -55,6 +56,50 @@ std::map<std::string, at::Tensor> values(const ProcessMesh& mesh, bool cut) {
     }
   }
   return all;
+}
+
+std::vector<at::Tensor> all_of(const Net& net) {
+  std::vector<at::Tensor> all = net->parameters();
+  for (const at::Tensor& buffer : net->buffers()) {
+    all.push_back(buffer);
+  }
+  return all;
+}
+
+// Two models, and what is drawn after them, in whatever order they become real.
+TEST(Deferred, MaterializesWhatATorchModelWouldBe) {
+  torch::manual_seed(7);
+  const Net first;
+  const Net second;
+  const at::Tensor next = torch::rand({3});
+  run_ranks(1, [&](World&) {
+    for (const bool in_order : {true, false}) {
+      torch::manual_seed(7);
+      Net a = deferred_net();
+      Net b = deferred_net();
+      materialize(in_order ? *a : *b);
+      materialize(in_order ? *b : *a);
+      const auto expect_same = [](const Net& got, const Net& expected) {
+        const auto values = all_of(expected);
+        const auto made = all_of(got);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          EXPECT_FALSE(is_deferred(made[i]));
+          EXPECT_TRUE(torch::equal(made[i], values[i])) << i;
+          EXPECT_EQ(made[i].requires_grad(), values[i].requires_grad());
+        }
+      };
+      expect_same(a, first);
+      expect_same(b, second);
+      EXPECT_TRUE(torch::equal(torch::rand({3}), next));
+    }
+    {
+      const DeferredInit deferred;
+      torch::nn::Linear linear(2, 2);
+      EXPECT_THAT(
+          testing::refusal([&] { materialize(*linear); }),
+          HasSubstr("within the scope of DeferredInit"));
+    }
+  });
 }
 
 TEST(DeferredRanks, AModelIsTheSameOnEveryMesh) {

@@ -283,9 +283,9 @@ void Tape::find_states() {
     if (is_first && source.after) {
       source.after->find_states();
       const int same = source.after->source_of(source.generator);
-      torch_hooks::set_state(
-          source.own,
-          torch_hooks::state_of(source.after->sources_[trace::at(same)].own));
+      source.start =
+          torch_hooks::state_of(source.after->sources_[trace::at(same)].own);
+      torch_hooks::set_state(source.own, source.start);
     }
   }
   for (; num_found_ < torch_draws_.size(); ++num_found_) {

@@ -60,7 +60,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // A generator of torch's that recorded ops would have drawn from.
   struct Source {
     at::Generator generator;
-    at::Tensor start;            // its state at the first of them
+    at::Tensor start;            // its state before the first of them
     at::Generator own;           // a copy, which draws instead of it
     std::shared_ptr<Tape> after; // a tape whose draws come before; may be null
   };
