@@ -7,7 +7,9 @@
 #include "argosy/common/error.h"
 #include "argosy/optim/adam_numbers.h"
 #include "argosy/optim/flat_parameters.h"
+#include "argosy/optim/local.h"
 #include "argosy/optim/spans.h"
+#include "argosy/torch_hooks/backward.h"
 
 namespace argosy::optim {
 
@@ -19,11 +21,12 @@ void check(const std::vector<at::Tensor>& params, const EmaOptions& options) {
       "[optim.ema] decay {}, expected in [0, 1)",
       options.decay);
   for (std::size_t i = 0; i < params.size(); ++i) {
+    const at::Tensor& param = local_of(params[i]);
     ARGOSY_CHECK(
-        params[i].device().is_cpu() && format_of(params[i]) &&
-            params[i].is_non_overlapping_and_dense(),
+        param.device().is_cpu() && format_of(param) &&
+            param.is_non_overlapping_and_dense(),
         "[optim.ema] parameter {}: expected a dense tensor of floats on the "
-        "CPU; for a DTensor pass to_local()",
+        "CPU, or a DTensor of such parts",
         i);
   }
 }
@@ -59,12 +62,12 @@ Ema::Ema(std::vector<at::Tensor> params, EmaOptions options)
     : params_(std::move(params)), options_(options) {
   check(params_, options_);
   const at::NoGradGuard no_grad;
-  averages_ = zeros_like(params_);
+  averages_ = zeros_like(locals_of(params_));
   // With the correction the average begins at 0, which the division in
   // average() makes up for; without it, at the parameters.
   for (std::size_t i = 0; !options_.bias_correction && i < params_.size();
        ++i) {
-    averages_[i].copy_(params_[i]);
+    averages_[i].copy_(local_of(params_[i]));
   }
 }
 
@@ -74,7 +77,7 @@ void Ema::update() {
   std::vector<Span> spans;
   spans.reserve(params_.size());
   for (std::size_t i = 0; i < params_.size(); ++i) {
-    spans.push_back(span_of(params_[i]));
+    spans.push_back(span_of(local_of(params_[i])));
     spans.back().tile.states[0] = averages_[i].data_ptr();
   }
   run(kernels().ema, spans, EmaStep{options_.decay});
@@ -97,8 +100,9 @@ void Ema::apply() {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     // average() may throw: saved_ is set last, so that applied() stays false.
     const at::Tensor value = average(i);
-    saved.push_back(params_[i].detach().clone());
-    params_[i].copy_(value);
+    saved.push_back(local_of(params_[i]).detach().clone());
+    local_of(params_[i]).detach().copy_(value);
+    torch_hooks::bump_version(params_[i]);
   }
   saved_ = std::move(saved);
 }
@@ -107,7 +111,8 @@ void Ema::restore() {
   ARGOSY_CHECK(applied(), "[optim.ema] restore() without apply()");
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < params_.size(); ++i) {
-    params_[i].copy_(saved_[i]);
+    local_of(params_[i]).detach().copy_(saved_[i]);
+    torch_hooks::bump_version(params_[i]);
   }
   saved_.clear();
 }

@@ -15,7 +15,8 @@ struct EmaOptions {
 };
 
 // The exponential moving average of parameters, in float32 (float64 for float64
-// parameters), in one flat buffer. Not thread-safe.
+// parameters), in one flat buffer. Of a DTensor, each rank averages its part:
+// all tensors here are then those of parts. Not thread-safe.
 class Ema {
  public:
   // Throws InvalidArgument if decay is not in [0, 1), or if a parameter is not

@@ -200,10 +200,49 @@ TEST(OptimizersRanks, NormOfShardsReducesOnce) {
   });
 }
 
+// Each rank averages its parts.
+TEST(OptimizersRanks, MovingAverages) {
+  const auto values_of = [](const Tensors& params) {
+    Tensors values;
+    for (const at::Tensor& param : params) {
+      values.push_back(
+          (is_dtensor(param) ? full_tensor(param.detach()) : param.detach())
+              .clone());
+    }
+    return values;
+  };
+  // The parameters while the averages are in them, and after.
+  const auto averaged = [&](const Tensors& params) {
+    const at::NoGradGuard no_grad;
+    optim::Ema ema(params, {.decay = 0.5});
+    for (int i = 0; i < 3; ++i) {
+      for (const at::Tensor& param : params) {
+        param.mul_(2);
+      }
+      ema.update();
+    }
+    ema.apply();
+    Tensors values = values_of(params);
+    ema.restore();
+    for (const at::Tensor& value : values_of(params)) {
+      values.push_back(value);
+    }
+    return values;
+  };
+  const Tensors expected = averaged(plain_params());
+  for (const Plan& plan : plans()) {
+    run_ranks(static_cast<int>(plan.mesh.size()), [&](World&) {
+      const Tensors got = averaged(sharded_params(plan));
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(got[i].equal(expected[i])) << i;
+      }
+    });
+  }
+}
+
 TEST(OptimizersRanks, RefusesWhatTakesMemory) {
   run_ranks(2, [](World&) {
     const Tensors params = sharded_params(plans()[1]);
-    EXPECT_THROW(optim::Ema(params, {}), InvalidArgument);
     EXPECT_THROW(optim::FlatParameters{params}, InvalidArgument);
   });
 }
