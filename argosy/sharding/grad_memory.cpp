@@ -158,12 +158,11 @@ void GradMemory::keep(Parameter& parameter) {
     place.zero_();
     return;
   }
-  ARGOSY_CHECK(
-      !gradient.is_sparse(),
-      "[sharding] parameter {} has a sparse gradient, expected a dense one; "
-      "DataParallel can reduce sparse ones",
-      parameter.name);
-  if (gradient.data_ptr() != place.data_ptr()) {
+  if (gradient.is_sparse()) {
+    // Slices of a bucket are dense.
+    place.copy_(gradient.to_dense());
+    gradient = place;
+  } else if (gradient.data_ptr() != place.data_ptr()) {
     place.copy_(gradient);
     gradient = place;
   }

@@ -448,6 +448,62 @@ TEST_P(Levels, TakeSharedFrozenAndUnusedParameters) {
   }
 }
 
+struct WordsImpl : torch::nn::Module {
+  torch::nn::Embedding words = register_module(
+      "words",
+      torch::nn::Embedding(torch::nn::EmbeddingOptions(9, 5).sparse(true)));
+  torch::nn::Linear last = register_module("last", torch::nn::Linear(5, 3));
+
+  at::Tensor forward(const at::Tensor& index) { return last(words(index)); }
+};
+TORCH_MODULE(Words);
+
+// SGD in one process steps the rows that have a gradient.
+TEST_P(Levels, TakeSparseGradients) {
+  const auto words = [](long rows, long seed) {
+    return (testing::numbers({rows}, seed).abs() * 5000)
+        .to(torch::kLong)
+        .remainder(9);
+  };
+  const OracleModel of{
+      .name = "words",
+      .make = [] { return AnyModule(Words()); },
+      .input = words};
+  AnyModule alone = of.make_with_weights();
+  torch::optim::SGD sgd(alone.ptr()->parameters(), 0.1);
+  for (int step = 0; step < 4; ++step) {
+    const auto batch = of.batch(kRows, step);
+    testing::loss_of(alone.forward(batch.x), batch.target).backward();
+    if (step % 2 == 1) {
+      sgd.step();
+      sgd.zero_grad();
+    }
+  }
+  for (const bool syncs : {false, true}) {
+    testing::run_ranks(3, [&](World& world) {
+      AnyModule net = of.make_with_weights();
+      torch::optim::SGD inner(net.ptr()->parameters(), 0.1);
+      ShardedModel<AnyModule> model(
+          net, sharding::level_of(GetParam()), small_units());
+      ShardedOptimizer optimizer(inner, model.core());
+      for (int step = 0; step < 4; ++step) {
+        std::optional<training::NoSync> alone_now;
+        if (!syncs && step % 2 == 0) {
+          alone_now.emplace(model.core());
+        }
+        const auto batch = part(of, step, world);
+        testing::loss_of(model(batch.x), batch.target).backward();
+        if (step % 2 == 1) {
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+      }
+      const auto whole = model.whole();
+      expect_same_parameters(*net.ptr(), *alone.ptr());
+    });
+  }
+}
+
 TEST_P(Levels, NameParametersWithoutGradient) {
   const OracleModel of = odd();
   testing::run_ranks(2, [&](World& world) {
