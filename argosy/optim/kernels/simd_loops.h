@@ -113,7 +113,13 @@ constexpr size_t kAhead = 1024 / kVectorBytes;
 template <typename Weight, typename Grad, typename Rule>
 [[gnu::always_inline]] inline void prefetch(const Tile& tile, size_t at) {
   constexpr size_t kBytes = Weight::Element::kElementBytes;
-  __builtin_prefetch(static_cast<const Byte*>(tile.param) + at * kBytes, 1);
+  // What is only read need not become this core's own.
+  const auto* param = static_cast<const Byte*>(tile.param) + at * kBytes;
+  if constexpr (Rule::kTouches.writes_weight) {
+    __builtin_prefetch(param, 1);
+  } else {
+    __builtin_prefetch(param, 0);
+  }
   if constexpr (Rule::kTouches.reads_grad) {
     __builtin_prefetch(
         static_cast<const Byte*>(tile.grad) + at * Grad::kElementBytes, 0);
@@ -123,6 +129,10 @@ template <typename Weight, typename Grad, typename Rule>
     __builtin_prefetch(state + at * sizeof(typename Rule::Lane), 1);
   }
 }
+
+// Whether a rule changes nothing.
+template <typename Rule>
+constexpr bool kOnlySums = !Rule::kTouches.writes_weight && Rule::kStates == 0;
 
 template <
     typename Weight,
@@ -136,6 +146,19 @@ void kernel(const Tile& given, const typename Rule::Step& step, double* sums) {
   const Tile tile = given;
   Rule rule(step);
   size_t at = 0;
+  if constexpr (kOnlySums<Rule>) {
+    // Two sums side by side: each addition waits for the one before.
+    Rule other(step);
+    for (; at + 2 * kLanes <= tile.count; at += 2 * kLanes) {
+      prefetch<Weight, Grad, Rule>(tile, at + kAhead * kLanes);
+      prefetch<Weight, Grad, Rule>(tile, at + (kAhead + 1) * kLanes);
+      update_lanes<Weight, Grad>(rule, tile, at);
+      update_lanes<Weight, Grad>(other, tile, at + kLanes);
+    }
+    for (int i = 0; i < Rule::kSums; ++i) {
+      sums[i] += other.sums[i].total();
+    }
+  }
   for (; at + kLanes <= tile.count; at += kLanes) {
     prefetch<Weight, Grad, Rule>(tile, at + kAhead * kLanes);
     update_lanes<Weight, Grad>(rule, tile, at);
