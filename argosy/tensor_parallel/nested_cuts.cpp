@@ -6,6 +6,7 @@
 #include <ranges>
 
 #include "argosy/common/error.h"
+#include "argosy/optim/parts.h"
 #include "argosy/torch_hooks/tensor_tag.h"
 #include "argosy/training/parameter_marks.h"
 
@@ -63,6 +64,11 @@ void set_cuts(const at::Tensor& parameter, const Cuts& cuts) {
   if (is_cut) {
     set_marks(parameter, {.is_distributed = true});
     torch_hooks::set_tag(parameter, cuts);
+    optim::Groups groups;
+    for (const Cut& cut : cuts) {
+      groups.push_back(cut.group);
+    }
+    optim::set_part_groups(parameter, std::move(groups));
   }
 }
 
