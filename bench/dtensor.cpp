@@ -66,7 +66,7 @@ Tensors inputs() {
 }
 
 Tensors sharded_inputs() {
-  const ProcessMesh mesh({2});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2});
   Tensors sharded;
   for (const at::Tensor& each : inputs()) {
     const bool is_data = sharded.size() < 2;
@@ -109,7 +109,7 @@ struct GptStep {
 
 // Data parallel: nothing is sent before an optimizer needs the gradients.
 void measure_block(Report& report, int calls, int rounds) {
-  const ProcessMesh mesh({2});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2});
   GptStep plain;
   GptStep sharded;
   shard_layer(*sharded.block, mesh);
@@ -162,7 +162,7 @@ class Training {
   }
 
  private:
-  ProcessMesh mesh_{{2}, {"dp"}};
+  ProcessMesh mesh_ = ProcessMesh::of_shape({2}, {"dp"});
   Gpt gpt_{GptOptions{.width = 256}};
   optim::AdamW adam_;
   ShardOptimizer optimizer_;

@@ -85,8 +85,16 @@ void check_names(const Names& names, std::size_t ndim) {
 
 } // namespace
 
-ProcessMesh::ProcessMesh(Shape shape, Names names)
-    : ProcessMesh(shape, first_ranks(shape), std::move(names)) {}
+ProcessMesh ProcessMesh::of_shape(Shape shape, Names names) {
+  std::vector<int> ids = first_ranks(shape);
+  return {std::move(shape), std::move(ids), std::move(names)};
+}
+
+ProcessMesh ProcessMesh::of_ranks(
+    std::vector<int> process_ids, std::string name) {
+  const auto size = static_cast<std::int64_t>(process_ids.size());
+  return {{size}, std::move(process_ids), {std::move(name)}};
+}
 
 ProcessMesh::ProcessMesh(Shape shape, std::vector<int> process_ids, Names names)
     : rep_(nullptr) {
@@ -199,7 +207,7 @@ ProcessMesh ProcessMesh::permuted(const std::vector<Axis>& axes) const {
   std::vector<int> ids;
   // Walks the new mesh in row-major order: its coordinate i is the one of this
   // mesh on axis order[i].
-  const ProcessMesh places(new_shape);
+  const ProcessMesh places = of_shape(new_shape);
   for (int index = 0; index < size(); ++index) {
     const Shape there = places.coordinates_at(index);
     Shape here(there.size());
@@ -254,7 +262,7 @@ ProcessMesh ProcessMesh::slice_through(
     new_shape.push_back(shape()[at_axis(axis)]);
     new_names.push_back(dim_names()[at_axis(axis)]);
   }
-  const ProcessMesh places(new_shape);
+  const ProcessMesh places = of_shape(new_shape);
   std::vector<int> ids;
   for (int index = 0; index < places.size(); ++index) {
     // `here` keeps the coordinates of `rank` on all other axes.

@@ -15,8 +15,9 @@ namespace argosy {
 // and need not include all ranks of the world. Immutable and cheap to copy;
 // does not communicate. No torch headers.
 //
-//   ProcessMesh mesh({2, 4}, {"dp", "mp"});    // ranks 0 to 7, row by row
-//   mesh.get_mesh_with_dim("mp", 0);           // ranks 0 and 4
+//   const auto mesh = ProcessMesh::of_shape({2, 4}, {"dp", "mp"});
+//   mesh.get_mesh_with_dim("mp", 0);         // ranks 0 and 4
+//   const auto pair = ProcessMesh::of_ranks({2, 5}, "mp");
 class ProcessMesh {
  public:
   using Shape = std::vector<std::int64_t>;
@@ -37,11 +38,19 @@ class ProcessMesh {
     std::variant<int, std::string> value_;
   };
 
+  // These throw InvalidArgument for duplicate or negative ranks, for duplicate
+  // names, and for numbers of ranks or names that do not fit the shape.
+
   // Ranks 0, 1, 2, ... in row-major order; names default to d0, d1, ...
-  explicit ProcessMesh(Shape shape, Names names = {});
-  // `process_ids` are in row-major order. Throws InvalidArgument for duplicate
-  // or negative ranks and duplicate names.
+  static ProcessMesh of_shape(Shape shape, Names names = {});
+  // These ranks, on one axis.
+  static ProcessMesh of_ranks(
+      std::vector<int> process_ids, std::string name = "d0");
+  // `process_ids` are in row-major order.
   ProcessMesh(Shape shape, std::vector<int> process_ids, Names names);
+  // {0, 1} would be a shape to one reader, and ranks to a reader who knows
+  // Paddle: write of_shape() or of_ranks().
+  explicit ProcessMesh(Shape shape, Names names = {}) = delete;
 
   int ndim() const { return static_cast<int>(rep_->shape.size()); }
   int size() const { return static_cast<int>(rep_->ids.size()); }

@@ -10,7 +10,7 @@
 namespace argosy {
 
 CommunicateTopology::CommunicateTopology(Names names, ProcessMesh::Shape dims)
-    : mesh_(std::move(dims), std::move(names)) {}
+    : mesh_(ProcessMesh::of_shape(std::move(dims), std::move(names))) {}
 
 CommunicateTopology::CommunicateTopology(ProcessMesh::Shape dims)
     : CommunicateTopology(

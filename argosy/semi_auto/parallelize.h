@@ -7,7 +7,7 @@ namespace argosy {
 
 // Makes an unchanged model parallel, by a plan that names layers:
 //
-//   ProcessMesh mesh({2, 2}, {"dp", "mp"});
+//   ProcessMesh mesh = ProcessMesh::of_shape({2, 2}, {"dp", "mp"});
 //   parallelize(*gpt, mesh, {.mp_config = {{{
 //       {"blocks\\..*\\.(qkv|up)", ColWiseParallel()},
 //       {"blocks\\..*\\.(out|down)", RowWiseParallel()},

@@ -34,7 +34,8 @@ void train() {
   const auto world = argosy::init_parallel_env();
   torch::set_num_threads(1);
   argosy::dtensor_manual_seed(1);
-  const argosy::ProcessMesh mesh({world->size() / 2, 2}, {"dp", "mp"});
+  const argosy::ProcessMesh mesh =
+      argosy::ProcessMesh::of_shape({world->size() / 2, 2}, {"dp", "mp"});
 
   nn::Sequential net = nullptr;
   {

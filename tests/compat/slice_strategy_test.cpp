@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 const std::vector<std::string> kProduct{"mk", "kn"};
 
 TEST(Strategy, LettersTakeAxesInTheirOrder) {
-  const ProcessMesh mesh({2, 4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 4});
   EXPECT_THAT(
       strategy_placements(mesh, kProduct, {{2, 1}, {1, 4}}),
       ElementsAre(
@@ -49,7 +49,7 @@ std::vector<std::int64_t> begins(
 
 // What MindSpore's ranks hold of a product that is cut so.
 TEST(Strategy, RanksHoldWhatTheyDoInMindSpore) {
-  const ProcessMesh mesh({2, 4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 4});
   const auto columns = strategy_placements(mesh, kProduct, {{2, 1}, {1, 4}});
   EXPECT_THAT(
       begins(mesh, columns[0], {2, 4}, 0), ElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
@@ -63,7 +63,7 @@ TEST(Strategy, RanksHoldWhatTheyDoInMindSpore) {
 // The order in which several axes cut a dim is that of the mesh; another one is
 // a mesh with its axes permuted.
 TEST(Strategy, OuterAxesComeFirst) {
-  const ProcessMesh mesh({2, 2, 2}, {"dp", "sp", "mp"});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 2, 2}, {"dp", "sp", "mp"});
   const ProcessMesh permuted = mesh.permuted({"sp", "dp", "mp"});
   const Placements placements{Shard(1), Shard(1), Shard(0)};
   std::vector<int> order(4); // of ranks, by the slices of dim 1, in row 0
@@ -76,7 +76,7 @@ TEST(Strategy, OuterAxesComeFirst) {
 }
 
 TEST(Strategy, RefusesWhatDoesNotGoTogether) {
-  const ProcessMesh mesh({2, 4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 4});
   for (const OpStrategy& wrong : std::vector<OpStrategy>{
            {{2, 1}},         // an operand is missing
            {{2, 1}, {1}},    // a dim is missing

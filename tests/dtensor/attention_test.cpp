@@ -24,7 +24,8 @@ at::Tensor attention(const Tensors& x, bool is_causal) {
 }
 
 TEST(AttentionRanks, ScaledDotProduct) {
-  for (const ProcessMesh& mesh : {ProcessMesh({2}), ProcessMesh({3})}) {
+  for (const ProcessMesh& mesh :
+       {ProcessMesh::of_shape({2}), ProcessMesh::of_shape({3})}) {
     for (const bool is_causal : {false, true}) {
       check_op_on(
           mesh,
@@ -37,7 +38,7 @@ TEST(AttentionRanks, ScaledDotProduct) {
 // Batch and heads are cut: nothing is sent, forward and backward.
 TEST(AttentionRanks, CutHeadsSendNothing) {
   run_ranks(4, [](World&) {
-    const ProcessMesh mesh({2, 2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2});
     Tensors x;
     for (const int seed : {0, 1, 2}) {
       x.push_back(
@@ -144,7 +145,7 @@ Placements tensor_parallel(const std::string& name) {
 }
 
 TEST(AttentionRanks, Modules) {
-  const ProcessMesh mesh({2});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2});
   for (const Placement data :
        {Placement(Shard(1)), Placement(Shard(0)), Placement()}) {
     check_module(mesh, {data}, replicated, make_attention);
@@ -157,7 +158,7 @@ TEST(AttentionRanks, Modules) {
 // What the modules ask of their arguments: true only if it is on all ranks.
 TEST(AttentionRanks, EqualAsksAllRanks) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor a = exact_values({4, 3});
     at::Tensor b = a.clone();
     b[3][0] += 1;

@@ -117,7 +117,7 @@ TEST(OpsRanks, Pooling) {
 // back its gradient.
 TEST(OpsRanks, HalosAreAllThatIsSent) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x =
         shard_tensor(exact_values({1, 2, 64, 16}), mesh, {Shard(2)})
             .requires_grad_();
@@ -136,7 +136,7 @@ TEST(OpsRanks, HalosAreAllThatIsSent) {
 
 TEST(OpsRanks, ConvolutionOfABatchSendsNothing) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x =
         shard_tensor(exact_values({4, 2, 6, 6}), mesh, {Shard(0)})
             .requires_grad_();

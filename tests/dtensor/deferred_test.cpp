@@ -104,7 +104,8 @@ TEST(Deferred, MaterializesWhatATorchModelWouldBe) {
 
 TEST(DeferredRanks, AModelIsTheSameOnEveryMesh) {
   std::map<std::string, at::Tensor> expected;
-  run_ranks(1, [&](World&) { expected = values(ProcessMesh({1}), false); });
+  run_ranks(
+      1, [&](World&) { expected = values(ProcessMesh::of_shape({1}), false); });
   EXPECT_TRUE(torch::equal(expected["ones"], torch::ones({3})));
   EXPECT_TRUE(torch::equal(expected["norm.weight"], torch::full({4}, 2.0f)));
   EXPECT_TRUE(torch::equal(expected["words.weight"][2], torch::zeros({4})));
@@ -115,7 +116,8 @@ TEST(DeferredRanks, AModelIsTheSameOnEveryMesh) {
   for (const int n : {2, 3}) {
     run_ranks(n, [&](World&) {
       for (const bool cut : {false, true}) {
-        for (const auto& [name, value] : values(ProcessMesh({n}), cut)) {
+        for (const auto& [name, value] :
+             values(ProcessMesh::of_shape({n}), cut)) {
           EXPECT_TRUE(torch::equal(value, expected[name])) << name;
         }
       }
@@ -133,7 +135,7 @@ TEST(DeferredRanks, NoMemoryIsTakenBeforeAndAPartAfter) {
     EXPECT_EQ(layer->weight.sizes(), at::IntArrayRef({1 << 20, 1 << 20}));
     EXPECT_TRUE(layer->weight.requires_grad());
     EXPECT_EQ(layer->weight.storage().nbytes(), 0u);
-    shard_tensor_(layer->bias, ProcessMesh({2}), {Shard(0)});
+    shard_tensor_(layer->bias, ProcessMesh::of_shape({2}), {Shard(0)});
     EXPECT_EQ(to_local(layer->bias).numel(), 1 << 19);
     EXPECT_TRUE(layer->bias.requires_grad());
   });
@@ -141,7 +143,7 @@ TEST(DeferredRanks, NoMemoryIsTakenBeforeAndAPartAfter) {
 
 TEST(DeferredRanks, TrainAfterwards) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     Net net = deferred_net();
     const at::Tensor weight = net->named_parameters()["linear.weight"];
     EXPECT_THAT(

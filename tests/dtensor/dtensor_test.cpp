@@ -20,7 +20,7 @@ using argosy::testing::run_ranks;
 
 TEST(DTensorRanks, IsOneTensorInParts) {
   run_ranks(2, [](World& world) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor value = exact_values({5, 3});
     const at::Tensor x = shard_tensor(value, mesh, {Shard(0)});
     EXPECT_TRUE(is_dtensor(x));
@@ -42,15 +42,15 @@ TEST(DTensorRanks, IsOneTensorInParts) {
 
 TEST(DTensorRanks, KeepsOnlyItsPart) {
   run_ranks(4, [](World&) {
-    const at::Tensor x =
-        shard_tensor(torch::zeros({1024}), ProcessMesh({4}), {Shard(0)});
+    const at::Tensor x = shard_tensor(
+        torch::zeros({1024}), ProcessMesh::of_shape({4}), {Shard(0)});
     EXPECT_EQ(to_local(x).storage().nbytes(), 1024);
   });
 }
 
 TEST(DTensorRanks, FromLocalAndFromFunction) {
   run_ranks(2, [](World& world) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor own = torch::full({2, 3}, float(world.rank()));
     const at::Tensor x = from_local(own, mesh, {Shard(0)});
     EXPECT_EQ(x.sizes(), at::IntArrayRef({4, 3}));
@@ -69,7 +69,8 @@ TEST(DTensorRanks, FromLocalAndFromFunction) {
 
 // d(sum of w * x) is w, whatever happens to x on the way.
 TEST(DTensorRanks, ReshardIsDifferentiable) {
-  for (const ProcessMesh& mesh : {ProcessMesh({3}), ProcessMesh({2, 2})}) {
+  for (const ProcessMesh& mesh :
+       {ProcessMesh::of_shape({3}), ProcessMesh::of_shape({2, 2})}) {
     run_ranks(mesh.size(), [&](World&) {
       const at::Tensor value = exact_values({4, 3});
       const at::Tensor weight = exact_values({4, 3}, 2);
@@ -89,7 +90,7 @@ TEST(DTensorRanks, ReshardIsDifferentiable) {
 
 TEST(DTensorRanks, GradientsThroughParts) {
   run_ranks(2, [](World& world) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor value = exact_values({4, 3});
     const at::Tensor weight = exact_values({4, 3}, 1);
     const at::Tensor x = shard_tensor(value, mesh, {Shard(0)}).requires_grad_();
@@ -140,7 +141,9 @@ TEST(DTensorRanks, MovesToOtherMeshes) {
 TEST(DTensorRanks, RandomValuesDoNotDependOnPlacements) {
   std::vector<at::Tensor> seen;
   for (const ProcessMesh& mesh :
-       {ProcessMesh({1}), ProcessMesh({3}), ProcessMesh({2, 2})}) {
+       {ProcessMesh::of_shape({1}),
+        ProcessMesh::of_shape({3}),
+        ProcessMesh::of_shape({2, 2})}) {
     run_ranks(mesh.size(), [&](World& world) {
       for (const Placements& each : all_placements(2, mesh.ndim())) {
         dtensor_manual_seed(7);
@@ -163,7 +166,7 @@ TEST(DTensorRanks, RandomValuesDoNotDependOnPlacements) {
 
 TEST(DTensorRanks, RandomValuesAreDistributed) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor normal =
         full_tensor(dtensor_randn({200, 100}, mesh, {Shard(0)}));
     EXPECT_NEAR(normal.mean().item<float>(), 0, 0.03);
@@ -181,8 +184,8 @@ TEST(DTensorRanks, TakesThePlaceOfAPlainTensor) {
   run_ranks(2, [](World&) {
     const at::Tensor parameter = exact_values({4, 3}).requires_grad_();
     const at::Tensor handle = parameter;
-    const at::Tensor x =
-        shard_tensor(parameter.detach(), ProcessMesh({2}), {Shard(0)});
+    const at::Tensor x = shard_tensor(
+        parameter.detach(), ProcessMesh::of_shape({2}), {Shard(0)});
     parameter.unsafeGetTensorImpl()->shallow_copy_from(x.getIntrusivePtr());
     EXPECT_TRUE(is_dtensor(handle));
     EXPECT_TRUE(handle.requires_grad());
@@ -196,7 +199,7 @@ TEST(DTensorRanks, TakesThePlaceOfAPlainTensor) {
 // part is too small to tell.
 TEST(DTensorRanks, HasTheStridesOfTheWhole) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor plain = exact_values({3, 16}); // parts of 2 rows and of 1
     const at::Tensor x = shard_tensor(plain, mesh, {Shard(0)});
     EXPECT_EQ(x.t().strides(), plain.t().strides());
@@ -213,7 +216,7 @@ TEST(DTensorRanks, HasTheStridesOfTheWhole) {
 // LibTorch's formula for the gradient of a product goes by strides.
 TEST(DTensorRanks, GivesTheSameOpsOnRanksOfOneRow) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor w = exact_values({3, 16}).requires_grad_();
     const at::Tensor x = exact_values({4, 16}, 1);
     const at::Tensor grad = exact_values({4, 3}, 2);

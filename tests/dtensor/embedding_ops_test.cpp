@@ -61,8 +61,8 @@ TEST(OpsRanks, SecondDerivativeOfEmbedding) {
 
 TEST(OpsRanks, EmbeddingRefuses) {
   run_ranks(2, [](World&) {
-    const at::Tensor weight =
-        shard_tensor(exact_values({4, 2}), ProcessMesh({2}), {Shard(0)});
+    const at::Tensor weight = shard_tensor(
+        exact_values({4, 2}), ProcessMesh::of_shape({2}), {Shard(0)});
     EXPECT_THROW(
         torch::embedding(weight, torch::tensor({1, 4})), InvalidArgument);
     EXPECT_THROW(
@@ -74,7 +74,7 @@ TEST(OpsRanks, EmbeddingRefuses) {
 // Rows cut: one all_reduce of what is looked up, and none for the gradient.
 TEST(OpsRanks, EmbeddingOfCutRowsReducesOnce) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor weight =
         shard_tensor(exact_values({8, 4}), mesh, {Shard(0)});
     weight.requires_grad_();
@@ -88,7 +88,7 @@ TEST(OpsRanks, EmbeddingOfCutRowsReducesOnce) {
 
 TEST(OpsRanks, EmbeddingOfCutIndicesSendsNothing) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor weight =
         shard_tensor(exact_values({8, 4}), mesh, {Replicate()});
     weight.requires_grad_();

@@ -29,7 +29,8 @@ Tensors values(int seed) {
 Tensors sharded(const Tensors& plain) {
   Tensors list;
   for (std::size_t i = 0; i < plain.size(); ++i) {
-    list.push_back(shard_tensor(plain[i], ProcessMesh({2}), kPlaces[i]));
+    list.push_back(
+        shard_tensor(plain[i], ProcessMesh::of_shape({2}), kPlaces[i]));
   }
   return list;
 }

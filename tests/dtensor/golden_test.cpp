@@ -52,13 +52,13 @@ ReshardPlan plan_on(
 }
 
 TEST(Golden, GathersOneAxis) {
-  const ProcessMesh mesh({4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({4});
   expect_one(
       plan_on(mesh, {Shard(0)}, {Replicate()}), StepKind::AllGather, 3 * 64);
 }
 
 TEST(Golden, MovesAnAxisToAnotherDim) {
-  const ProcessMesh mesh({4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({4});
   const std::int64_t gather_and_split =
       bytes_through(kSquare, mesh, {{Shard(0)}, {Replicate()}, {Shard(1)}});
   EXPECT_EQ(gather_and_split, 192);
@@ -67,12 +67,14 @@ TEST(Golden, MovesAnAxisToAnotherDim) {
 
 TEST(Golden, CutsWithoutSending) {
   expect_one(
-      plan_on(ProcessMesh({4}), {Replicate()}, {Shard(0)}), StepKind::Slice, 0);
+      plan_on(ProcessMesh::of_shape({4}), {Replicate()}, {Shard(0)}),
+      StepKind::Slice,
+      0);
 }
 
 // Theirs gathers one axis to break the cycle.
 TEST(Golden, SwapsTwoAxesAtOnce) {
-  const ProcessMesh mesh({2, 4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 4});
   const Placements from{Shard(0), Shard(1)};
   const Placements to{Shard(1), Shard(0)};
   const std::int64_t with_all_to_all = bytes_through(
@@ -91,8 +93,9 @@ TEST(Golden, SwapsTwoAxesAtOnce) {
 // The same ranks as [2, 4] and as [8]: one exchange, as theirs on the mesh that
 // refines both.
 TEST(Golden, UnifiesMeshesThatDivideEachOther) {
-  const DistAttr grid(ProcessMesh({2, 4}), Placements{Shard(0), Shard(1)});
-  const DistAttr line(ProcessMesh({8}), Placements{Shard(0)});
+  const DistAttr grid(
+      ProcessMesh::of_shape({2, 4}), Placements{Shard(0), Shard(1)});
+  const DistAttr line(ProcessMesh::of_shape({8}), Placements{Shard(0)});
   const std::int64_t refined = bytes_through(
       kSquare, grid.mesh, {{Shard(0), Shard(1)}, {Shard(0), Shard(0)}});
   EXPECT_EQ(refined, 24);
@@ -104,15 +107,19 @@ TEST(Golden, UnifiesMeshesThatDivideEachOther) {
 
 // Theirs cuts, then exchanges halves of the 64 elements that are left.
 TEST(Golden, CrossesMeshesThatNeitherDividesTheOther) {
-  const DistAttr from(ProcessMesh({2, 4}), Placements{Shard(0), Replicate()});
-  const DistAttr to(ProcessMesh({4, 2}), Placements{Shard(1), Replicate()});
+  const DistAttr from(
+      ProcessMesh::of_shape({2, 4}), Placements{Shard(0), Replicate()});
+  const DistAttr to(
+      ProcessMesh::of_shape({4, 2}), Placements{Shard(1), Replicate()});
   expect_one(plan_reshard(kSquare, 1, from, to), StepKind::Transfer, 64 / 2);
 }
 
 // Theirs gathers all, as 2 and 3 do not divide each other.
 TEST(Golden, NeedsNoFallbackForSizesThatDoNotDivide) {
-  const DistAttr from(ProcessMesh({2, 3}), Placements{Shard(0), Shard(1)});
-  const DistAttr to(ProcessMesh({3, 2}), Placements{Shard(0), Shard(1)});
+  const DistAttr from(
+      ProcessMesh::of_shape({2, 3}), Placements{Shard(0), Shard(1)});
+  const DistAttr to(
+      ProcessMesh::of_shape({3, 2}), Placements{Shard(0), Shard(1)});
   const Shape global{6, 6};
   const std::int64_t gather_all = bytes_through(
       global, from.mesh, {{Shard(0), Shard(1)}, {Replicate(), Replicate()}});
@@ -164,8 +171,8 @@ TEST(Golden, RandomPairsNeverFallBack) {
 // Layout((2, 2, 2), (dp, sp, mp)) with ("mp", ("sp", "dp")): the mesh is
 // permuted so that sp cuts before dp.
 TEST(Golden, AxesCutADimInAnyOrder) {
-  const ProcessMesh mesh =
-      ProcessMesh({2, 2, 2}, {"dp", "sp", "mp"}).permuted({"sp", "dp", "mp"});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 2, 2}, {"dp", "sp", "mp"})
+                               .permuted({"sp", "dp", "mp"});
   const DistAttr attr(mesh, Placements{Shard(1), Shard(1), Shard(0)});
   std::vector<int> of_slice(4, -1);
   for (const int rank : mesh.process_ids()) {
@@ -180,7 +187,8 @@ TEST(Golden, AxesCutADimInAnyOrder) {
 
 // Replicas 0, 8, 16, 24 of a weight, shared by two each.
 TEST(Golden, ShardedReplicasGatherInGroupsOfTheirOwn) {
-  const ProcessMesh mesh({2, 2, 8}, {"mirror", "shard", "mp"});
+  const ProcessMesh mesh =
+      ProcessMesh::of_shape({2, 2, 8}, {"mirror", "shard", "mp"});
   const ReshardPlan plan = plan_on(
       mesh,
       {Replicate(), Shard(0), Shard(1)},

@@ -163,7 +163,7 @@ TEST(OpsRanks, OneHot) {
 // A batch that is cut stays so, in both directions.
 TEST(OpsRanks, IndicesOfABatchSendNothing) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x =
         shard_tensor(exact_values({4, 6}), mesh, {Shard(0)}).requires_grad_();
     const at::Tensor at = shard_tensor(places({4, 6}, 6), mesh, {Shard(0)});

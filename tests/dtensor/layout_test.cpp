@@ -18,7 +18,7 @@ TEST(Placements, ArePrinted) {
       to_string(Placements{Partial(), Partial(comm::ReduceOp::MAX), Shard(-1)}),
       "[P(sum), P(max), S(-1)]");
   EXPECT_EQ(
-      to_string(DistAttr(ProcessMesh({2}), Placements{Replicate()})),
+      to_string(DistAttr(ProcessMesh::of_shape({2}), Placements{Replicate()})),
       "[R] on ProcessMesh(shape=[2], process_ids=[0, 1], dim_names=[d0])");
 }
 
@@ -29,11 +29,12 @@ TEST(Placements, AreNormalizedAndChecked) {
   EXPECT_THROW(normalized({Shard(0)}, 2, 2), InvalidArgument);
   EXPECT_THROW(Shard(32), InvalidArgument);
   EXPECT_THROW(
-      DistAttr(ProcessMesh({2, 2}), Placements{Shard(0)}), InvalidArgument);
+      DistAttr(ProcessMesh::of_shape({2, 2}), Placements{Shard(0)}),
+      InvalidArgument);
 }
 
 TEST(DistAttr, TakesTheOlderNotation) {
-  const ProcessMesh mesh({2, 4}, {"x", "y"});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 4}, {"x", "y"});
   const DistAttr attr(mesh, DistAttr::ShardingSpecs{"y", std::nullopt});
   EXPECT_EQ(attr.placements, (Placements{Replicate(), Shard(0)}));
   EXPECT_THAT(attr.dims_mapping(2), ElementsAre(1, -1));
@@ -43,7 +44,7 @@ TEST(DistAttr, TakesTheOlderNotation) {
 }
 
 TEST(Layout, ChunksAreRoundedUpAndMayBeEmpty) {
-  const ProcessMesh mesh({4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({4});
   const DistAttr attr(mesh, Placements{Shard(0)});
   const auto rows = [&](std::int64_t n, int rank) {
     return local_box({n}, attr, rank);
@@ -58,7 +59,7 @@ TEST(Layout, ChunksAreRoundedUpAndMayBeEmpty) {
 
 // A matmul of strategy ((2, 1), (1, 4)) on 8 ranks.
 TEST(Layout, MatmulCutByRowsAndColumns) {
-  const ProcessMesh mesh({2, 4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 4});
   const DistAttr input(mesh, Placements{Shard(0), Replicate()});
   const DistAttr weight(mesh, Placements{Replicate(), Shard(1)});
   const DistAttr output(mesh, Placements{Shard(0), Shard(1)});
@@ -74,7 +75,7 @@ TEST(Layout, MatmulCutByRowsAndColumns) {
 
 // Strategy ((2, 4), (4, 1)) on 8 ranks: rows of the weight.
 TEST(Layout, MatmulCutInTheContractedDim) {
-  const ProcessMesh mesh({2, 4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 4});
   const DistAttr weight(mesh, Placements{Replicate(), Shard(0)});
   for (int rank = 0; rank < 8; ++rank) {
     EXPECT_EQ(
@@ -92,7 +93,7 @@ TEST(Layout, MatmulCutInTheContractedDim) {
 
 // ("mp", ("sp", "dp")) on axes dp, sp, mp: sp cuts dim 1 before dp does.
 TEST(Layout, OrderOfAxesIsThatOfTheMesh) {
-  const ProcessMesh mesh({2, 2, 2}, {"dp", "sp", "mp"});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 2, 2}, {"dp", "sp", "mp"});
   const DistAttr attr(
       mesh.permuted({"sp", "dp", "mp"}),
       Placements{Shard(1), Shard(1), Shard(0)});
@@ -109,7 +110,7 @@ TEST(Layout, OrderOfAxesIsThatOfTheMesh) {
 }
 
 TEST(Layout, SeveralAxesCutChunksOfChunks) {
-  const ProcessMesh mesh({2, 2});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 2});
   const DistAttr attr(mesh, Placements{Shard(0), Shard(0)});
   std::vector<Box> boxes;
   for (int rank = 0; rank < 4; ++rank) {
@@ -126,7 +127,7 @@ TEST(Layout, SeveralAxesCutChunksOfChunks) {
 // Whatever the placements, every element is on as many ranks as replicate it.
 TEST(Layout, CoversTheTensor) {
   const Shape global{5, 3};
-  const ProcessMesh mesh({3, 2});
+  const ProcessMesh mesh = ProcessMesh::of_shape({3, 2});
   for (const Placement a : {Placement(Shard(0)), Placement(Shard(1))}) {
     for (const Placement b : {Placement(Shard(0)), Placement(Shard(1))}) {
       std::int64_t elements = 0;

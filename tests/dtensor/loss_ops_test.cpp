@@ -111,7 +111,7 @@ TEST(OpsRanks, OtherLosses) {
 // A mean over an uneven batch sends nothing; who wants the number reduces it.
 TEST(OpsRanks, LossOfCutSamplesSendsNothing) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x = shard_tensor(exact_values({5, 3}), mesh, {Shard(0)});
     x.requires_grad_();
     const at::Tensor loss = F::mse_loss(x, exact_values({5, 3}, 1));

@@ -44,9 +44,13 @@ TEST(OpsRanks, Addmm) {
     return torch::addmm(x[0], x[1], x[2]);
   };
   testing::check_op_on(
-      ProcessMesh({2}), addmm, {leaf({3}), leaf({5, 4}), leaf({4, 3}, 1)});
+      ProcessMesh::of_shape({2}),
+      addmm,
+      {leaf({3}), leaf({5, 4}), leaf({4, 3}, 1)});
   testing::check_op_on(
-      ProcessMesh({3}), addmm, {leaf({5, 3}), leaf({5, 4}), leaf({4, 3}, 1)});
+      ProcessMesh::of_shape({3}),
+      addmm,
+      {leaf({5, 3}), leaf({5, 4}), leaf({4, 3}, 1)});
 }
 
 TEST(OpsRanks, Linear) {
@@ -54,9 +58,11 @@ TEST(OpsRanks, Linear) {
     return torch::linear(x[0], x[1], x[2]);
   };
   testing::check_op_on(
-      ProcessMesh({2}), linear, {leaf({5, 4}), leaf({3, 4}, 1), leaf({3}, 2)});
+      ProcessMesh::of_shape({2}),
+      linear,
+      {leaf({5, 4}), leaf({3, 4}, 1), leaf({3}, 2)});
   testing::check_op_on(
-      ProcessMesh({3}),
+      ProcessMesh::of_shape({3}),
       linear,
       {leaf({2, 3, 4}), leaf({3, 4}, 1), leaf({3}, 2)});
   check_op(

@@ -99,7 +99,8 @@ TEST(OpsRanks, BatchNormUpdatesPlainBuffers) {
     for (const Placement placement :
          {Placement(Shard(0)), Placement(Shard(1)), Placement()}) {
       EXPECT_TRUE(same(
-          after(shard_tensor(x, ProcessMesh({3}), {placement})), after(x)));
+          after(shard_tensor(x, ProcessMesh::of_shape({3}), {placement})),
+          after(x)));
     }
   });
 }
@@ -107,7 +108,7 @@ TEST(OpsRanks, BatchNormUpdatesPlainBuffers) {
 // Samples cut: nothing is sent, and the gradients of the weights are Partial.
 TEST(OpsRanks, LayerNormOfCutSamplesSendsNothing) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x =
         shard_tensor(exact_values({2, 4, 3}), mesh, {Shard(1)});
     const at::Tensor weight =

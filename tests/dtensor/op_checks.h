@@ -137,10 +137,10 @@ inline void check_op_on(
 // On meshes of 2, 3, 4 and 2 x 2 ranks.
 inline void check_op(const OpFunction& op, const Tensors& inputs) {
   for (const ProcessMesh& mesh :
-       {ProcessMesh({2}),
-        ProcessMesh({3}),
-        ProcessMesh({4}),
-        ProcessMesh({2, 2})}) {
+       {ProcessMesh::of_shape({2}),
+        ProcessMesh::of_shape({3}),
+        ProcessMesh::of_shape({4}),
+        ProcessMesh::of_shape({2, 2})}) {
     check_op_on(mesh, op, inputs);
   }
 }

@@ -38,10 +38,16 @@ struct Plan {
 std::vector<Plan> plans() {
   const Placement replicate = Replicate();
   return {
-      {ProcessMesh({2}), {{replicate}, {replicate}, {replicate}}, {Shard(0)}},
-      {ProcessMesh({2}), {{Shard(1)}, {Shard(0)}, {Shard(0)}}, {replicate}},
-      {ProcessMesh({3}), {{Shard(0)}, {Shard(0)}, {Shard(0)}}, {Shard(0)}},
-      {ProcessMesh({2, 2}),
+      {ProcessMesh::of_shape({2}),
+       {{replicate}, {replicate}, {replicate}},
+       {Shard(0)}},
+      {ProcessMesh::of_shape({2}),
+       {{Shard(1)}, {Shard(0)}, {Shard(0)}},
+       {replicate}},
+      {ProcessMesh::of_shape({3}),
+       {{Shard(0)}, {Shard(0)}, {Shard(0)}},
+       {Shard(0)}},
+      {ProcessMesh::of_shape({2, 2}),
        {{Shard(0), Shard(1)}, {replicate, Shard(0)}, {Shard(1), Shard(0)}},
        {Shard(0), replicate}}};
 }

@@ -96,7 +96,7 @@ TEST(OpsRanks, Largest) {
 // Only what each rank found is sent.
 TEST(OpsRanks, LargestSendLittle) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x = shard_tensor(
         different_values({31}).detach().repeat({1000}), mesh, {Shard(0)});
     x.topk(2);

@@ -29,7 +29,7 @@ class RandomLayouts {
     if (num_ranks > 1 || shape.empty()) {
       shape.push_back(num_ranks);
     }
-    return ProcessMesh(shape);
+    return ProcessMesh::of_shape(shape);
   }
 
   // Every axis cuts a dim or replicates.

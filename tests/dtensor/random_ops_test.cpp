@@ -43,11 +43,13 @@ std::vector<at::Tensor> results_of(
 at::Tensor check_random(const OpFunction& op, const at::Tensor& input) {
   std::vector<at::Tensor> expected;
   run_ranks(1, [&](World&) {
-    expected = results_of(op, input, ProcessMesh({1}), {Replicate()});
+    expected = results_of(op, input, ProcessMesh::of_shape({1}), {Replicate()});
   });
   EXPECT_FALSE(same(expected[0], expected[1]));
   for (const ProcessMesh& mesh :
-       {ProcessMesh({2}), ProcessMesh({3}), ProcessMesh({2, 2})}) {
+       {ProcessMesh::of_shape({2}),
+        ProcessMesh::of_shape({3}),
+        ProcessMesh::of_shape({2, 2})}) {
     run_ranks(mesh.size(), [&](World&) {
       for (const Placements& placements :
            all_placements(static_cast<int>(input.dim()), mesh.ndim())) {
@@ -177,7 +179,7 @@ TEST(RandomRanks, FeatureDropout) {
 
 TEST(RandomRanks, DropoutSendsNothing) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x = shard_tensor(ones({4, 6}), mesh, {Shard(1)});
     F::dropout(x, F::DropoutFuncOptions().p(0.5)).sum().backward();
     EXPECT_EQ(placements_of(x.grad()), Placements{Shard(1)});
@@ -188,8 +190,8 @@ TEST(RandomRanks, DropoutSendsNothing) {
 // What cannot be drawn by place is refused.
 TEST(RandomRanks, Refuses) {
   run_ranks(2, [](World&) {
-    const at::Tensor x =
-        shard_tensor(torch::ones({4, 6}), ProcessMesh({2}), {Shard(1)});
+    const at::Tensor x = shard_tensor(
+        torch::ones({4, 6}), ProcessMesh::of_shape({2}), {Shard(1)});
     EXPECT_THROW(torch::poisson(x), InvalidArgument);
     EXPECT_THROW(torch::rrelu(x, 0.1, 0.3, true), InvalidArgument);
     EXPECT_THROW(

@@ -39,7 +39,7 @@ TEST(OpsRanks, Einsum) {
 // As a product of matrices does.
 TEST(OpsRanks, EinsumSendsNothing) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor rows =
         shard_tensor(exact_values({4, 6}), mesh, {Shard(0)});
     const at::Tensor weight =
@@ -104,7 +104,7 @@ void check_recurrent(
     const Placements& data,
     const Placements& weights) {
   run_ranks(2, [&](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const Tensors inputs = recurrent_inputs(gates);
     const auto expected = run_op(op, fresh(inputs));
     Tensors sharded;
@@ -136,7 +136,7 @@ TEST(OpsRanks, RecurrentLayers) {
 // A batch that is cut needs nothing of others.
 TEST(OpsRanks, RecurrentLayersOfABatchSendNothing) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     Tensors x;
     for (const at::Tensor& each : recurrent_inputs(4)) {
       const Placement placed =

@@ -94,7 +94,7 @@ TEST(OpsRanks, Statistics) {
 // A mean over any cut dim is a sum of shares, and a variance two small sums.
 TEST(OpsRanks, StatisticsSendLittle) {
   run_ranks(3, [](World&) {
-    const ProcessMesh mesh({3});
+    const ProcessMesh mesh = ProcessMesh::of_shape({3});
     const at::Tensor x =
         shard_tensor(exact_values({1000, 2}), mesh, {Shard(0)});
     EXPECT_EQ(placements_of(x.mean(0)), Placements{Partial()});

@@ -35,7 +35,7 @@ std::string refusal_of(const std::function<void()>& body) {
 
 TEST(RefusalRanks, SaysWhatToDoInstead) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x = shard_tensor(exact_values({4, 3}), mesh, {Shard(1)});
     const at::Tensor plain = exact_values({4, 3});
     EXPECT_THAT(
@@ -112,8 +112,8 @@ std::vector<std::pair<const char*, std::function<void()>>> collectives_on(
 
 TEST(RefusalRanks, CollectivesSayWhatToUseForDTensors) {
   run_ranks(2, [](World&) {
-    const at::Tensor x =
-        shard_tensor(exact_values({4, 3}), ProcessMesh({2}), {Shard(0)});
+    const at::Tensor x = shard_tensor(
+        exact_values({4, 3}), ProcessMesh::of_shape({2}), {Shard(0)});
     for (const auto& [name, call] : collectives_on(x)) {
       EXPECT_THAT(
           refusal_of(call),
@@ -145,7 +145,7 @@ TEST(RefusalRanks, CollectivesRefuseTensorsWithoutMemoryYet) {
 TEST(RefusalRanks, DataParallelNamesTheParameterThatIsADTensor) {
   run_ranks(2, [](World&) {
     torch::nn::Linear net(4, 2);
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     shard_tensor_(net->bias, mesh, {Replicate()});
     EXPECT_THAT(
         refusal_of([&] { DataParallel model(net); }),
@@ -160,7 +160,8 @@ TEST(RefusalRanks, DataParallelNamesTheParameterThatIsADTensor) {
 TEST(RefusalRanks, TakesViewsThatAreViews) {
   run_ranks(2, [](World&) {
     const at::Tensor value = exact_values({4, 3});
-    const at::Tensor x = shard_tensor(value, ProcessMesh({2}), {Shard(0)});
+    const at::Tensor x =
+        shard_tensor(value, ProcessMesh::of_shape({2}), {Shard(0)});
     x.view({12}).add_(1);
     x.t().mul_(2);
     EXPECT_TRUE(torch::equal(full_tensor(x), (value + 1) * 2));
@@ -171,7 +172,8 @@ TEST(RefusalRanks, RanksOutsideKnowShapesOnly) {
   run_ranks(3, [](World& world) {
     const at::Tensor value = exact_values({4, 3});
     const at::Tensor x =
-        shard_tensor(value, ProcessMesh({2}), {Shard(0)}).requires_grad_();
+        shard_tensor(value, ProcessMesh::of_shape({2}), {Shard(0)})
+            .requires_grad_();
     const at::Tensor y = (x * 2).t().matmul(x);
     EXPECT_EQ(y.sizes(), at::IntArrayRef({3, 3}));
     y.sum().backward();
@@ -189,8 +191,8 @@ TEST(RefusalRanks, RanksOutsideKnowShapesOnly) {
 // Errors of arguments come up as they do without us.
 TEST(RefusalRanks, WrongArguments) {
   run_ranks(2, [](World&) {
-    const at::Tensor x =
-        shard_tensor(exact_values({4, 3}), ProcessMesh({2}), {Shard(0)});
+    const at::Tensor x = shard_tensor(
+        exact_values({4, 3}), ProcessMesh::of_shape({2}), {Shard(0)});
     EXPECT_THROW(x.matmul(x), c10::Error);
     EXPECT_THROW(x.view({5}), std::exception);
   });

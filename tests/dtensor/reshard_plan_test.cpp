@@ -40,13 +40,13 @@ std::int64_t least_bytes(
 
 TEST(ReshardPlan, OfNoChangeIsEmpty) {
   for (const Placements& each : all_placements(2, 2)) {
-    const ReshardPlan plan = plan_on(ProcessMesh({2, 2}), each, each);
+    const ReshardPlan plan = plan_on(ProcessMesh::of_shape({2, 2}), each, each);
     EXPECT_TRUE(plan.steps.empty()) << each << ": " << plan;
   }
 }
 
 TEST(ReshardPlan, OneAxis) {
-  const ProcessMesh mesh({4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({4});
   const auto on = [&](Placement from, Placement to) {
     return plan_on(mesh, {from}, {to});
   };
@@ -77,8 +77,10 @@ TEST(ReshardPlan, OneAxis) {
 
 // Two axes that exchange their dims need no gather.
 TEST(ReshardPlan, SwapIsOneAllToAll) {
-  const ReshardPlan plan =
-      plan_on(ProcessMesh({2, 4}), {Shard(0), Shard(1)}, {Shard(1), Shard(0)});
+  const ReshardPlan plan = plan_on(
+      ProcessMesh::of_shape({2, 4}),
+      {Shard(0), Shard(1)},
+      {Shard(1), Shard(0)});
   EXPECT_THAT(kinds(plan), ElementsAre(StepKind::AllToAll));
   // A part has 32 elements: 8 rows and 4 columns before, 4 and 8 after.
   EXPECT_EQ(plan.bytes(), 32);
@@ -86,8 +88,9 @@ TEST(ReshardPlan, SwapIsOneAllToAll) {
 
 // Between meshes of other shapes with the same ranks, [2, 4] to [8] and back.
 TEST(ReshardPlan, OtherShapesOfTheSameRanks) {
-  const DistAttr grid(ProcessMesh({2, 4}), Placements{Shard(0), Shard(1)});
-  const DistAttr line(ProcessMesh({8}), Placements{Shard(0)});
+  const DistAttr grid(
+      ProcessMesh::of_shape({2, 4}), Placements{Shard(0), Shard(1)});
+  const DistAttr line(ProcessMesh::of_shape({8}), Placements{Shard(0)});
   for (const auto& [from, to] :
        {std::pair(grid, line), std::pair(line, grid)}) {
     const ReshardPlan plan = plan_reshard({16, 16}, 1, from, to);
@@ -95,8 +98,10 @@ TEST(ReshardPlan, OtherShapesOfTheSameRanks) {
     EXPECT_EQ(plan.bytes(), 24); // a part of 32 elements, 8 of them there
   }
   // [2, 3] to [3, 2], whose sizes do not divide each other.
-  const DistAttr a(ProcessMesh({2, 3}), Placements{Shard(0), Shard(1)});
-  const DistAttr b(ProcessMesh({3, 2}), Placements{Shard(0), Shard(1)});
+  const DistAttr a(
+      ProcessMesh::of_shape({2, 3}), Placements{Shard(0), Shard(1)});
+  const DistAttr b(
+      ProcessMesh::of_shape({3, 2}), Placements{Shard(0), Shard(1)});
   const ReshardPlan plan = plan_reshard({6, 6}, 1, a, b);
   EXPECT_THAT(kinds(plan), ElementsAre(StepKind::Transfer));
   EXPECT_LT(plan.bytes(), 6 * 6 - 6);
@@ -104,7 +109,7 @@ TEST(ReshardPlan, OtherShapesOfTheSameRanks) {
 }
 
 TEST(ReshardPlan, CutsBeforeAReductionAndGathersAfterIt) {
-  const ProcessMesh mesh({2, 2});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 2});
   EXPECT_THAT(
       kinds(plan_on(mesh, {Partial(), Replicate()}, {Replicate(), Shard(0)})),
       ElementsAre(StepKind::Slice, StepKind::AllReduce));
@@ -132,12 +137,12 @@ struct Case {
 
 std::vector<Case> cases() {
   return {
-      {{5, 3}, ProcessMesh({2})},
-      {{4, 6}, ProcessMesh({3})},
-      {{7}, ProcessMesh({4})},
+      {{5, 3}, ProcessMesh::of_shape({2})},
+      {{4, 6}, ProcessMesh::of_shape({3})},
+      {{7}, ProcessMesh::of_shape({4})},
       {{2, 3}, ProcessMesh({2, 2}, {3, 1, 0, 2}, {})},
-      {{8, 8}, ProcessMesh({2, 2})},
-      {{5, 4}, ProcessMesh({2, 2, 2})}};
+      {{8, 8}, ProcessMesh::of_shape({2, 2})},
+      {{5, 4}, ProcessMesh::of_shape({2, 2, 2})}};
 }
 
 // Whatever only shards and replicates takes one collective at most, and nobody

@@ -134,7 +134,7 @@ const std::vector<Placement> kAllPartials{
 TEST(ReshardRanks, OneAxis) {
   for (const int n : {1, 2, 3, 4}) {
     for (const Shape& global : {Shape{5, 3}, Shape{12, 12}, Shape{2, 1, 3}}) {
-      const ProcessMesh mesh({n});
+      const ProcessMesh mesh = ProcessMesh::of_shape({n});
       check_all_pairs(mesh, mesh, global, kAllPartials);
     }
   }
@@ -142,7 +142,7 @@ TEST(ReshardRanks, OneAxis) {
 
 TEST(ReshardRanks, TwoAxes) {
   for (const Shape& global : {Shape{5, 3}, Shape{8, 4}, Shape{7}}) {
-    const ProcessMesh mesh({2, 2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2});
     check_all_pairs(mesh, mesh, global, {Partial(), Partial(ReduceOp::MAX)});
   }
 }
@@ -153,22 +153,27 @@ TEST(ReshardRanks, TwoAxesInAnyOrderOfRanks) {
 }
 
 TEST(ReshardRanks, ThreeAxes) {
-  const ProcessMesh mesh({2, 1, 2});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 1, 2});
   check_all_pairs(mesh, mesh, {5}, {Partial()});
 }
 
 TEST(ReshardRanks, ToAnotherShape) {
-  check_all_pairs(ProcessMesh({4}), ProcessMesh({2, 2}), {5, 4}, {Partial()});
   check_all_pairs(
-      ProcessMesh({2, 2}),
+      ProcessMesh::of_shape({4}),
+      ProcessMesh::of_shape({2, 2}),
+      {5, 4},
+      {Partial()});
+  check_all_pairs(
+      ProcessMesh::of_shape({2, 2}),
       ProcessMesh({2, 2}, {0, 2, 1, 3}, {}),
       {5, 3},
       {Partial()});
 }
 
 TEST(ReshardRanks, ToASubMeshAndBack) {
-  const ProcessMesh all({2, 2});
-  for (const ProcessMesh& part : {all[1], all.at(1, 0), ProcessMesh({1})}) {
+  const ProcessMesh all = ProcessMesh::of_shape({2, 2});
+  for (const ProcessMesh& part :
+       {all[1], all.at(1, 0), ProcessMesh::of_shape({1})}) {
     check_all_pairs(all, part, {5, 3}, {Partial()});
     check_all_pairs(part, all, {5, 3}, {Partial()});
   }
@@ -176,11 +181,17 @@ TEST(ReshardRanks, ToASubMeshAndBack) {
 
 TEST(ReshardRanks, BetweenDisjointMeshes) {
   check_all_pairs(
-      ProcessMesh({2}), ProcessMesh({2}, {2, 3}, {}), {5, 3}, kAllPartials);
+      ProcessMesh::of_shape({2}),
+      ProcessMesh({2}, {2, 3}, {}),
+      {5, 3},
+      kAllPartials);
   check_all_pairs(
-      ProcessMesh({3}), ProcessMesh({1}, {3}, {}), {4}, {Partial()});
+      ProcessMesh::of_shape({3}), ProcessMesh({1}, {3}, {}), {4}, {Partial()});
   check_all_pairs(
-      ProcessMesh({1}), ProcessMesh({3}, {3, 1, 2}, {}), {4}, {Partial()});
+      ProcessMesh::of_shape({1}),
+      ProcessMesh({3}, {3, 1, 2}, {}),
+      {4},
+      {Partial()});
 }
 
 TEST(ReshardRanks, RandomPairsOfMeshes) {
@@ -198,9 +209,13 @@ TEST(ReshardRanks, RandomPairsOfMeshes) {
 }
 
 TEST(ReshardRanks, Scalars) {
-  check_all_pairs(ProcessMesh({2}), ProcessMesh({2}), {}, {Partial()});
   check_all_pairs(
-      ProcessMesh({2}), ProcessMesh({2}, {2, 1}, {}), {}, {Partial()});
+      ProcessMesh::of_shape({2}), ProcessMesh::of_shape({2}), {}, {Partial()});
+  check_all_pairs(
+      ProcessMesh::of_shape({2}),
+      ProcessMesh({2}, {2, 1}, {}),
+      {},
+      {Partial()});
 }
 
 } // namespace

@@ -145,7 +145,7 @@ TEST(OpsRanks, WritesThroughSlices) {
 // Dims that are not touched stay cut, and only what is lacking is sent.
 TEST(OpsRanks, SlicesSendLittle) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x = shard_tensor(exact_values({4, 6, 8}), mesh, {Shard(0)})
                              .requires_grad_();
     const auto parts = x.chunk(2, 1);

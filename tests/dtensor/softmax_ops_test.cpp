@@ -41,7 +41,7 @@ TEST(OpsRanks, Softmax) {
 // it is not contiguous, for which LibTorch's kernel is wrong.
 TEST(OpsRanks, SoftmaxOfCutGradients) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor plain = leaf({2, 4, 6, 6});
     const at::Tensor x = shard_tensor(plain.detach(), mesh, {Replicate()});
     x.requires_grad_();
@@ -143,8 +143,8 @@ TEST(OpsRanks, CrossEntropyOfProbabilities) {
 // A target outside of the classes is an error whoever has which.
 TEST(OpsRanks, CrossEntropyChecksTargets) {
   run_ranks(2, [](World&) {
-    const at::Tensor x =
-        shard_tensor(exact_values({2, 4}), ProcessMesh({2}), {Shard(1)});
+    const at::Tensor x = shard_tensor(
+        exact_values({2, 4}), ProcessMesh::of_shape({2}), {Shard(1)});
     EXPECT_THROW(F::cross_entropy(x, torch::tensor({1, 4})), InvalidArgument);
   });
 }
@@ -152,7 +152,7 @@ TEST(OpsRanks, CrossEntropyChecksTargets) {
 // Classes cut: the rows' maxima and sums, and the loss. No tensor is gathered.
 TEST(OpsRanks, CrossEntropyOfCutClassesSendsRowsOnly) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x = shard_tensor(exact_values({8, 6}), mesh, {Shard(1)});
     x.requires_grad_();
     const at::Tensor target = torch::arange(8).remainder(6);
@@ -168,7 +168,7 @@ TEST(OpsRanks, CrossEntropyOfCutClassesSendsRowsOnly) {
 // Samples cut: the sum of the losses with their weight.
 TEST(OpsRanks, CrossEntropyOfCutSamplesReducesOnce) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x = shard_tensor(exact_values({7, 6}), mesh, {Shard(0)});
     x.requires_grad_();
     const at::Tensor target = torch::arange(7).remainder(6);

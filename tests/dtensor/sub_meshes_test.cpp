@@ -48,7 +48,7 @@ void expect_own_gradient(
 
 TEST(SubMeshesRanks, TensorsFollowEachOther) {
   run_ranks(4, [](World& world) {
-    const ProcessMesh mesh({2, 2}, {"expert", "mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2}, {"expert", "mp"});
     const at::Tensor value = exact_values({5, 4}); // 3 rows and 2
     const at::Tensor weight = exact_values({5, 4}, 2);
     const Tensors experts = experts_of(value.split(3), mesh, 0, {Shard(1)});
@@ -64,7 +64,7 @@ TEST(SubMeshesRanks, TensorsFollowEachOther) {
 }
 
 TEST(SubMeshesRanks, SplitAndJoinedAgain) {
-  const ProcessMesh mesh({2, 2});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 2});
   const at::Tensor value = exact_values({6, 4});
   const at::Tensor weight = exact_values({6, 4}, 2);
   run_ranks(4, [&](World&) {
@@ -91,7 +91,7 @@ TEST(SubMeshesRanks, SplitAndJoinedAgain) {
 // Each expert works on what it has; what they share gets all their gradients.
 TEST(SubMeshesRanks, ExpertsWorkApart) {
   run_ranks(2, [](World& world) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor value = exact_values({4, 3});
     const at::Tensor x = shard_tensor(value, mesh, {Shard(0)}).requires_grad_();
     const at::Tensor shared =
@@ -120,7 +120,7 @@ TEST(SubMeshesRanks, ExpertsWorkApart) {
 
 TEST(SubMeshesRanks, SumOfExperts) {
   run_ranks(2, [](World& world) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const Tensors values{exact_values({3}), exact_values({3}, 4)};
     const Tensors experts = experts_of(values, mesh, 0, {Replicate()});
     const at::Tensor sum = moe_global_mesh_tensor(experts, mesh, {Partial()});
@@ -133,7 +133,7 @@ TEST(SubMeshesRanks, SumOfExperts) {
 
 TEST(SubMeshesRanks, RefusesWhatIsNoPartOfTheMesh) {
   run_ranks(4, [](World&) {
-    const ProcessMesh mesh({2, 2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2});
     const at::Tensor value = exact_values({4, 4});
     const Tensors swapped{
         shard_tensor(value, mesh[1], {Shard(0)}),

@@ -117,19 +117,20 @@ const Plan kTensorParallel{
 
 TEST(TrainingRanks, DataParallel) {
   for (const int n : {2, 4}) {
-    check_all_optimizers(ProcessMesh({n}), {Shard(0)}, {});
+    check_all_optimizers(ProcessMesh::of_shape({n}), {Shard(0)}, {});
   }
 }
 
 TEST(TrainingRanks, TensorParallel) {
   for (const int n : {2, 3}) {
-    check_all_optimizers(ProcessMesh({n}), {Replicate()}, kTensorParallel);
+    check_all_optimizers(
+        ProcessMesh::of_shape({n}), {Replicate()}, kTensorParallel);
   }
 }
 
 TEST(TrainingRanks, FullySharded) {
   check_all_optimizers(
-      ProcessMesh({2}),
+      ProcessMesh::of_shape({2}),
       {Shard(0)},
       {{"up.weight", {Shard(0)}},
        {"up.bias", {Shard(0)}},
@@ -139,7 +140,7 @@ TEST(TrainingRanks, FullySharded) {
 
 TEST(TrainingRanks, DataAndTensorParallel) {
   check_all_optimizers(
-      ProcessMesh({2, 2}, {"dp", "mp"}),
+      ProcessMesh::of_shape({2, 2}, {"dp", "mp"}),
       {Shard(0), Replicate()},
       {{"up.weight", {Replicate(), Shard(0)}},
        {"up.bias", {Replicate(), Shard(0)}},
@@ -154,7 +155,7 @@ std::uint64_t calls(OpKind kind) {
 // for the gradient of the input.
 TEST(TrainingRanks, TensorParallelReducesTwice) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     Mlp model;
     shard_module(model, mesh, kTensorParallel);
     const at::Tensor x =
@@ -175,7 +176,7 @@ TEST(TrainingRanks, TensorParallelReducesTwice) {
 // all_gather and reduce_scatter.
 TEST(TrainingRanks, SequenceParallelGathersAndScatters) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     Mlp model;
     shard_module(model, mesh, kTensorParallel);
     const at::Tensor x =
@@ -193,7 +194,7 @@ TEST(TrainingRanks, SequenceParallelGathersAndScatters) {
 // used, and its gradient scattered.
 TEST(TrainingRanks, FullyShardedGathersParameters) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     torch::nn::Linear layer(torch::nn::LinearOptions(4, 8).bias(false));
     shard_module(*layer, mesh, {{"weight", {Shard(0)}}});
     const at::Tensor x = shard_tensor(exact_values({64, 4}), mesh, {Shard(0)});

@@ -426,7 +426,7 @@ TEST_P(HybridDTensors, AreClippedAsInOneProcess) {
     strategy.grad_clip_configs.limit = 0.5;
     const auto fleet = init(true, strategy);
     const int mp = fleet->axes().model->nranks();
-    const ProcessMesh mesh({4 / mp, mp}, {"dp", "mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({4 / mp, mp}, {"dp", "mp"});
     Mixed net;
     shard_tensor_(net->up->weight, mesh, {Replicate(), Shard(0)});
     shard_tensor_(net->up->bias, mesh, {Replicate(), Shard(0)});

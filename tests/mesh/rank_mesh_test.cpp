@@ -23,7 +23,7 @@ float sum_over(const GroupPtr& group, int value) {
 
 TEST(RankMeshRanks, GroupsAreMadeByMembersInAnyOrder) {
   run_ranks(4, [](World& world) {
-    const auto mesh = rank_mesh(ProcessMesh({2, 2}, {"dp", "mp"}));
+    const auto mesh = rank_mesh(ProcessMesh::of_shape({2, 2}, {"dp", "mp"}));
     const int rank = world.rank();
     // Rank 0 alone takes its groups the other way round.
     const auto first = mesh->group(rank == 0 ? "mp" : "dp");
@@ -57,7 +57,7 @@ TEST(RankMeshRanks, EachRankHasItsCurrentMesh) {
     set_mesh(own);
     EXPECT_EQ(get_mesh(), own);
     EXPECT_EQ(rank_mesh(own), rank_mesh(ProcessMesh({1}, {world.rank()}, {})));
-    EXPECT_THROW(rank_mesh(ProcessMesh({3})), InvalidArgument);
+    EXPECT_THROW(rank_mesh(ProcessMesh::of_shape({3})), InvalidArgument);
   });
 }
 

@@ -322,7 +322,7 @@ TEST(CutStage, MakesItsPartOfAModuleThatWasDeferred) {
     };
     const Gpt whole = deferred_gpt();
     for (const auto& item : whole.ptr()->named_parameters()) {
-      shard_tensor_(item.value(), ProcessMesh({2}), {Replicate()});
+      shard_tensor_(item.value(), ProcessMesh::of_shape({2}), {Replicate()});
     }
     CutStage stage(
         existing(deferred_gpt()), {torch::zeros({2, 8}, torch::kLong)}, {});

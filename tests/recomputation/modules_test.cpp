@@ -383,7 +383,7 @@ TEST(RecomputedModulesRanks, UnderSharding) {
 
 TEST(RecomputedModulesRanks, ModelsOfDTensors) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2}, {"mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"mp"});
     const ParallelizeConfig::Mp mp{
         {{R"(.*\.(qkv|up))", ColWiseParallel()},
          {R"(.*\.(out|down))", RowWiseParallel()}}};

@@ -595,7 +595,7 @@ TORCH_MODULE(Blocks);
 // A model whose parameters became DTensors, without and with recompute.
 TEST(RecomputeRanks, ModelsOfDTensors) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2}, {"mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"mp"});
     const ParallelizeConfig::Mp mp{
         {{R"(.*\.(qkv|up))", ColWiseParallel()},
          {R"(.*\.(out|down))", RowWiseParallel()}}};

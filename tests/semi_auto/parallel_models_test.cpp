@@ -32,9 +32,9 @@ std::ostream& operator<<(std::ostream& out, const Case& each) {
 using Mp = ParallelizeConfig::Mp;
 using Dp = ParallelizeConfig::Dp;
 
-const ProcessMesh kMp2({2}, {"mp"});
-const ProcessMesh kDp2({2}, {"dp"});
-const ProcessMesh kSquare({2, 2}, {"dp", "mp"});
+const ProcessMesh kMp2 = ProcessMesh::of_shape({2}, {"mp"});
+const ProcessMesh kDp2 = ProcessMesh::of_shape({2}, {"dp"});
+const ProcessMesh kSquare = ProcessMesh::of_shape({2, 2}, {"dp", "mp"});
 
 Mp tensor_parallel_gpt() {
   return {
@@ -194,7 +194,7 @@ std::vector<Case> cases() {
   return {
       {"gpt_replicated", "gpt", kMp2, all},
       {"gpt_data", "gpt", kDp2, rows},
-      {"gpt_data_uneven", "gpt", ProcessMesh({3}, {"dp"}), rows},
+      {"gpt_data_uneven", "gpt", ProcessMesh::of_shape({3}, {"dp"}), rows},
       {"gpt_tensor", "gpt", kMp2, all, {.mp_config = tensor_parallel_gpt()}},
       {"gpt_sequence",
        "gpt",

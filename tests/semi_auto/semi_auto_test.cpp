@@ -76,7 +76,7 @@ struct CountingLoader {
 
 TEST(SemiAutoRanks, LoadersGiveDTensors) {
   run_ranks(4, [](World& world) {
-    const ProcessMesh mesh({2, 2}, {"dp", "mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2}, {"dp", "mp"});
     CountingLoader whole;
     auto loader = shard_dataloader(whole, mesh, "dp");
     const auto batch = loader.next();
@@ -152,7 +152,7 @@ const ParallelizeConfig::Mp kMp{
 
 TEST(SemiAutoRanks, ShardLayerPlacesParametersForAllWhoHoldThem) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     Mlp model;
     const at::Tensor held = model->up->weight;
     const at::Tensor expected = model(input());
@@ -176,7 +176,7 @@ TEST(SemiAutoRanks, ShardLayerPlacesParametersForAllWhoHoldThem) {
 
 TEST(SemiAutoRanks, ShardLayerChangesInputsAndOutputs) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
     Mlp model;
     const at::Tensor expected = model(input());
     auto sharded = shard_layer(
@@ -197,8 +197,8 @@ TEST(SemiAutoRanks, ShardLayerChangesInputsAndOutputs) {
 }
 
 TEST(SemiAutoRanks, EveryStageTrainsAsOneProcess) {
-  const ProcessMesh line({3}, {"dp"});
-  const ProcessMesh square({2, 2}, {"dp", "mp"});
+  const ProcessMesh line = ProcessMesh::of_shape({3}, {"dp"});
+  const ProcessMesh square = ProcessMesh::of_shape({2, 2}, {"dp", "mp"});
   for (const int level : {0, 1, 2, 3}) {
     const ParallelizeConfig::Dp dp{.sharding_level = level};
     check_training<torch::optim::AdamW>(line, {Shard(0)}, {.dp_config = dp});
@@ -228,7 +228,7 @@ class Halver : public torch::optim::Optimizer {
 TEST(SemiAutoRanks, OtherOptimizersRunOnDTensors) {
   for (const int level : {0, 1, 2, 3}) {
     check_training<Halver>(
-        ProcessMesh({2}, {"dp"}),
+        ProcessMesh::of_shape({2}, {"dp"}),
         {Shard(0)},
         {.dp_config = ParallelizeConfig::Dp{.sharding_level = level}});
   }
@@ -243,7 +243,7 @@ std::int64_t elements_kept(const at::Tensor& parameter) {
 
 TEST(SemiAutoRanks, StagesKeepAPartOnEachRank) {
   run_ranks(4, [](World&) {
-    const ProcessMesh mesh({4}, {"dp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({4}, {"dp"});
     for (const int level : {1, 2, 3}) {
       Mlp model;
       torch::optim::AdamW adam(model->parameters());
@@ -289,7 +289,7 @@ template <typename Optimizer>
 void check_scaled_training(int level) {
   run_ranks(2, [&](World&) {
     const auto expected = train_clipped<Optimizer>();
-    const ProcessMesh mesh({2}, {"dp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"dp"});
     Mlp model;
     Optimizer inner(model->parameters());
     ShardOptimizer optimizer = parallelize(
@@ -322,7 +322,7 @@ TEST(SemiAutoRanks, ScaledStepsAreThoseOfOneProcess) {
 // The last row of the gradient, which one rank has.
 TEST(SemiAutoRanks, AllRanksSkipWhatOnePartMust) {
   run_ranks(3, [](World& world) {
-    const ProcessMesh mesh({3}, {"dp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({3}, {"dp"});
     Mlp model;
     optim::AdamW adam(model->parameters());
     ShardOptimizer optimizer = parallelize(
@@ -351,13 +351,13 @@ TEST(SemiAutoRanks, AllRanksSkipWhatOnePartMust) {
 // Meshes are equal whatever their names are.
 TEST(SemiAutoRanks, NamesAreThoseOfTheMeshThatIsGiven) {
   run_ranks(2, [](World&) {
-    shard_tensor(input(), ProcessMesh({2}), {Shard(0)});
+    shard_tensor(input(), ProcessMesh::of_shape({2}), {Shard(0)});
     Mlp model;
     optim::AdamW adam(model->parameters());
     parallelize(
         *model,
         adam,
-        ProcessMesh({2}, {"dp"}),
+        ProcessMesh::of_shape({2}, {"dp"}),
         {.dp_config = ParallelizeConfig::Dp{.sharding_level = 3}});
     EXPECT_EQ(placements_of(model->up->weight), Placements{Shard(0)});
   });
@@ -369,7 +369,7 @@ TEST(SemiAutoRanks, AnOptimizerMustBeFresh) {
     torch::optim::SGD sgd(
         model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     EXPECT_THROW(shard_optimizer(sgd), InvalidArgument); // plain parameters
-    shard_layer(*model, ProcessMesh({1}));
+    shard_layer(*model, ProcessMesh::of_shape({1}));
     loss_of(model(input())).backward();
     sgd.step();
     EXPECT_THROW(shard_optimizer(sgd), InvalidArgument);
@@ -378,7 +378,7 @@ TEST(SemiAutoRanks, AnOptimizerMustBeFresh) {
 
 TEST(ParallelizeRanks, TensorParallelReducesOnceEachWay) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2}, {"mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"mp"});
     Mlp model;
     parallelize(*model, mesh, {.mp_config = kMp});
     CommDebug debug;
@@ -400,7 +400,7 @@ TEST(ParallelizeRanks, TensorParallelReducesOnceEachWay) {
 // tensor parallelism does.
 TEST(ParallelizeRanks, SequenceParallelGathersAndScatters) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2}, {"mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"mp"});
     Mlp plain;
     const at::Tensor x = torch::cat({input(), input()}, 1);
     const at::Tensor expected = plain(torch::layer_norm(x, {8}));
@@ -427,7 +427,7 @@ TEST(ParallelizeRanks, SequenceParallelGathersAndScatters) {
 
 TEST(ParallelizeRanks, PlansPrepareInputsAndOutputs) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2}, {"mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"mp"});
     Mlp model;
     const at::Tensor expected = model(input());
     std::vector<std::string> seen;
@@ -468,7 +468,7 @@ TEST(SplitRanks, LayersAreCutAndEqualTheWhole) {
     for (const int axis : {0, 1}) {
       for (const bool gather : {true, false}) {
         run_ranks(2, [&](World&) {
-          const ProcessMesh mesh({2}, {"mp"});
+          const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"mp"});
           dtensor_manual_seed(3);
           const SplitLayer layer = split(
               {6, 4}, operation, mesh, {.axis = axis, .gather_out = gather});
@@ -495,7 +495,7 @@ TEST(SplitRanks, LayersAreCutAndEqualTheWhole) {
 
 TEST(StrategyRanks, OpsAndLayersBySlices) {
   run_ranks(4, [](World&) {
-    const ProcessMesh mesh({2, 2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2});
     const at::Tensor a = input()[0]; // 3 x 8
     const auto product = shard_op(
         [](const auto& x) { return torch::matmul(x[0], x[1]); },
@@ -527,7 +527,7 @@ TEST(ParallelizeRanks, ExplainWhatDoesNotFit) {
     const auto with = [&](const std::string& name, const LayerPlan& plan) {
       parallelize(
           *model,
-          ProcessMesh({1}, {"mp"}),
+          ProcessMesh::of_shape({1}, {"mp"}),
           {.mp_config = ParallelizeConfig::Mp{{{name, LayerPlans{plan}}}}});
     };
     EXPECT_THAT(
@@ -539,7 +539,9 @@ TEST(ParallelizeRanks, ExplainWhatDoesNotFit) {
         ::testing::ThrowsMessage<InvalidArgument>(
             HasSubstr("not a regular expression")));
     EXPECT_THAT(
-        [&] { parallelize(*model, ProcessMesh({1}), {.mp_config = kMp}); },
+        [&] {
+          parallelize(*model, ProcessMesh::of_shape({1}), {.mp_config = kMp});
+        },
         ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("has no axis mp")));
   });
 }

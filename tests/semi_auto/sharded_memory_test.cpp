@@ -49,7 +49,7 @@ void backward(Gpt& gpt, const ProcessMesh& mesh) {
 // A parameter, its gradient and two moments are 4 floats.
 TEST(ShardedMemoryRanks, EachKeepsItsPart) {
   testing::run_ranks(kRanks, [](World&) {
-    const ProcessMesh mesh({kRanks}, {"dp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({kRanks}, {"dp"});
     TensorMemory meter;
     const std::int64_t before = meter.current();
     meter.reset_peak();

@@ -21,16 +21,21 @@ TEST(Stages, StatesAreCutWhereNothingElseIs) {
 
 TEST(Stages, AnAxisIsNamedOrObvious) {
   using semi_auto::sharding_axis;
-  EXPECT_EQ(sharding_axis({1, {}}, ProcessMesh({4})), 0);
-  EXPECT_EQ(sharding_axis(ShardingStage2(1), ProcessMesh({2, 2})), 1);
+  EXPECT_EQ(sharding_axis({1, {}}, ProcessMesh::of_shape({4})), 0);
+  EXPECT_EQ(sharding_axis(ShardingStage2(1), ProcessMesh::of_shape({2, 2})), 1);
   EXPECT_EQ(ShardingStage2().stage, 2);
   EXPECT_EQ(ShardingStage3("x").stage, 3);
-  EXPECT_EQ(sharding_axis(ShardingStage3("x"), ProcessMesh({2}, {"x"})), 0);
-  EXPECT_EQ(sharding_axis({1, {}}, ProcessMesh({2, 2}, {"mp", "dp"})), 1);
-  EXPECT_EQ(sharding_axis({1, "x"}, ProcessMesh({2, 2}, {"x", "y"})), 0);
+  EXPECT_EQ(
+      sharding_axis(ShardingStage3("x"), ProcessMesh::of_shape({2}, {"x"})), 0);
+  EXPECT_EQ(
+      sharding_axis({1, {}}, ProcessMesh::of_shape({2, 2}, {"mp", "dp"})), 1);
+  EXPECT_EQ(
+      sharding_axis({1, "x"}, ProcessMesh::of_shape({2, 2}, {"x", "y"})), 0);
   EXPECT_THROW(
-      sharding_axis({1, {}}, ProcessMesh({2, 2}, {"x", "y"})), InvalidArgument);
-  EXPECT_THROW(sharding_axis({4, {}}, ProcessMesh({2})), InvalidArgument);
+      sharding_axis({1, {}}, ProcessMesh::of_shape({2, 2}, {"x", "y"})),
+      InvalidArgument);
+  EXPECT_THROW(
+      sharding_axis({4, {}}, ProcessMesh::of_shape({2})), InvalidArgument);
 }
 
 } // namespace

@@ -229,7 +229,7 @@ TEST(SegmentParallelRanks, PartsAndTheWhole) {
 // placements before and after.
 TEST(UlyssesDTensorRanks, EqualsAttentionOfDTensors) {
   run_ranks(4, [](World&) {
-    const ProcessMesh mesh({2, 2}, {"dp", "sep"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2}, {"dp", "sep"});
     const Placements cut{Shard(0), Shard(2)};
     for (const bool causal : {false, true}) {
       const AttentionCase each{
@@ -264,7 +264,7 @@ TEST(UlyssesDTensorRanks, EqualsAttentionOfDTensors) {
 
 TEST(UlyssesDTensorRanks, PaddingMasksAndDropout) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2}, {"sep"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"sep"});
     for (const bool causal : {false, true}) {
       AttentionCase each{
           .options = {
@@ -304,7 +304,7 @@ TEST(UlyssesDTensorRanks, PaddingMasksAndDropout) {
 // Four exchanges each way, along the axis only, and nothing gathered.
 TEST(UlyssesDTensorRanks, ExchangesOnly) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2}, {"sep"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"sep"});
     std::vector<at::Tensor> x = whole_inputs({.dtype = torch::kFloat});
     for (at::Tensor& tensor : x) {
       tensor = shard_tensor(tensor, mesh, {Shard(2)}).requires_grad_();

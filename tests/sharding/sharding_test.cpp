@@ -396,7 +396,8 @@ TEST_P(Levels, ShardWithinGroupsAndAverageBetweenThem) {
   const Alone alone = train_alone(of);
   testing::run_ranks(4, [&](World& world) {
     ShardingOptions options = small_units();
-    const auto mesh = rank_mesh(ProcessMesh({2, 2}, {"dp", "sharding"}));
+    const auto mesh =
+        rank_mesh(ProcessMesh::of_shape({2, 2}, {"dp", "sharding"}));
     options.group = mesh->group("sharding");
     options.dp_group = mesh->group("dp");
     expect_trains_as(alone, of, GetParam(), options, world);
@@ -562,7 +563,8 @@ TEST_P(Levels, SaveFromOneOfSeveralGroups) {
   const OracleModel of = gpt();
   const TempDir dir("sharded");
   testing::run_ranks(4, [&](World&) {
-    const auto mesh = rank_mesh(ProcessMesh({2, 2}, {"dp", "sharding"}));
+    const auto mesh =
+        rank_mesh(ProcessMesh::of_shape({2, 2}, {"dp", "sharding"}));
     ShardingOptions options = small_units();
     options.group = mesh->group("sharding");
     options.dp_group = mesh->group("dp");

@@ -196,7 +196,8 @@ TEST_P(ParallelGptRanks, PlansOnDTensorsGiveTheSameNumbers) {
       expect_same(
           train_by_hand({gpt_options(), get_group(0), sequence_parallel}),
           train_by_plan(
-              sequence_parallel, ProcessMesh({world.size()}, {"mp"})));
+              sequence_parallel,
+              ProcessMesh::of_shape({world.size()}, {"mp"})));
     }
   });
 }
