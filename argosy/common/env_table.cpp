@@ -32,6 +32,10 @@ constexpr EnvVariable kTable[] = {
      "highest of the machine",
      "limits the instruction set of the reduction kernels: baseline, avx2 or "
      "avx512"},
+    {"ARGOSY_ITEM_WARNING",
+     "5 s",
+     "how long a rank waits in item() of a DTensor before it says for which "
+     "ranks: 30, 500ms; 0: never"},
     {"ARGOSY_LOG",
      "warn",
      "lowest level that is logged: trace, debug, info, warn, error or off"},

@@ -9,6 +9,7 @@
 #include "argosy/dtensor/dispatch/register.h"
 #include "argosy/dtensor/tensor/random_fill.h"
 #include "argosy/dtensor/tensor/tensor.h"
+#include "argosy/mesh/rank_mesh.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy {
@@ -161,6 +162,36 @@ at::Tensor dtensor_randn(
     const ProcessMesh& mesh,
     const Placements& placements) {
   return random_tensor(shape, mesh, placements, dtensor::normal(0, 1));
+}
+
+at::Tensor shard_tensor(const at::Tensor& data, const Placements& placements) {
+  return shard_tensor(data, require_mesh("shard_tensor"), placements);
+}
+
+void shard_tensor_(const at::Tensor& tensor, const Placements& placements) {
+  shard_tensor_(tensor, require_mesh("shard_tensor_"), placements);
+}
+
+at::Tensor dtensor_from_fn(
+    const std::function<at::Tensor()>& make, const Placements& placements) {
+  return dtensor_from_fn(make, require_mesh("dtensor_from_fn"), placements);
+}
+
+at::Tensor from_local(
+    const at::Tensor& local,
+    const Placements& placements,
+    const std::vector<std::int64_t>& global) {
+  return from_local(local, require_mesh("from_local"), placements, global);
+}
+
+at::Tensor dtensor_rand(
+    const std::vector<std::int64_t>& shape, const Placements& placements) {
+  return dtensor_rand(shape, require_mesh("dtensor_rand"), placements);
+}
+
+at::Tensor dtensor_randn(
+    const std::vector<std::int64_t>& shape, const Placements& placements) {
+  return dtensor_randn(shape, require_mesh("dtensor_randn"), placements);
 }
 
 void dtensor_manual_seed(std::uint64_t seed) {

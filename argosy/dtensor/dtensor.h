@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "argosy/dtensor/dispatch/describe.h"
 #include "argosy/dtensor/layout/dist_attr.h"
 #include "argosy/dtensor/tensor/convert.h"
 
@@ -68,6 +69,21 @@ at::Tensor dtensor_randn(
     const std::vector<std::int64_t>& shape,
     const ProcessMesh& mesh,
     const Placements& placements);
+
+// The same on the current mesh of this rank (set_mesh()). Throw InvalidArgument
+// when it has none.
+at::Tensor shard_tensor(const at::Tensor& data, const Placements& placements);
+void shard_tensor_(const at::Tensor& tensor, const Placements& placements);
+at::Tensor dtensor_from_fn(
+    const std::function<at::Tensor()>& make, const Placements& placements);
+at::Tensor from_local(
+    const at::Tensor& local,
+    const Placements& placements,
+    const std::vector<std::int64_t>& global = {});
+at::Tensor dtensor_rand(
+    const std::vector<std::int64_t>& shape, const Placements& placements);
+at::Tensor dtensor_randn(
+    const std::vector<std::int64_t>& shape, const Placements& placements);
 
 // Starts the numbers of the calling thread's rank anew, for these and for all
 // random ops on DTensors. All ranks must give the same seed.

@@ -9,6 +9,7 @@
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/dtensor/tensor/tensor.h"
+#include "argosy/mesh/rank_mesh.h"
 #include "argosy/torch_hooks/graph_node.h"
 
 namespace argosy {
@@ -230,6 +231,25 @@ Tensors moe_sub_mesh_tensors(
       meshes.axis);
   check_is_outermost(found, meshes.axis);
   return split(meshes, placed);
+}
+
+at::Tensor moe_global_mesh_tensor(
+    const Tensors& local_tensors,
+    const Placements& placements,
+    const ProcessMesh::Axis& local_mesh_dim) {
+  return moe_global_mesh_tensor(
+      local_tensors,
+      require_mesh("moe_global_mesh_tensor"),
+      placements,
+      local_mesh_dim);
+}
+
+Tensors moe_sub_mesh_tensors(
+    const at::Tensor& dtensor,
+    const ProcessMesh::Axis& local_mesh_dim,
+    const Placements& placements) {
+  return moe_sub_mesh_tensors(
+      dtensor, process_mesh_of(dtensor), local_mesh_dim, placements);
 }
 
 } // namespace argosy

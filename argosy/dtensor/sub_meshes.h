@@ -28,6 +28,12 @@ at::Tensor moe_global_mesh_tensor(
     const Placements& placements,
     const ProcessMesh::Axis& local_mesh_dim = -1);
 
+// The same on the current mesh (set_mesh()).
+at::Tensor moe_global_mesh_tensor(
+    const std::vector<at::Tensor>& local_tensors,
+    const Placements& placements,
+    const ProcessMesh::Axis& local_mesh_dim = -1);
+
 // The reverse: a DTensor for each sub-mesh, of which a rank holds that of its
 // own. `dtensor` is brought to `placements` first. Of an axis that replicates,
 // every sub-mesh gets all, and the gradients are added. Throws InvalidArgument
@@ -35,6 +41,12 @@ at::Tensor moe_global_mesh_tensor(
 std::vector<at::Tensor> moe_sub_mesh_tensors(
     const at::Tensor& dtensor,
     const ProcessMesh& mesh,
+    const ProcessMesh::Axis& local_mesh_dim,
+    const Placements& placements);
+
+// The same of the mesh that it is on.
+std::vector<at::Tensor> moe_sub_mesh_tensors(
+    const at::Tensor& dtensor,
     const ProcessMesh::Axis& local_mesh_dim,
     const Placements& placements);
 

@@ -106,4 +106,14 @@ std::optional<ProcessMesh> get_mesh() {
   return meshes_of(require_world("mesh.get_mesh"))->current();
 }
 
+ProcessMesh require_mesh(const char* op) {
+  const auto mesh = meshes_of(require_world(op))->current();
+  ARGOSY_CHECK(
+      mesh,
+      "[{}] no mesh is given, and this rank has no current one; pass a mesh, "
+      "or call set_mesh() before",
+      op);
+  return *mesh;
+}
+
 } // namespace argosy

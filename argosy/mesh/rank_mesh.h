@@ -26,7 +26,8 @@ class RankMesh {
   // Throws InvalidArgument when this rank is not in the mesh.
   const ProcessMesh::Shape& coordinates() const;
 
-  // Return the group of ranks that differ from this one only on these axes.
+  // Return the group of ranks that differ from this one only on these axes, in
+  // whatever order those are named: a group has its ranks in ascending order.
   std::shared_ptr<Group> group_over(const std::vector<int>& axes);
   std::shared_ptr<Group> group(const ProcessMesh::Axis& axis);
 
@@ -53,5 +54,9 @@ std::shared_ptr<RankMesh> rank_mesh(const ProcessMesh& mesh);
 // given none.
 void set_mesh(const ProcessMesh& mesh);
 std::optional<ProcessMesh> get_mesh();
+
+// Returns that mesh for the function `op`, which was given none. Throws
+// InvalidArgument if there is none either.
+ProcessMesh require_mesh(const char* op);
 
 } // namespace argosy

@@ -1,12 +1,9 @@
 #include <torch/nn/module.h>
 #include <torch/serialize.h>
 
-#include <sstream>
-
-#include "argosy/comm/objects.h"
 #include "argosy/common/error.h"
-#include "argosy/common/file.h"
 #include "argosy/sharding/group_sharded.h"
+#include "argosy/training/module_archive.h"
 
 namespace argosy::sharding {
 
@@ -26,54 +23,16 @@ void check_place(const fs::path& output) {
       output.string());
 }
 
-void write_archive(const fs::path& path, OutputArchive& archive) {
-  std::ostringstream bytes;
-  archive.save_to(bytes);
-  write_file(path, bytes.str());
-}
-
-// As Module::save(), but with copies: torch::save() would write the whole
-// buffer that a parameter is a view of.
-void fill(OutputArchive& archive, const torch::nn::Module& module) {
-  for (const auto& item : module.named_parameters(false)) {
-    archive.write(item.key(), item.value().detach().clone());
-  }
-  for (const auto& item : module.named_buffers(false)) {
-    archive.write(item.key(), item.value().clone(), true);
-  }
-  for (const auto& child : module.named_children()) {
-    if (child.value()->is_serializable()) {
-      OutputArchive inner(archive.compilation_unit());
-      fill(inner, *child.value());
-      archive.write(child.key(), inner);
-    }
-  }
-}
-
-// As Module::load(), but copies into the existing memory, which is shared with
-// buckets.
-void take(InputArchive& archive, torch::nn::Module& module) {
-  const auto copy = [&](const auto& named, bool is_buffer) {
-    for (const auto& item : named) {
-      at::Tensor value;
-      archive.read(item.key(), value, is_buffer);
-      item.value().copy_(value);
-    }
-  };
-  copy(module.named_parameters(false), false);
-  copy(module.named_buffers(false), true);
-  for (const auto& child : module.named_children()) {
-    if (child.value()->is_serializable()) {
-      InputArchive inner;
-      archive.read(child.key(), inner);
-      take(inner, *child.value());
-    }
-  }
-}
+using training::write_archive;
 
 void write_model(const fs::path& path, const torch::nn::Module& module) {
   OutputArchive archive;
-  fill(archive, module);
+  // With copies: torch::save() would write the whole buffer that a parameter is
+  // a view of.
+  training::fill_archive(
+      archive, module, [](const std::string&, const at::Tensor& state) {
+        return state.detach().clone();
+      });
   write_archive(path, archive);
 }
 
@@ -105,32 +64,6 @@ optim::StateDict read_states(const fs::path& path) {
   return states;
 }
 
-// Runs `action` on the first rank of `group` and `dp_group`. If it fails there,
-// all ranks throw.
-template <typename F>
-void on_first(const ShardedCore& core, const char* what, const F& action) {
-  const GroupPtr& copies = core.dp_group();
-  std::string error;
-  if (core.group()->rank() == 0 && (!copies || copies->rank() == 0)) {
-    try {
-      action();
-    } catch (const std::exception& failure) {
-      error = failure.what();
-    }
-  }
-  std::vector<std::string> errors{error};
-  // The writer's error first reaches the first ranks of the other groups, then
-  // each of those tells its group.
-  for (const GroupPtr& group : {copies, core.group()}) {
-    if (group) {
-      broadcast_object_list(errors, group->ranks().front(), group);
-    }
-  }
-  if (!errors.front().empty()) {
-    throw SystemError(str("[sharding.", what, "] ", errors.front()));
-  }
-}
-
 } // namespace
 
 void save_group_sharded_model(
@@ -148,7 +81,10 @@ void save_group_sharded_model(
       write_states(output / kOptimizer, states);
     }
   };
-  on_first(core, "save", write);
+  // The writer's error first reaches the first ranks of the other groups, then
+  // each of those tells its group.
+  training::run_on_first(
+      {core.dp_group(), core.group()}, "sharding.save", write);
   core.end_whole();
 }
 
@@ -159,7 +95,13 @@ void load_group_sharded_model(
   core.begin_whole();
   {
     const at::NoGradGuard no_grad;
-    take(archive, core.module());
+    // Into the existing memory, which is shared with buckets.
+    training::read_archive(
+        archive,
+        core.module(),
+        [](const at::Tensor& state, const at::Tensor& value) {
+          state.copy_(value);
+        });
   }
   core.end_whole();
   if (optimizer != nullptr) {

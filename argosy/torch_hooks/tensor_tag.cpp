@@ -36,15 +36,6 @@ Tag* find(const at::Tensor& tensor, std::type_index type) {
   return nullptr;
 }
 
-// LibTorch 1.13 drops a tensor's hooks when it makes the list of those that
-// users register, so that list must be there first.
-void make_list_of_user_hooks(const at::Tensor& tensor) {
-  using torch::autograd::impl::materialize_autograd_meta;
-  if (materialize_autograd_meta(tensor)->cpp_hooks_list_ == nullptr) {
-    torch::autograd::impl::create_cpp_hook(tensor);
-  }
-}
-
 } // namespace
 
 void* find_tag(const at::Tensor& tensor, std::type_index type) {
@@ -58,9 +49,18 @@ void set_tag(
     known->value = std::move(tag);
     return;
   }
-  make_list_of_user_hooks(tensor);
+  keep_hooks_of_leaf(tensor);
   torch::autograd::impl::add_hook(
       tensor, std::make_unique<Tag>(type, std::move(tag)));
+}
+
+// LibTorch 1.13 drops a tensor's hooks when it makes the list of those that
+// users register, so that list must be there first.
+void keep_hooks_of_leaf(const at::Tensor& tensor) {
+  using torch::autograd::impl::materialize_autograd_meta;
+  if (materialize_autograd_meta(tensor)->cpp_hooks_list_ == nullptr) {
+    torch::autograd::impl::create_cpp_hook(tensor);
+  }
 }
 
 } // namespace argosy::torch_hooks

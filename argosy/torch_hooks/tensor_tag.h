@@ -29,4 +29,7 @@ void set_tag(const at::Tensor& tensor, T value) {
   set_tag(tensor, typeid(T), std::make_shared<T>(std::move(value)));
 }
 
+// Lets hooks that are added to a leaf stay when users register others.
+void keep_hooks_of_leaf(const at::Tensor& tensor);
+
 } // namespace argosy::torch_hooks

@@ -4,6 +4,7 @@
 
 #include "argosy/torch_hooks/hook.h"
 #include "argosy/torch_hooks/keys.h"
+#include "argosy/torch_hooks/memoryless.h"
 
 namespace argosy::torch_hooks {
 
@@ -81,8 +82,7 @@ at::Tensor make_wrapper(c10::Storage storage, const WrapperMeta& meta) {
   if (meta.is_layer) {
     keys = keys.add(key_of(OpHook::kLayer));
   }
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      std::move(storage), keys, meta.dtype);
+  auto impl = make_memoryless(std::move(storage), keys, meta.dtype);
   if (meta.strides.size() == meta.sizes.size()) {
     impl->set_sizes_and_strides(meta.sizes, meta.strides, meta.offset);
   } else {
@@ -92,7 +92,9 @@ at::Tensor make_wrapper(c10::Storage storage, const WrapperMeta& meta) {
 }
 
 void become(const at::Tensor& tensor, const at::Tensor& other) {
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(other.getIntrusivePtr());
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->shallow_copy_from(other.getIntrusivePtr());
+  refuse_as(*impl, *other.unsafeGetTensorImpl());
 }
 
 at::Tensor alias_of(const at::Tensor& tensor) {

@@ -3,16 +3,19 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
+#include <string>
 #include <utility>
 
 #include "argosy/torch_hooks/keys.h"
+#include "argosy/torch_hooks/memoryless.h"
 
 // Tensors that stand for something else, such as the parts of a DTensor.
 //
 // To LibTorch such a tensor is a plain TensorImpl of the key PrivateUse1, so
-// that the dispatcher brings its ops to us, below autograd. It has no memory;
-// its storage owns what it stands for. As its class is the plain one, any
-// existing tensor can become a wrapper for all who hold it: see become().
+// that the dispatcher brings its ops to us, below autograd. It has no memory
+// (memoryless.h); its storage owns what it stands for. As its members are those
+// of the plain class, any existing tensor can become a wrapper for all who hold
+// it: see become().
 namespace argosy::torch_hooks {
 
 template <typename T>
@@ -28,15 +31,24 @@ c10::Storage make_owning_storage(
 // is_wrapper() below: every op on wrappers asks for each of its arguments.
 template <typename T>
 T* find_owned(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.has_storage()) {
+  const c10::Storage& storage = storage_of(tensor);
+  if (!storage) {
     return nullptr;
   }
-  const at::DataPtr& data =
-      tensor.unsafeGetTensorImpl()->unsafe_storage().data_ptr();
+  const at::DataPtr& data = storage.data_ptr();
   // The address of the deleter tells what type the context has.
   return data.get_deleter() == &delete_owned<T>
       ? static_cast<T*>(data.get_context())
       : nullptr;
+}
+
+// The text of the error when someone asks a wrapper that owns a T for memory.
+template <typename T, std::string (*why)(const T&, at::IntArrayRef sizes)>
+void explain_no_memory() {
+  explain_no_memory(
+      &delete_owned<T>, [](const void* value, at::IntArrayRef sizes) {
+        return why(*static_cast<const T*>(value), sizes);
+      });
 }
 
 // Where the elements of an owning storage are from now on; null for nowhere.

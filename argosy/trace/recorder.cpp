@@ -9,6 +9,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/thread_context.h"
+#include "argosy/torch_hooks/memoryless.h"
 #include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/op_info.h"
 #include "argosy/torch_hooks/thread_generator.h"
@@ -121,15 +122,16 @@ Recorder::~Recorder() {
 }
 
 int Recorder::memory_of(const at::Tensor& tensor) {
-  if (!tensor.has_storage()) {
+  const c10::Storage& storage = torch_hooks::storage_of(tensor);
+  if (!storage) {
     // Not strided: no other tensor can be a view of it.
     return num_memories_++;
   }
-  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-  const auto [found, is_new] = memories_.emplace(storage, num_memories_);
+  const auto [found, is_new] =
+      memories_.emplace(storage.unsafeGetStorageImpl(), num_memories_);
   if (is_new) {
     ++num_memories_;
-    storages_.push_back(tensor.storage().getWeakStorageImpl());
+    storages_.push_back(storage.getWeakStorageImpl());
   }
   return found->second;
 }
@@ -141,7 +143,8 @@ int Recorder::add_value(Kind kind, const at::Tensor& tensor) {
       {.kind = kind, .bytes = bytes, .memory = memory_of(tensor)},
       metas_of({tensor})[0],
       strides_of(tensor));
-  offsets_.push_back(tensor.has_storage() ? tensor.storage_offset() : 0);
+  offsets_.push_back(
+      torch_hooks::storage_of(tensor) ? tensor.storage_offset() : 0);
   // Replaces the number of a tensor that squeeze_() and the like have changed:
   // later ops mean the new value.
   numbers_[tensor.unsafeGetTensorImpl()] = number;
@@ -225,8 +228,9 @@ void Recorder::check_history(int number, const at::Tensor& tensor) const {
 int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
   const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
   if (known == numbers_.end()) {
-    const bool is_alias = tensor.has_storage() &&
-        memories_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
+    const bool is_alias =
+        memories_.count(
+            torch_hooks::storage_of(tensor).unsafeGetStorageImpl()) > 0;
     return is_alias ? add_alias(tensor, op) : add_constant(tensor, op);
   }
   // LibTorch marks a tensor that stands for a C++ number after it made it, for

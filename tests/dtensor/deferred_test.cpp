@@ -134,7 +134,7 @@ TEST(DeferredRanks, NoMemoryIsTakenBeforeAndAPartAfter) {
     }
     EXPECT_EQ(layer->weight.sizes(), at::IntArrayRef({1 << 20, 1 << 20}));
     EXPECT_TRUE(layer->weight.requires_grad());
-    EXPECT_EQ(layer->weight.storage().nbytes(), 0u);
+    EXPECT_TRUE(is_deferred(layer->weight)); // which this host cannot hold
     shard_tensor_(layer->bias, ProcessMesh::of_shape({2}), {Shard(0)});
     EXPECT_EQ(to_local(layer->bias).numel(), 1 << 19);
     EXPECT_TRUE(layer->bias.requires_grad());
@@ -168,6 +168,27 @@ TEST(DeferredRanks, RefuseToTellValues) {
             HasSubstr("needs values of a tensor")));
     EXPECT_THROW(DeferredInit(), InvalidArgument);
     EXPECT_EQ(torch::arange(3).sum().item<int>(), 3); // of plain ones
+  });
+}
+
+// What was refused leaves no trace: random values stay those of the program.
+TEST(DeferredRanks, ARefusedOpChangesNoRandomValues) {
+  run_ranks(1, [](World&) {
+    const auto values = [](bool is_refused) {
+      dtensor_manual_seed(5);
+      at::Tensor tensor;
+      {
+        const DeferredInit deferred;
+        tensor = torch::empty({3});
+        if (is_refused) {
+          EXPECT_THROW(tensor.nonzero(), InvalidArgument);
+        }
+        tensor.normal_();
+      }
+      shard_tensor_(tensor, ProcessMesh::of_shape({1}), {Replicate()});
+      return to_local(tensor);
+    };
+    EXPECT_TRUE(torch::equal(values(true), values(false)));
   });
 }
 

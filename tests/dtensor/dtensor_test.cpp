@@ -2,11 +2,18 @@
 
 #include "argosy/dtensor/dtensor.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <cstdlib>
+#include <functional>
+#include <sstream>
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/layout/layout.h"
+#include "argosy/dtensor/tensor/attendance.h"
 #include "argosy/dtensor/tensor/reshard_run.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "tests/dtensor/op_checks.h"
@@ -17,6 +24,7 @@ namespace {
 using argosy::testing::all_placements;
 using argosy::testing::exact_values;
 using argosy::testing::run_ranks;
+using ::testing::HasSubstr;
 
 TEST(DTensorRanks, IsOneTensorInParts) {
   run_ranks(2, [](World& world) {
@@ -226,6 +234,91 @@ TEST(DTensorRanks, GivesTheSameOpsOnRanksOfOneRow) {
     torch::mm(shard_tensor(x, mesh, {Shard(0)}), cut.t())
         .backward(shard_tensor(grad, mesh, {Shard(1)}));
     EXPECT_TRUE(torch::equal(full_tensor(cut.grad()), w.grad()));
+  });
+}
+
+// One rank may print alone: nothing is sent.
+TEST(DTensorRanks, PrintsWhatItIsAndThePartOfThisRank) {
+  run_ranks(2, [](World& world) {
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
+    const at::Tensor x =
+        shard_tensor(torch::arange(6).view({3, 2}), mesh, {Shard(0)});
+    const at::Tensor sum = from_local(torch::ones({1}), mesh, {Partial()});
+    if (world.rank() == 1) {
+      std::ostringstream out;
+      out << x;
+      EXPECT_EQ(
+          out.str(),
+          "DTensor of shape [3, 2], [S(0)] on ProcessMesh(shape=[2], "
+          "process_ids=[0, 1], dim_names=[d0])\n"
+          "rank 1 has [2:3, 0:2]:\n"
+          " 4  5\n"
+          "[ CPULongType{1,2} ]");
+      EXPECT_EQ(describe(x), out.str());
+      EXPECT_THAT(describe(sum), HasSubstr("a partial result of [0:1]"));
+    }
+    std::ostringstream plain;
+    plain << torch::ones({1});
+    EXPECT_THAT(plain.str(), HasSubstr("[ CPUFloatType{1} ]"));
+    EXPECT_THROW(describe(torch::ones({1})), InvalidArgument);
+  });
+}
+
+// Rank 1 comes only when rank 0 has said that it waits.
+TEST(DTensorRanks, ItemOnOneRankSaysForWhomItWaits) {
+  ::setenv("ARGOSY_ITEM_WARNING", "20ms", 1);
+  ::testing::internal::CaptureStderr();
+  run_ranks(2, [](World& world) {
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
+    const at::Tensor x = from_local(torch::ones({}), mesh, {Partial()});
+    if (world.rank() == 1) {
+      world.store()->wait({dtensor::Attendance::warned_key({0, 1}, 0)});
+    }
+    EXPECT_EQ(x.item<float>(), 2);
+    EXPECT_EQ(x.item<float>(), 2);
+  });
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr("[dtensor.item] rank 0 has been waiting for rank 1 for"));
+  ::unsetenv("ARGOSY_ITEM_WARNING");
+}
+
+// A plain tensor counts as replicated, in every op: its gradient is the whole
+// one, as a plain tensor on all ranks.
+TEST(DTensorRanks, PlainTensorsBesideItHavePlainGradients) {
+  using Op = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
+  const std::vector<Op> ops = {
+      [](const auto& x, const auto& w) { return x + w; },
+      [](const auto& x, const auto& w) { return x * w + w; },
+      [](const auto& x, const auto& w) { return x.matmul(w); },
+      [](const auto& x, const auto& w) { return torch::linear(x, w); },
+      [](const auto& x, const auto& w) { return torch::linear(w, x); },
+      [](const auto& x, const auto& w) {
+        return torch::embedding(w, x.abs().to(torch::kLong) % 4);
+      }};
+  run_ranks(2, [&](World&) {
+    const at::Tensor value = exact_values({4, 4});
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const auto gradient = [&](const at::Tensor& x, bool is_leaf) {
+        const at::Tensor w = exact_values({4, 4}, 2).requires_grad_();
+        for (int step = 0; step < 2; ++step) {
+          const at::Tensor y = ops[i](x, is_leaf ? w : w * 2);
+          (y * y).sum().backward();
+        }
+        return w.grad();
+      };
+      for (const Placement& placement :
+           std::vector<Placement>{Shard(0), Shard(1), Replicate()}) {
+        const at::Tensor x =
+            shard_tensor(value, ProcessMesh::of_shape({2}), {placement});
+        for (const bool is_leaf : {true, false}) {
+          const at::Tensor found = gradient(x, is_leaf);
+          EXPECT_FALSE(is_dtensor(found)) << i;
+          EXPECT_TRUE(torch::equal(found, gradient(value, is_leaf)))
+              << i << " " << placement;
+        }
+      }
+    }
   });
 }
 

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <torch/nn/functional/dropout.h>
 
+#include <cmath>
 #include <mutex>
 
 #include "argosy/comm/group.h"
 #include "argosy/comm/traffic.h"
+#include "argosy/dtensor/tensor/random_fill.h"
 #include "tests/dtensor/op_checks.h"
 
 namespace argosy {
@@ -197,6 +199,16 @@ TEST(RandomRanks, Refuses) {
     EXPECT_THROW(
         torch::bernoulli(x, at::detail::createCPUGenerator()), InvalidArgument);
   });
+}
+
+// The least and the greatest number that the generator can give.
+TEST(RandomOps, ExponentialIsAboveZeroAndFinite) {
+  constexpr std::uint32_t kAll = 0xffffffff;
+  for (const double rate : {0.5, 1.0, 3.0}) {
+    const auto draw = dtensor::exponential(rate);
+    EXPECT_GT(static_cast<float>(draw({0, 0, 0, 0})), 0);
+    EXPECT_TRUE(std::isfinite(draw({kAll, kAll, kAll, kAll})));
+  }
 }
 
 } // namespace

@@ -13,6 +13,7 @@
 #include "argosy/compat/stream.h"
 #include "argosy/data_parallel/data_parallel.h"
 #include "argosy/dtensor/deferred_init.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 #include "argosy/world/init.h"
 #include "tests/dtensor/op_checks.h"
 
@@ -38,9 +39,6 @@ TEST(RefusalRanks, SaysWhatToDoInstead) {
     const ProcessMesh mesh = ProcessMesh::of_shape({2});
     const at::Tensor x = shard_tensor(exact_values({4, 3}), mesh, {Shard(1)});
     const at::Tensor plain = exact_values({4, 3});
-    EXPECT_THAT(
-        refusal_of([&] { x + plain.clone().requires_grad_(); }),
-        HasSubstr("Make it one with shard_tensor()"));
     EXPECT_THAT(
         refusal_of([&] { plain.clone().add_(x); }),
         HasSubstr("argument self is a plain tensor"));
@@ -153,6 +151,47 @@ TEST(RefusalRanks, DataParallelNamesTheParameterThatIsADTensor) {
             HasSubstr("bias is a DTensor"),
             HasSubstr("needs no DataParallel"),
             HasSubstr("shard_dataloader()")));
+  });
+}
+
+// LibTorch would speak of lazy allocation, or hand out a null pointer.
+TEST(RefusalRanks, MemoryOfAWholeTensor) {
+  run_ranks(2, [](World&) {
+    const at::Tensor x = shard_tensor(
+        exact_values({4, 3}), ProcessMesh::of_shape({2}), {Shard(1)});
+    const auto says_so = AllOf(
+        HasSubstr("a DTensor of shape [4, 3], [S(1)] on ProcessMesh(shape=[2]"),
+        HasSubstr("has no memory of its own"),
+        HasSubstr("to_local()"));
+    const at::Tensor parameter = exact_values({4, 3});
+    shard_tensor_(
+        parameter, ProcessMesh::of_shape({2}), {Shard(1)}); // changes its class
+    for (const at::Tensor& each : {x, parameter, x.detach(), x.t().t()}) {
+      EXPECT_THAT(refusal_of([&] { each.data_ptr<float>(); }), says_so);
+      EXPECT_THAT(refusal_of([&] { each.data_ptr(); }), says_so);
+      EXPECT_THAT(refusal_of([&] { each.accessor<float, 2>(); }), says_so);
+      EXPECT_THAT(refusal_of([&] { each.storage(); }), says_so);
+    }
+    EXPECT_EQ(
+        to_local(parameter).data_ptr<float>()[0],
+        to_local(x)[0][0].item<float>());
+  });
+}
+
+// A plain tensor becomes one without memory and back.
+TEST(RefusalRanks, MemoryOfADeferredTensor) {
+  run_ranks(1, [](World&) {
+    at::Tensor tensor;
+    {
+      const DeferredInit deferred;
+      tensor = torch::ones({3});
+    }
+    EXPECT_THAT(
+        refusal_of([&] { tensor.data_ptr<float>(); }),
+        HasSubstr("made under DeferredInit has no memory yet"));
+    shard_tensor_(tensor, ProcessMesh::of_shape({1}), {Replicate()});
+    torch_hooks::become(tensor, to_local(tensor));
+    EXPECT_EQ(tensor.data_ptr<float>()[0], 1);
   });
 }
 

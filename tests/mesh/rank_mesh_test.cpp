@@ -37,6 +37,21 @@ TEST(RankMeshRanks, GroupsAreMadeByMembersInAnyOrder) {
   });
 }
 
+TEST(RankMeshRanks, TheOrderOfAxesDoesNotMatter) {
+  for (const bool swapped : {false, true}) {
+    run_ranks(5, [&](World& world) {
+      const auto mesh = rank_mesh(ProcessMesh({2, 2}, {3, 1, 4, 0}, {}));
+      if (mesh->is_member()) {
+        const std::vector<int> axes{swapped ? 1 : 0, swapped ? 0 : 1};
+        EXPECT_EQ(
+            mesh->group_over(axes)->ranks(), (std::vector<int>{0, 1, 3, 4}));
+        EXPECT_EQ(mesh->group_over(axes), mesh->group_over({1, 0}));
+        EXPECT_EQ(sum_over(mesh->group_over({-1, 0}), world.rank()), 8);
+      }
+    });
+  }
+}
+
 TEST(RankMeshRanks, OthersNeedNotTakePart) {
   run_ranks(3, [](World& world) {
     const auto mesh = rank_mesh(ProcessMesh({2}, {2, 0}, {}));

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <sstream>
+
+#include "argosy/common/file.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/pipeline/cut/cut_stage.h"
@@ -338,6 +341,36 @@ TEST(CutStage, MakesItsPartOfAModuleThatWasDeferred) {
       EXPECT_TRUE(sent[0].requires_grad());
     }
   });
+}
+
+// The file has all stages' states: one process reads it, and so do stages.
+TEST(CutStage, SavesTheWholeModule) {
+  const TempDir dir;
+  const auto path = dir.path() / "gpt.pt";
+  run_ranks(2, [&](World&) {
+    Gpt gpt = made<Gpt>(small_gpt());
+    CutStage stage(existing(gpt), {torch::zeros({2, 8}, torch::kLong)}, {});
+    std::ostringstream lost;
+    EXPECT_THAT(
+        refusal([&] { torch::save(gpt, lost); }),
+        HasSubstr("is on another stage of the pipeline"));
+    stage.save(path);
+    for (const at::Tensor& each : stage.module().parameters()) {
+      const torch::NoGradGuard no_grad;
+      each.zero_();
+    }
+    stage.load(path);
+    const auto whole = made<Gpt>(small_gpt()).ptr()->named_parameters();
+    for (const auto& item : stage.module().named_parameters()) {
+      EXPECT_TRUE(is_same(item.value(), whole[item.key()])) << item.key();
+    }
+  });
+  Gpt alone(small_gpt());
+  torch::load(alone, path.string());
+  const auto expected = made<Gpt>(small_gpt()).ptr()->named_parameters();
+  for (const auto& item : alone.ptr()->named_parameters()) {
+    EXPECT_TRUE(is_same(item.value(), expected[item.key()])) << item.key();
+  }
 }
 
 TEST(CutStage, RefusesAnotherNumberOfPoints) {

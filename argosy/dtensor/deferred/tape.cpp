@@ -164,6 +164,9 @@ void Tape::record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   trace::Node node{.op = info.name, .is_random = info.is_random};
   const auto number = [&](const at::Tensor& each) { return number_of(each); };
   trace::add_arguments(info, arguments, number, call, node);
+  torch::jit::Stack results;
+  add_results(info, arguments, call, node, results);
+  // After what may throw: draws_ has one entry for each node.
   draws_.emplace_back();
   torch_draws_.emplace_back();
   if (info.is_random) {
@@ -172,8 +175,6 @@ void Tape::record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     draws_.back() = random_state()->draw();
     note_draw(info, call);
   }
-  torch::jit::Stack results;
-  add_results(info, arguments, call, node, results);
   program_.add_node(std::move(node), std::move(call));
   torch::jit::drop(stack, info.args.size());
   stack.insert(stack.end(), results.begin(), results.end());

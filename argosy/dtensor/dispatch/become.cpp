@@ -18,8 +18,8 @@ namespace {
 
 bool is_new(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() &&
-      !value.toTensor().requires_grad() && value.toTensor().has_storage() &&
-      parts_of(value.toTensor()) == nullptr &&
+      !value.toTensor().requires_grad() &&
+      parts_of(value.toTensor()) == nullptr && value.toTensor().has_storage() &&
       value.toTensor().storage().use_count() == 1;
 }
 

@@ -1,12 +1,11 @@
 #include "argosy/dtensor/dispatch/frame.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <bit>
 #include <functional>
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred/tape.h"
+#include "argosy/dtensor/tensor/plain_gradient.h"
 
 namespace argosy::dtensor {
 
@@ -96,13 +95,7 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
     key_.add(kDTensor | std::uint64_t{input.parts->pinned} << 8);
     key_.add(input.parts->placements.code());
   } else {
-    ARGOSY_CHECK(
-        !tensor.requires_grad() || !at::GradMode::is_enabled(),
-        "[dtensor.{}] argument {} is a plain tensor that requires grad beside "
-        "a DTensor; its gradient would be a DTensor. Make it one with "
-        "shard_tensor()",
-        info_.name,
-        info_.args[index].name);
+    record_plain(tensor);
     key_.add(kPlain);
   }
   key_.add(

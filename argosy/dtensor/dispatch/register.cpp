@@ -1,5 +1,6 @@
 #include "argosy/dtensor/dispatch/register.h"
 
+#include "argosy/dtensor/dispatch/describe.h"
 #include "argosy/dtensor/dispatch/execute.h"
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
@@ -7,7 +8,11 @@
 namespace argosy::dtensor {
 
 void install_dispatch() {
-  torch_hooks::install_wrapper_ops<&execute>(&add_kernels);
+  torch_hooks::install_wrapper_ops<&execute>(
+      [](torch_hooks::WrapperKernels& kernels) {
+        add_kernels(kernels);
+        install_descriptions();
+      });
 }
 
 } // namespace argosy::dtensor

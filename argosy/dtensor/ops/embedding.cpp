@@ -15,6 +15,7 @@
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/tensor/decision_cache.h"
 #include "argosy/dtensor/tensor/mesh_state.h"
+#include "argosy/dtensor/tensor/plain_gradient.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
@@ -235,6 +236,7 @@ at::Tensor recorded_embedding(
       !sparse,
       "[dtensor.embedding] sparse gradients are not possible on DTensors; make "
       "the embedding without `sparse`");
+  record_plain(weight);
   return Embedding::apply(weight, indices, padding, by_frequency);
 }
 

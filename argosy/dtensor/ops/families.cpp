@@ -63,6 +63,7 @@ void add_kernels(torch_hooks::WrapperKernels& kernels) {
   add_composite_kernels(kernels);
   add_dropout_kernels(kernels);
   add_embedding_kernels(kernels);
+  add_item_kernels(kernels);
   add_matmul_kernels(kernels);
   add_reader_kernels(kernels);
   add_recurrent_kernels(kernels);

@@ -68,6 +68,7 @@ void add_kernels(torch_hooks::WrapperKernels& kernels);
 void add_composite_kernels(torch_hooks::WrapperKernels& kernels);
 void add_dropout_kernels(torch_hooks::WrapperKernels& kernels);
 void add_embedding_kernels(torch_hooks::WrapperKernels& kernels);
+void add_item_kernels(torch_hooks::WrapperKernels& kernels);
 void add_matmul_kernels(torch_hooks::WrapperKernels& kernels);
 void add_reader_kernels(torch_hooks::WrapperKernels& kernels);
 void add_recurrent_kernels(torch_hooks::WrapperKernels& kernels);

@@ -14,6 +14,7 @@
 
 #include "argosy/dtensor/ops/families.h"
 #include "argosy/dtensor/tensor/move_memo.h"
+#include "argosy/dtensor/tensor/plain_gradient.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
@@ -135,6 +136,8 @@ struct Linear : Function<Linear> {
 };
 
 at::Tensor recorded_matmul(const at::Tensor& a, const at::Tensor& b) {
+  record_plain(a);
+  record_plain(b);
   return Matmul::apply(a, b);
 }
 
@@ -151,6 +154,11 @@ at::Tensor recorded_linear(
   if (weight.dim() == 1) {
     const at::Tensor product = recorded_matmul(input, weight);
     return bias ? at::add(product, *bias) : product;
+  }
+  record_plain(input);
+  record_plain(weight);
+  if (bias) {
+    record_plain(*bias);
   }
   return Linear::apply(input, weight, bias);
 }

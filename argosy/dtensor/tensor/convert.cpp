@@ -163,6 +163,10 @@ at::Tensor reshard(
       });
 }
 
+at::Tensor reshard(const at::Tensor& dtensor, const Placements& placements) {
+  return reshard(dtensor, process_mesh_of(dtensor), placements);
+}
+
 at::Tensor full_tensor(const at::Tensor& dtensor) {
   if (!is_dtensor(dtensor)) {
     return dtensor;

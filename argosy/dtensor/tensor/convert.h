@@ -25,6 +25,9 @@ at::Tensor reshard(
     const ProcessMesh& mesh,
     const Placements& placements);
 
+// The same within the mesh that it is on.
+at::Tensor reshard(const at::Tensor& dtensor, const Placements& placements);
+
 // The whole as a plain tensor on every rank. Differentiable. A plain tensor is
 // returned as it is.
 at::Tensor full_tensor(const at::Tensor& dtensor);

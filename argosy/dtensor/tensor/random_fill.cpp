@@ -97,8 +97,10 @@ Distribution log_normal(double mean, double deviation) {
 
 Distribution exponential(double rate) {
   return [=](const Bits& bits) {
-    // Above 0, as a divisor may need it.
-    return -std::log(1.0 - fraction(bits[0], bits[1]) - 0x1.0p-54) / rate;
+    // Above 0, as a divisor may need it. log1p() keeps what 1 - 2^-54 would
+    // lose to rounding.
+    const double place = std::max(fraction(bits[0], bits[1]), 0x1.0p-54);
+    return -std::log1p(-place) / rate;
   };
 }
 

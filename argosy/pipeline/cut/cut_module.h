@@ -65,13 +65,17 @@ class CutModule {
   }
 
   // Releases the memory of all parameters and buffers that none of `parts`
-  // uses; they become meta tensors, and only `parts` can run afterwards. States
-  // that they use are materialized if the module was made under DeferredInit.
+  // uses; they become meta tensors, which torch::save() refuses, and only
+  // `parts` can run afterwards. States that they use are materialized if the
+  // module was made under DeferredInit.
   void keep_only(const std::vector<int>& parts);
 
   // Returns a module with only the parameters and buffers of `parts`, under
   // their original names. Its train() and eval() also switch the whole module.
   std::shared_ptr<torch::nn::Module> states_of(const std::vector<int>& parts);
+
+  // The whole module, released states included.
+  torch::nn::Module& module() const { return *module_; }
 
   const Graph& graph() const { return program_->graph; }
   const Cuts& cuts() const { return cuts_; }

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "argosy/pipeline/cut/cut_module.h"
@@ -53,12 +56,21 @@ class CutStage final : public StageModel {
 
   const CutModule& cut_module() const { return cut_; }
 
+  // Writes the whole module, with the states of all stages, as torch::save()
+  // does on one process: the first stage receives one state after the other.
+  // torch::load() of the uncut module reads the file, and so does load(), which
+  // takes what this stage has. All stages call save(); it blocks. Throws
+  // SystemError on all stages when the file cannot be written.
+  void save(const std::filesystem::path& path);
+  void load(const std::filesystem::path& path);
+
  private:
   CutStage(const LayerDesc::Built& built, Tensors examples, CutOptions options);
 
   std::vector<int> parts() const;
   Tensors run(int part, const Tensors& given, const Metas& inputs);
   std::vector<SharedWeight> find_shared() const;
+  std::map<std::string, int> first_holders() const;
 
   const CutOptions options_;
   CutModule cut_;

@@ -1,7 +1,6 @@
 #include "argosy/pipeline/cut/released_states.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 #include <sys/mman.h>
 
@@ -10,6 +9,7 @@
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/torch_hooks/memoryless.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 #include "argosy/world/world.h"
 
@@ -48,10 +48,15 @@ at::Tensor lazy_zeros(const at::Tensor& like) {
 void release_values(const at::Tensor& tensor) {
   become(
       tensor,
-      at::empty_strided(
-          tensor.sizes(),
-          tensor.strides(),
-          at::TensorOptions(tensor.scalar_type()).device(at::kMeta)));
+      torch_hooks::make_released(
+          tensor,
+          str_format(
+              "[pipeline.cut] a state of shape {} is on another stage of the "
+              "pipeline, and has no memory on this one, which data_ptr(), "
+              "storage() or torch::save() asked for. CutStage::save() writes "
+              "the whole module; CutStage::module() has the states of this "
+              "stage",
+              tensor.sizes())));
   tensor.mutable_grad().reset();
 }
 
