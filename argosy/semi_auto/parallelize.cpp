@@ -9,6 +9,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/mesh/rank_mesh.h"
 #include "argosy/semi_auto/layer_plan.h"
 
 namespace argosy {
@@ -104,8 +105,8 @@ void apply_plans(
       !config.pp_config || config.pp_config->split_spec.empty(),
       "[parallelize] pp_config: parallelize() does not split a model into "
       "stages; pass the split points to pipeline::CutStage");
-  if (config.mp_config) {
-    apply_mp(model, mesh, *config.mp_config);
+  if (!config.mp_config.parallelize_plan.empty()) {
+    apply_mp(model, mesh, config.mp_config);
   }
 }
 
@@ -155,6 +156,17 @@ ShardOptimizer parallelize(
   }
   shard_layer(model, mesh);
   return shard_optimizer(optimizer, std::move(stage));
+}
+
+void parallelize(torch::nn::Module& model, const ParallelizeConfig& config) {
+  parallelize(model, require_mesh("parallelize"), config);
+}
+
+ShardOptimizer parallelize(
+    torch::nn::Module& model,
+    torch::optim::Optimizer& optimizer,
+    const ParallelizeConfig& config) {
+  return parallelize(model, optimizer, require_mesh("parallelize"), config);
 }
 
 } // namespace argosy

@@ -7,11 +7,10 @@ namespace argosy {
 
 // Makes an unchanged model parallel, by a plan that names layers:
 //
-//   ProcessMesh mesh = ProcessMesh::of_shape({2, 2}, {"dp", "mp"});
-//   parallelize(*gpt, mesh, {.mp_config = {{{
+//   const auto mesh = ProcessMesh::of_shape({2, 2}, {"dp", "mp"});
+//   parallelize(*gpt, mesh, {.mp_config = {
 //       {"blocks\\..*\\.(qkv|up)", ColWiseParallel()},
-//       {"blocks\\..*\\.(out|down)", RowWiseParallel()},
-//   }}}});
+//       {"blocks\\..*\\.(out|down)", RowWiseParallel()}}});
 //
 // Parameters that a plan shards stay sharded in every op; all others become
 // Replicate. If there are plans, the mesh must have an axis named "mp". A
@@ -32,6 +31,13 @@ ShardOptimizer parallelize(
     torch::nn::Module& model,
     torch::optim::Optimizer& optimizer,
     const ProcessMesh& mesh,
+    const ParallelizeConfig& config);
+
+// The same on the current mesh (set_mesh()).
+void parallelize(torch::nn::Module& model, const ParallelizeConfig& config);
+ShardOptimizer parallelize(
+    torch::nn::Module& model,
+    torch::optim::Optimizer& optimizer,
     const ParallelizeConfig& config);
 
 } // namespace argosy

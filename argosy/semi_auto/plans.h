@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -73,10 +74,18 @@ struct LayerPlans : std::vector<LayerPlan> {
 };
 
 struct ParallelizeConfig {
+  // Written as {{"up", ColWiseParallel()}, {"down", RowWiseParallel()}}.
   struct Mp {
+    using Plan = std::pair<std::string, LayerPlans>;
+
+    Mp() = default;
+    Mp(std::initializer_list<Plan> plans) : parallelize_plan(plans) {}
+    Mp(std::vector<Plan> plans)
+        : parallelize_plan(std::move(plans)) {} // NOLINT
+
     // Keys are names of layers or parameters, or regular expressions that match
     // the whole name: "blocks\\..*\\.qkv". If several keys match, all apply.
-    std::vector<std::pair<std::string, LayerPlans>> parallelize_plan;
+    std::vector<Plan> parallelize_plan;
   };
   struct Dp {
     int sharding_level = 0; // see ShardingStage
@@ -87,7 +96,7 @@ struct ParallelizeConfig {
     SplitSpec split_spec;
   };
 
-  std::optional<Mp> mp_config = std::nullopt;
+  Mp mp_config = {}; // none: no layer is sharded
   std::optional<Dp> dp_config = std::nullopt;
   std::optional<Pp> pp_config = std::nullopt;
 };

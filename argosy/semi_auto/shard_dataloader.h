@@ -8,18 +8,31 @@
 
 #include "argosy/data/collate.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/mesh/rank_mesh.h"
 
 namespace argosy {
+
+// Where one tensor of a batch is: on a mesh, cut in any dims.
+struct BatchInput {
+  ProcessMesh mesh;
+  Placements placements;
+};
 
 // Turns the batches of a loader into DTensors.
 class BatchPlacer {
  public:
-  // Shards dim 0 over `axis`; without an axis, batches are replicated. If
-  // `is_split`, the tensors of each rank are its shard, all of equal shape;
-  // otherwise all ranks must pass the same tensors.
+  // `inputs`: one for all tensors of a batch, or one for each: in the order of
+  // an Example or a vector, or as `keys` name those of a map. If `is_split`,
+  // the tensors of each rank are its shard, all of equal shape; otherwise all
+  // ranks must pass the same tensors. Throws InvalidArgument when there is no
+  // input, or not one for each key.
   BatchPlacer(
-      ProcessMesh mesh, std::optional<ProcessMesh::Axis> axis, bool is_split);
+      std::vector<BatchInput> inputs,
+      bool is_split,
+      std::vector<std::string> keys = {});
 
+  // Throw InvalidArgument when a batch has another number of tensors, or
+  // other keys, than there are inputs.
   at::Tensor operator()(const at::Tensor& tensor) const;
   data::Example operator()(const data::Example& example) const;
   std::vector<at::Tensor> operator()(
@@ -28,10 +41,21 @@ class BatchPlacer {
       const std::map<std::string, at::Tensor>& tensors) const;
 
  private:
-  const ProcessMesh mesh_;
+  at::Tensor place(const at::Tensor& tensor, std::size_t index) const;
+  void check_count(std::size_t count) const;
+  std::size_t index_of(const std::string& key) const;
+
+  const std::vector<BatchInput> inputs_;
   const bool is_split_;
-  Placements placements_;
+  const std::vector<std::string> keys_;
 };
+
+// Throws InvalidArgument unless a split dataset says how.
+void check_split(bool says_how);
+
+// Dim 0 cut over one axis of a mesh; without an axis, replicated.
+BatchInput batch_over(
+    ProcessMesh mesh, const std::optional<ProcessMesh::Axis>& axis);
 
 // A loader whose batches (tensors, Examples, or vectors and maps of tensors)
 // are DTensors.
@@ -62,14 +86,49 @@ class ShardDataloader {
 //
 //   const auto dp = mesh.get_rank_by_dim_and_process_id("dp", get_rank());
 //
-// `loader` must outlive the result. All ranks of the mesh read it alike.
+// `loader` must outlive the result. All ranks of the mesh read it alike. Throws
+// InvalidArgument when the dataset is split and no axis is given.
 template <typename Loader>
 ShardDataloader<Loader> shard_dataloader(
     Loader& loader,
     const ProcessMesh& mesh,
-    std::optional<ProcessMesh::Axis> shard_dim = {},
+    const std::optional<ProcessMesh::Axis>& shard_dim = {},
     bool is_dataset_splitted = false) {
-  return {loader, {mesh, std::move(shard_dim), is_dataset_splitted}};
+  check_split(shard_dim.has_value() || !is_dataset_splitted);
+  return {loader, {{batch_over(mesh, shard_dim)}, is_dataset_splitted}};
+}
+// The same on the current mesh (set_mesh()).
+template <typename Loader>
+ShardDataloader<Loader> shard_dataloader(Loader& loader) {
+  return shard_dataloader(loader, require_mesh("shard_dataloader"));
+}
+
+struct ShardDataloaderOptions {
+  // Names of the tensors of a batch that is a map, in the order of the inputs.
+  std::vector<std::string> input_keys = {};
+  // Each rank's loader gives its shards, of equal shapes; otherwise all ranks'
+  // loaders give the same whole tensors.
+  bool is_dataset_splitted = false;
+};
+
+// Places each tensor of a batch for itself: on a mesh of its own (inputs on the
+// first stage of a pipeline, labels on the last), cut in any dims (a sequence
+// over "sep"):
+//
+//   shard_dataloader(loader, {{first, {Shard(0), Shard(1)}}, {last,
+//   {Shard(0)}}});
+//
+// One input counts for all tensors. All ranks of all meshes read it alike.
+template <typename Loader>
+ShardDataloader<Loader> shard_dataloader(
+    Loader& loader,
+    std::vector<BatchInput> inputs,
+    ShardDataloaderOptions options = {}) {
+  return {
+      loader,
+      {std::move(inputs),
+       options.is_dataset_splitted,
+       std::move(options.input_keys)}};
 }
 
 } // namespace argosy

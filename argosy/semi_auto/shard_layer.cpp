@@ -46,4 +46,8 @@ void shard_layer(
   }
 }
 
+void shard_layer(torch::nn::Module& layer, const ShardFn& shard_fn) {
+  shard_layer(layer, require_mesh("shard_layer"), shard_fn);
+}
+
 } // namespace argosy

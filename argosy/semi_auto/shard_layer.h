@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/mesh/rank_mesh.h"
 
 namespace torch::nn {
 class Module;
@@ -26,6 +27,8 @@ void shard_layer(
     torch::nn::Module& layer,
     const ProcessMesh& mesh,
     const ShardFn& shard_fn = nullptr);
+// The same on the current mesh (set_mesh()).
+void shard_layer(torch::nn::Module& layer, const ShardFn& shard_fn = nullptr);
 
 // Changes a tensor that enters or leaves a layer.
 using LayerFn =
@@ -80,6 +83,20 @@ ShardedLayer<Layer> shard_layer(
     LayerFn output_fn = nullptr) {
   shard_layer(*layer, mesh, shard_fn);
   return {std::move(layer), mesh, std::move(input_fn), std::move(output_fn)};
+}
+// The same on the current mesh (set_mesh()).
+template <typename Layer>
+ShardedLayer<Layer> shard_layer(
+    Layer layer,
+    const ShardFn& shard_fn,
+    LayerFn input_fn,
+    LayerFn output_fn = nullptr) {
+  return shard_layer(
+      std::move(layer),
+      require_mesh("shard_layer"),
+      shard_fn,
+      std::move(input_fn),
+      std::move(output_fn));
 }
 
 } // namespace argosy

@@ -121,23 +121,36 @@ struct ShardOptimizer::Impl {
   std::vector<OptimizedParameter> parameters;
   std::vector<torch_hooks::GradHook> hooks;
 
+  // Replaces all parameters by what the optimizer holds instead.
+  void add_all(int stage, const ShardStatesFn& placements) {
+    ARGOSY_CHECK(
+        // torch keys the state by the address of the tensor, which add()
+        // replaces.
+        optimizer.state().empty(),
+        "[shard_optimizer] the optimizer has already stepped; shard it before "
+        "its first step");
+    const at::NoGradGuard no_grad;
+    for (auto& group : optimizer.param_groups()) {
+      for (at::Tensor& parameter : group.params()) {
+        check_parameter(parameter, mesh);
+        add(parameter, stage, placements(parameter));
+      }
+    }
+  }
+
   // Stage 1 shards the state alone, stage 2 also gradients, stage 3 also the
   // parameters. `parameter` is the optimizer's own handle, which add() replaces
   // by the shard; the model's handle goes on to refer to the parameter.
-  void add(at::Tensor& parameter, int axis, const ShardingStage& stage) {
+  void add(at::Tensor& parameter, int stage, const Placements& placements) {
     OptimizedParameter held{
         .parameter = parameter,
-        .placements = placements_of(parameter),
+        .placements = placements,
         .is_plain = is_elementwise(optimizer)};
-    if (stage.stage > 0) {
-      held.placements = semi_auto::sharded_over(
-          held.placements, axis, parameter.sizes().vec());
-    }
-    if (stage.stage == 3) {
+    if (stage == 3) {
       shard_tensor_(parameter, held.mesh(), held.placements);
     }
     held.make_shard();
-    if (stage.stage >= 2 && parameter.requires_grad()) {
+    if (stage >= 2 && parameter.requires_grad()) {
       shard_gradients(held);
     }
     parameter = held.shard; // replaces the optimizer's handle
@@ -159,21 +172,32 @@ struct ShardOptimizer::Impl {
 ShardOptimizer::ShardOptimizer(
     torch::optim::Optimizer& optimizer, ShardingStage stage)
     : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}}) {
-  ARGOSY_CHECK(
-      // torch keys the state by the address of the tensor, which add()
-      // replaces.
-      optimizer.state().empty(),
-      "[shard_optimizer] the optimizer has already stepped; shard it before "
-      "its first step");
   const ProcessMesh& mesh = impl_->mesh;
   const int axis = stage.stage == 0 ? 0 : semi_auto::sharding_axis(stage, mesh);
-  const at::NoGradGuard no_grad;
-  for (auto& group : optimizer.param_groups()) {
-    for (at::Tensor& parameter : group.params()) {
-      check_parameter(parameter, mesh);
-      impl_->add(parameter, axis, stage);
-    }
-  }
+  impl_->add_all(stage.stage, [&](const at::Tensor& parameter) {
+    const Placements now = placements_of(parameter);
+    return stage.stage == 0
+        ? now
+        : semi_auto::sharded_over(now, axis, parameter.sizes().vec());
+  });
+}
+
+ShardOptimizer::ShardOptimizer(
+    torch::optim::Optimizer& optimizer, const ShardStatesFn& shard_fn)
+    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}}) {
+  impl_->add_all(1, [&](const at::Tensor& parameter) {
+    const Placements placements = normalized(
+        shard_fn(parameter),
+        static_cast<int>(parameter.dim()),
+        impl_->mesh.ndim());
+    ARGOSY_CHECK(
+        !has_partial(placements),
+        "[shard_optimizer] shard_fn gives {} for a parameter of shape {}, "
+        "expected Shard and Replicate",
+        placements,
+        parameter.sizes());
+    return placements;
+  });
 }
 
 ShardOptimizer::~ShardOptimizer() = default;

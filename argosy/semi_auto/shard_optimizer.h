@@ -1,9 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "argosy/semi_auto/stages.h"
 
+namespace at {
+class Tensor;
+}
 namespace torch::optim {
 class Optimizer;
 }
@@ -22,14 +27,28 @@ namespace argosy {
 // RMSprop, and those of argosy::optim except Lamb and Lars) run on the plain
 // local tensors, so fused kernels apply; others run on DTensors.
 //
+// Instead of a stage, a function may say where the states of each parameter
+// are:
+//
+//   auto optimizer = shard_optimizer(adam, [](const at::Tensor& parameter) {
+//     return parameter.dim() == 2 ? Placements{Shard(1)}
+//                                 : placements_of(parameter);
+//   });
+//
 // The optimizer keeps its options. It must not have stepped before, and must
 // outlive this object. All ranks of the mesh call the same methods in the same
 // order.
+// The placements of a parameter's optimizer states, all alike, and of its
+// gradient in step(). Partial has no meaning there.
+using ShardStatesFn = std::function<Placements(const at::Tensor& parameter)>;
+
 class ShardOptimizer {
  public:
   // Throws InvalidArgument when a parameter is not a DTensor, when parameters
   // are on several meshes, or when the optimizer has already stepped.
   ShardOptimizer(torch::optim::Optimizer& optimizer, ShardingStage stage);
+  ShardOptimizer(
+      torch::optim::Optimizer& optimizer, const ShardStatesFn& shard_fn);
   ~ShardOptimizer();
   ShardOptimizer(ShardOptimizer&&) noexcept;
   ShardOptimizer& operator=(ShardOptimizer&&) = delete;
@@ -56,6 +75,10 @@ class ShardOptimizer {
 inline ShardOptimizer shard_optimizer(
     torch::optim::Optimizer& optimizer, ShardingStage stage = {}) {
   return {optimizer, std::move(stage)};
+}
+inline ShardOptimizer shard_optimizer(
+    torch::optim::Optimizer& optimizer, const ShardStatesFn& shard_fn) {
+  return {optimizer, shard_fn};
 }
 
 } // namespace argosy

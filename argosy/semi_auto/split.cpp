@@ -5,6 +5,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred_init.h"
+#include "argosy/mesh/rank_mesh.h"
 #include "argosy/semi_auto/layer_plan.h"
 
 namespace argosy {
@@ -74,6 +75,13 @@ SplitLayer split(
   }
   shard_layer(*module, mesh);
   return {module, is_linear};
+}
+
+SplitLayer split(
+    const std::array<std::int64_t, 2>& size,
+    const std::string& operation,
+    const SplitOptions& options) {
+  return split(size, operation, require_mesh("split"), options);
 }
 
 } // namespace argosy

@@ -53,4 +53,10 @@ SplitLayer split(
     const ProcessMesh& mesh,
     const SplitOptions& options = {});
 
+// The same on the current mesh (set_mesh()).
+SplitLayer split(
+    const std::array<std::int64_t, 2>& size,
+    const std::string& operation,
+    const SplitOptions& options = {});
+
 } // namespace argosy

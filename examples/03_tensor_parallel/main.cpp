@@ -46,7 +46,7 @@ void train() {
   argosy::parallelize(
       *net,
       mesh,
-      {.mp_config = {{{{"1", ColWiseParallel()}, {"3", RowWiseParallel()}}}}});
+      {.mp_config = {{"1", ColWiseParallel()}, {"3", RowWiseParallel()}}});
   argosy::optim::Adam adam(net->parameters(), 1e-3);
   auto optimizer = argosy::shard_optimizer(adam, argosy::ShardingStage1("dp"));
 
