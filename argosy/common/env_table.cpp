@@ -9,6 +9,10 @@ constexpr EnvVariable kTable[] = {
      "automatic",
      "launch environment to adopt, by its name in `argosy env`; decides "
      "between two that disagree"},
+    {"ARGOSY_CHECK_VALUES",
+     "3",
+     "how often ranks compare each plain tensor that must be the same on all "
+     "of them, by op and shape; 0: never, nor initial values"},
     {"ARGOSY_EXCHANGE",
      "depends on the launcher",
      "how ranks under an MPI launcher learn rank 0's address if no variable "

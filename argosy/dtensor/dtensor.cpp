@@ -86,6 +86,46 @@ at::Tensor replay(
       });
 }
 
+// Each parameter comes here once, so all are compared, not only the first ones
+// of their shape.
+void check_initial_values(const at::Tensor& tensor, const ProcessMesh& mesh) {
+  const MeshPtr state = mesh_state(mesh);
+  if (!is_dtensor(tensor) && state->checks().times() > 0 &&
+      !dtensor::TrustedValues::is_active()) {
+    check_equal_on(
+        *state,
+        {{"tensor", tensor}},
+        "[dtensor.shard_tensor_] takes a tensor that has the same values on "
+        "all ranks of the mesh. Make it under DeferredInit, broadcast() it "
+        "first, or give the ranks the same seed (thread ranks share "
+        "torch::manual_seed()):");
+  }
+}
+
+// Ranks on an axis that replicates hold copies of one part.
+void check_copies(
+    const at::Tensor& local, const MeshPtr& mesh, const Placements& placed) {
+  std::vector<int> axes;
+  for (std::size_t axis = 0; axis < placed.size(); ++axis) {
+    if (placed[axis].is_replicated() && mesh->mesh().shape()[axis] > 1) {
+      axes.push_back(static_cast<int>(axis));
+    }
+  }
+  if (!axes.empty() && mesh->is_member() &&
+      mesh->checks().take(dtensor::kind_of(*mesh, local) + 1)) {
+    dtensor::check_equal_over(
+        *mesh,
+        axes,
+        {{"local", local}},
+        str_format(
+            "[dtensor.from_local] {} on {}: ranks on an axis that replicates "
+            "hold the same part. Give their samplers the same rank (that of "
+            "the axis with Shard), or broadcast() the part over the axis:",
+            placed,
+            mesh->mesh()));
+  }
+}
+
 } // namespace
 
 at::Tensor shard_tensor(
@@ -109,6 +149,8 @@ void shard_tensor_(
     torch_hooks::become(tensor, reshard(made, mesh, placements));
     return;
   }
+  check_initial_values(tensor, mesh);
+  const dtensor::TrustedValues compared;
   torch_hooks::become(tensor, shard_tensor(tensor.detach(), mesh, placements));
   if (tensor.grad().defined()) {
     tensor.mutable_grad() =
@@ -147,6 +189,7 @@ at::Tensor from_local(
       at::IntArrayRef(expected),
       at::IntArrayRef(shape),
       placed);
+  check_copies(local, state, placed);
   return dtensor::wrap_local(local, state, placed, shape);
 }
 
@@ -196,6 +239,12 @@ at::Tensor dtensor_randn(
 
 void dtensor_manual_seed(std::uint64_t seed) {
   dtensor::random_state()->set_seed(seed);
+}
+
+void dtensor_check_values(int times) {
+  ARGOSY_CHECK(
+      times >= 0, "[dtensor.check_values] {} times, expected 0 or more", times);
+  dtensor::value_checks()->set_times(times);
 }
 
 } // namespace argosy

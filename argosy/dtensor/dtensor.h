@@ -89,4 +89,12 @@ at::Tensor dtensor_randn(
 // random ops on DTensors. All ranks must give the same seed.
 void dtensor_manual_seed(std::uint64_t seed);
 
+// Plain tensors that enter a mesh must be the same on all its ranks: those that
+// stand beside DTensors in ops, that shard_tensor() is given, and parts that
+// from_local() has copies of. The ranks compare hashes of each the first
+// `times` times (by op and shape), and throw InvalidArgument on all ranks when
+// they differ; initial values of parameters are always compared. 0: nothing is.
+// Initially ARGOSY_CHECK_VALUES, or 3. All ranks must give the same number.
+void dtensor_check_values(int times);
+
 } // namespace argosy

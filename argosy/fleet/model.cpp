@@ -13,6 +13,7 @@
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_utils.h"
+#include "argosy/fleet/input_check.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/strategy.h"
 
@@ -240,6 +241,7 @@ ModelSetup prepare_model(
     setup.options.hook = setup.hook;
   }
   setup.registry = std::move(registry);
+  setup.input_check = make_input_check(axes.model);
   return setup;
 }
 
@@ -273,6 +275,11 @@ void detail::register_model(
 bool detail::is_merging(
     const Registry& registry, const training::ModelCore& core) {
   return registry.is_merging(&core);
+}
+
+void detail::check_inputs(
+    InputCheck& check, const std::vector<at::Tensor>& inputs) {
+  check.compare(inputs, "inputs");
 }
 
 void detail::widen(at::Tensor& tensor) {

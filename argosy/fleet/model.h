@@ -15,6 +15,7 @@ namespace argosy::fleet {
 class DeferredHook;
 class Registry;
 struct Axes;
+class InputCheck;
 struct DistributedStrategy;
 
 // How distributed_model() wraps a model, derived from a strategy.
@@ -27,6 +28,8 @@ struct ModelSetup {
   bool is_local = false; // local SGD: gradients are never reduced
   std::shared_ptr<DeferredHook>
       hook; // null unless the optimizer provides it (dgc)
+  // Null unless ranks of tensor parallelism must be given the same inputs.
+  std::shared_ptr<InputCheck> input_check;
   std::shared_ptr<Registry> registry;
 };
 
@@ -52,6 +55,9 @@ void register_model(
 
 bool is_merging(const Registry& registry, const training::ModelCore& core);
 
+// Compares the tensors with those of the other ranks; see InputCheck.
+void check_inputs(InputCheck& check, const std::vector<at::Tensor>& inputs);
+
 // Converts a bfloat16 tensor to float32; leaves others alone.
 void widen(at::Tensor& tensor);
 
@@ -74,6 +80,7 @@ class DistributedModel : public training::ParallelModel<Module> {
             }),
         autocast_(setup.autocast),
         recomputed_(setup.recomputed),
+        input_check_(setup.input_check),
         registry_(setup.registry) {
     detail::register_model(
         this->core(), training::as_module(this->module()), setup);
@@ -81,6 +88,12 @@ class DistributedModel : public training::ParallelModel<Module> {
 
   template <typename... Args>
   decltype(auto) forward(Args&&... args) {
+    if (input_check_ != nullptr) {
+      std::vector<at::Tensor> inputs;
+      const auto add = [&](const at::Tensor& each) { inputs.push_back(each); };
+      (training::for_each_tensor(args, add), ...);
+      detail::check_inputs(*input_check_, inputs);
+    }
     std::optional<optim::AutoCast> cast;
     if (autocast_) {
       cast.emplace();
@@ -113,6 +126,7 @@ class DistributedModel : public training::ParallelModel<Module> {
  private:
   bool autocast_;
   std::shared_ptr<const RecomputedModules> recomputed_;
+  std::shared_ptr<InputCheck> input_check_;
   std::shared_ptr<Registry> registry_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
+#include "argosy/fleet/input_check.h"
 #include "argosy/fleet/optimizer.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/pipeline/schedule_json.h"
@@ -61,7 +62,8 @@ PipelineModel::PipelineModel(
     std::vector<pipeline::LossFn> loss_fns,
     const DistributedStrategy& strategy,
     const ModelSetup& setup)
-    : micro_batch_size_(strategy.pipeline_configs.micro_batch_size) {
+    : micro_batch_size_(strategy.pipeline_configs.micro_batch_size),
+      input_check_(setup.input_check) {
   auto core = detail::make_core(model->module(), setup);
   detail::register_model(core, model->module(), setup);
   pipeline_ = std::make_shared<PipelineParallel>(
@@ -79,6 +81,10 @@ at::Tensor PipelineModel::forward_backward(
   const int microbatches = pipeline_->options().microbatches;
   check_rows(inputs, micro_batch_size_, microbatches);
   check_rows(labels, micro_batch_size_, microbatches);
+  // Only the first stage reads inputs.
+  if (input_check_ != nullptr && pipeline_->model().stage() == 0) {
+    input_check_->compare(inputs, "inputs");
+  }
   const at::Tensor loss = pipeline_->forward_backward(
       inputs,
       labels,

@@ -75,6 +75,7 @@ class PipelineModel {
  private:
   std::shared_ptr<pipeline::PipelineParallel> pipeline_;
   int micro_batch_size_;
+  std::shared_ptr<InputCheck> input_check_;
 };
 
 } // namespace argosy::fleet

@@ -10,6 +10,7 @@
 #include "argosy/common/log.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/mesh/rank_mesh.h"
+#include "argosy/dtensor/tensor/value_checks.h"
 #include "argosy/semi_auto/layer_plan.h"
 
 namespace argosy {
@@ -135,6 +136,8 @@ void parallelize(
     torch::nn::Module& model,
     const ProcessMesh& mesh,
     const ParallelizeConfig& config) {
+  semi_auto::check_initial_values(model, mesh, "parallelize");
+  const dtensor::TrustedValues compared;
   apply_plans(model, mesh, config);
   shard_layer(model, mesh);
 }
@@ -144,6 +147,8 @@ ShardOptimizer parallelize(
     torch::optim::Optimizer& optimizer,
     const ProcessMesh& mesh,
     const ParallelizeConfig& config) {
+  semi_auto::check_initial_values(model, mesh, "parallelize");
+  const dtensor::TrustedValues compared;
   apply_plans(model, mesh, config);
   ShardingStage stage;
   if (config.dp_config && config.dp_config->sharding_level > 0) {

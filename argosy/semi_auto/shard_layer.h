@@ -30,6 +30,18 @@ void shard_layer(
 // The same on the current mesh (set_mesh()).
 void shard_layer(torch::nn::Module& layer, const ShardFn& shard_fn = nullptr);
 
+namespace semi_auto {
+
+// Throws InvalidArgument on all ranks of the mesh when parameters or buffers
+// that are no DTensors yet differ on them; `function` begins the message.
+// Collective. Does nothing when dtensor_check_values(0) says so.
+void check_initial_values(
+    const torch::nn::Module& model,
+    const ProcessMesh& mesh,
+    const char* function);
+
+} // namespace semi_auto
+
 // Changes a tensor that enters or leaves a layer.
 using LayerFn =
     std::function<at::Tensor(const at::Tensor&, const ProcessMesh&)>;

@@ -25,9 +25,9 @@ concept TupleLike = requires {
 // ranges, tuples and optionals of tensors, nested to any depth.
 template <typename T, typename Visit>
 void for_each_tensor(T& value, const Visit& visit) {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
+  if constexpr (std::is_same_v<std::remove_const_t<T>, at::Tensor>) {
     visit(value);
-  } else if constexpr (kIsOptional<T>) {
+  } else if constexpr (kIsOptional<std::remove_const_t<T>>) {
     if (value) {
       for_each_tensor(*value, visit);
     }

@@ -16,6 +16,7 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/dtensor/all_placements.h"
+#include "tests/dtensor/no_value_checks.h"
 
 namespace argosy::testing {
 

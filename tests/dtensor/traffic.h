@@ -4,6 +4,7 @@
 
 #include "argosy/comm/group.h"
 #include "argosy/comm/traffic.h"
+#include "tests/dtensor/no_value_checks.h"
 
 namespace argosy::testing {
 

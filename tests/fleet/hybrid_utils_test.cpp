@@ -190,5 +190,26 @@ TEST(BroadcastInputData, RefusesOtherShapesOnAllRanks) {
   });
 }
 
+// ---- Inputs of models -------------------------------------------------------
+
+TEST(InputCheckRanks, RanksOfTensorParallelismMustGetTheSameInputs) {
+  testing::run_ranks(4, [](World& world) {
+    init_hybrid(2, 1, 1, 2);
+    auto model = distributed_model(torch::nn::Linear(3, 2));
+    at::Tensor own = torch::full({2, 3}, float(data_rank()));
+    EXPECT_EQ(model(own).size(0), 2); // differs by data rank, as it should
+    own = torch::full({2, 3}, float(world.rank()));
+    EXPECT_THAT(
+        testing::refusal([&] { model(own); }),
+        ::testing::AllOf(
+            HasSubstr("the inputs must be the same on the ranks of a tensor"),
+            HasSubstr(world.rank() < 2 ? "values on rank 1" : "on rank 3"),
+            HasSubstr("fleet::data_rank()"),
+            HasSubstr("broadcast_input_data()")));
+    broadcast_input_data(nullptr, own);
+    EXPECT_EQ(model(own).size(0), 2);
+  });
+}
+
 } // namespace
 } // namespace argosy::fleet::utils

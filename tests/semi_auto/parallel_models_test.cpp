@@ -251,6 +251,7 @@ Counts counts_of_step(const Mp& mp) {
   Counts counts;
   run_ranks(2, [&](World& world) {
     const OracleModel& model = model_called("gpt");
+    dtensor_check_values(0); // so that only the model communicates
     torch::nn::AnyModule net = model.make_with_weights();
     parallelize(*net.ptr(), kMp2, {.mp_config = mp});
     const Batch batch = model.batch(2, 0);

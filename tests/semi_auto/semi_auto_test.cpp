@@ -379,6 +379,7 @@ TEST(SemiAutoRanks, AnOptimizerMustBeFresh) {
 TEST(ParallelizeRanks, TensorParallelReducesOnceEachWay) {
   run_ranks(2, [](World&) {
     const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"mp"});
+    dtensor_check_values(0); // so that only the model communicates
     Mlp model;
     parallelize(*model, mesh, {.mp_config = kMp});
     CommDebug debug;
@@ -401,6 +402,7 @@ TEST(ParallelizeRanks, TensorParallelReducesOnceEachWay) {
 TEST(ParallelizeRanks, SequenceParallelGathersAndScatters) {
   run_ranks(2, [](World&) {
     const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"mp"});
+    dtensor_check_values(0);
     Mlp plain;
     const at::Tensor x = torch::cat({input(), input()}, 1);
     const at::Tensor expected = plain(torch::layer_norm(x, {8}));

@@ -10,6 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/dtensor/dispatch/frame.h"
+#include "argosy/dtensor/dispatch/plain_inputs.h"
 #include "argosy/dtensor/ops/choose.h"
 #include "argosy/dtensor/ops/rule.h"
 #include "argosy/dtensor/tensor/expected.h"
@@ -182,6 +183,9 @@ Decision make_decision(const c10::OperatorHandle& op, const Frame& frame) {
   const Choice choice = choose_for(frame, operands, first_shapes(outputs));
 
   Decision decision;
+  if (frame.mesh().mesh().size() > 1 && has_plain_inputs(frame)) {
+    decision.compared = std::make_shared<std::atomic<int>>(0);
+  }
   for (std::size_t i = 0; i < operands.size(); ++i) {
     decision.inputs.push_back(
         {choice.inputs[i], choice.inputs[i] != operands[i].placements});

@@ -11,6 +11,7 @@
 #include "argosy/dtensor/dispatch/become.h"
 #include "argosy/dtensor/dispatch/decide.h"
 #include "argosy/dtensor/dispatch/frame.h"
+#include "argosy/dtensor/dispatch/plain_inputs.h"
 #include "argosy/dtensor/ops/rule.h"
 #include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/dtensor/tensor/interpreter.h"
@@ -338,6 +339,9 @@ void execute(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (!frame.mesh().is_member()) {
     finish_outside(frame, *decision, *stack);
     return;
+  }
+  if (decision->compared != nullptr) [[unlikely]] {
+    compare_plain_inputs(frame, *decision);
   }
   LocalArguments(frame, *decision)
       .write(stack->data() + (stack->size() - info.args.size()));

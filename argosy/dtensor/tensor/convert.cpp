@@ -94,6 +94,7 @@ at::Tensor place(
   const MeshPtr state = mesh_state(mesh);
   const Placements placed =
       checked(placements, static_cast<std::size_t>(data.dim()), state);
+  check_plain(*state, data);
   if (data.is_leaf() || !is_recorded(data)) {
     return shard_plain(data, state, placed)
         .requires_grad_(data.requires_grad());

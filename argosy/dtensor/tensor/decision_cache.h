@@ -4,6 +4,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -63,6 +64,9 @@ struct Decision {
   // Arguments that are others on this rank: their place and value.
   std::vector<std::pair<std::size_t, c10::IValue>> arguments;
   void (*run)(LocalCall& call) = nullptr; // instead of the op itself
+  // How often the ranks have compared the plain tensors among the inputs, which
+  // count as replicated; null when there are none.
+  std::shared_ptr<std::atomic<int>> compared;
 };
 
 // Decisions by key. Thread-safe.

@@ -11,10 +11,12 @@ namespace argosy::dtensor {
 MeshState::MeshState(
     std::shared_ptr<RankMesh> ranks,
     std::shared_ptr<RandomState> random,
-    std::shared_ptr<OpNames> gathered)
+    std::shared_ptr<OpNames> gathered,
+    std::shared_ptr<ValueChecks> checks)
     : ranks_(std::move(ranks)),
       random_(std::move(random)),
       gathered_(std::move(gathered)),
+      checks_(std::move(checks)),
       mesh_(ranks_->mesh()),
       is_member_(ranks_->is_member()) {}
 
@@ -98,8 +100,8 @@ std::shared_ptr<MeshState> mesh_state(const ProcessMesh& mesh) {
   const std::lock_guard lock(states->mutex);
   auto& state = states->by_mesh[ranks.get()];
   if (!state) {
-    state =
-        std::make_shared<MeshState>(ranks, states->random, states->gathered);
+    state = std::make_shared<MeshState>(
+        ranks, states->random, states->gathered, value_checks());
   }
   return state;
 }

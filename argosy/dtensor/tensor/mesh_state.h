@@ -10,6 +10,7 @@
 #include "argosy/dtensor/tensor/decision_cache.h"
 #include "argosy/dtensor/tensor/op_names.h"
 #include "argosy/dtensor/tensor/random_state.h"
+#include "argosy/dtensor/tensor/value_checks.h"
 
 namespace argosy {
 class RankMesh;
@@ -25,7 +26,8 @@ class MeshState {
   MeshState(
       std::shared_ptr<RankMesh> ranks,
       std::shared_ptr<RandomState> random,
-      std::shared_ptr<OpNames> gathered);
+      std::shared_ptr<OpNames> gathered,
+      std::shared_ptr<ValueChecks> checks);
 
   RankMesh& ranks() { return *ranks_; }
   const ProcessMesh& mesh() const { return mesh_; }
@@ -33,6 +35,7 @@ class MeshState {
   DecisionCache& decisions() { return decisions_; }
   RandomState& random() { return *random_; }
   OpNames& gathered() { return *gathered_; }
+  ValueChecks& checks() { return *checks_; }
 
   // The part of this rank after a change of placements on this mesh. All ranks
   // of the mesh must call it; blocks. May share the memory of `local`.
@@ -67,6 +70,7 @@ class MeshState {
   const std::shared_ptr<RankMesh> ranks_;
   const std::shared_ptr<RandomState> random_;
   const std::shared_ptr<OpNames> gathered_;
+  const std::shared_ptr<ValueChecks> checks_;
   const ProcessMesh& mesh_;
   const bool is_member_;
   DecisionCache decisions_;
