@@ -15,6 +15,7 @@
 #include "argosy/fleet/hybrid_utils.h"
 #include "argosy/fleet/input_check.h"
 #include "argosy/fleet/registry.h"
+#include "argosy/fleet/spread_model.h"
 #include "argosy/fleet/strategy.h"
 
 namespace argosy::fleet {
@@ -213,6 +214,12 @@ ModelSetup prepare_model(
     const DistributedStrategy& strategy,
     const Axes& axes,
     std::shared_ptr<Registry> registry) {
+  if (is_spread(module)) {
+    ModelSetup setup =
+        prepare_spread_model(module, strategy, axes, std::move(registry));
+    setup.recomputed = recomputed_of(module, strategy);
+    return setup;
+  }
   check_copies(strategy, axes);
   make_real(module, strategy);
   // All that changes modules or dtypes comes before make_core(), which sees the
@@ -247,6 +254,9 @@ ModelSetup prepare_model(
 
 std::shared_ptr<training::ModelCore> detail::make_core(
     torch::nn::Module& module, const ModelSetup& setup) {
+  if (setup.is_spread) {
+    return std::make_shared<SpreadCore>(module);
+  }
   if (setup.level) {
     return std::make_shared<sharding::ShardedCore>(
         module, *setup.level, setup.sharding);
@@ -262,6 +272,7 @@ void detail::register_model(
   RegisteredModel side;
   side.core = core;
   side.is_local = setup.is_local;
+  side.is_spread = setup.is_spread;
   side.hook = setup.hook;
   for (const auto& item : module.named_parameters(true)) {
     // Modules may register undefined parameters, such as an absent bias.

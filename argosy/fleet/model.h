@@ -2,11 +2,14 @@
 
 #include <memory>
 #include <optional>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "argosy/data_parallel/data_parallel.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/recomputation/modules.h"
+#include "argosy/recomputation/recompute.h"
 #include "argosy/sharding/sharded_core.h"
 #include "argosy/training/parallel_model.h"
 
@@ -16,6 +19,7 @@ class DeferredHook;
 class Registry;
 struct Axes;
 class InputCheck;
+class SpreadCore;
 struct DistributedStrategy;
 
 // How distributed_model() wraps a model, derived from a strategy.
@@ -28,6 +32,8 @@ struct ModelSetup {
   bool is_local = false; // local SGD: gradients are never reduced
   std::shared_ptr<DeferredHook>
       hook; // null unless the optimizer provides it (dgc)
+  // Whether parallelize() has made the parameters DTensors.
+  bool is_spread = false;
   // Null unless ranks of tensor parallelism must be given the same inputs.
   std::shared_ptr<InputCheck> input_check;
   std::shared_ptr<Registry> registry;
@@ -55,6 +61,15 @@ void register_model(
 
 bool is_merging(const Registry& registry, const training::ModelCore& core);
 
+// Null unless the core is that of a model of DTensors.
+std::shared_ptr<SpreadCore> as_spread(
+    const std::shared_ptr<training::ModelCore>& core);
+
+// Makes DTensors of plain tensors among the inputs; whether there were any.
+bool enter(const SpreadCore& core, at::Tensor& input);
+// The counterpart, for outputs: this rank's part.
+void leave(const SpreadCore& core, at::Tensor& output);
+
 // Compares the tensors with those of the other ranks; see InputCheck.
 void check_inputs(InputCheck& check, const std::vector<at::Tensor>& inputs);
 
@@ -63,7 +78,10 @@ void widen(at::Tensor& tensor);
 
 } // namespace detail
 
-// A module wrapped as a strategy says: data parallel or sharded. With `amp`,
+// A module wrapped as a strategy says: data parallel or sharded, or spread over
+// a mesh if parallelize() has made its parameters DTensors. Then plain inputs
+// are this rank's part of the batch (dim 0), and outputs are, too; give inputs
+// that are no batches as DTensors. With `amp`,
 // forward computes in bfloat16 and returns float32. Made by
 // Fleet::distributed_model(); see training::ParallelModel for the rest of its
 // interface.
@@ -81,6 +99,7 @@ class DistributedModel : public training::ParallelModel<Module> {
         autocast_(setup.autocast),
         recomputed_(setup.recomputed),
         input_check_(setup.input_check),
+        spread_(detail::as_spread(this->core())),
         registry_(setup.registry) {
     detail::register_model(
         this->core(), training::as_module(this->module()), setup);
@@ -103,7 +122,8 @@ class DistributedModel : public training::ParallelModel<Module> {
       if (recomputed_) {
         again.emplace(*recomputed_);
       }
-      return Base::forward(std::forward<Args>(args)...);
+      return spread_ != nullptr ? forward_spread(std::forward<Args>(args)...)
+                                : Base::forward(std::forward<Args>(args)...);
     }();
     if (autocast_) {
       training::for_each_tensor(result, detail::widen);
@@ -124,9 +144,34 @@ class DistributedModel : public training::ParallelModel<Module> {
   }
 
  private:
+  template <typename... Args>
+  auto forward_spread(Args&&... args) {
+    if constexpr ((std::is_copy_constructible_v<std::decay_t<Args>> && ...)) {
+      std::tuple<std::decay_t<Args>...> copies(args...);
+      bool entered = false;
+      training::for_each_tensor(copies, [&](at::Tensor& each) {
+        entered |= detail::enter(*spread_, each);
+      });
+      auto result = std::apply(
+          [&](auto&... each) {
+            return this->Base::forward(
+                static_cast<recomputation::Again<Args&&>>(each)...);
+          },
+          copies);
+      if (entered) {
+        training::for_each_tensor(
+            result, [&](at::Tensor& each) { detail::leave(*spread_, each); });
+      }
+      return result;
+    } else {
+      return Base::forward(std::forward<Args>(args)...);
+    }
+  }
+
   bool autocast_;
   std::shared_ptr<const RecomputedModules> recomputed_;
   std::shared_ptr<InputCheck> input_check_;
+  std::shared_ptr<SpreadCore> spread_; // null: parameters are plain tensors
   std::shared_ptr<Registry> registry_;
 };
 

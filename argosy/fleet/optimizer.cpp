@@ -11,6 +11,7 @@
 #include "argosy/fleet/hybrid_step.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/replace_optimizer.h"
+#include "argosy/fleet/spread_optimizer.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/optim/ema.h"
 #include "argosy/optim/fused.h"
@@ -98,8 +99,12 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
         optimizer(replacement.optimizer ? *replacement.optimizer : given),
         params(optim::params_of(optimizer)),
         ids(ids_of(params)),
+        spread(SpreadOptimizer::make(optimizer, strategy, *axes.hybrid)),
         merge(optimizer, merge_of(strategy)),
         scaler(scaler_of(strategy, axes.world)) {
+    if (spread) {
+      params = optim::params_of(optimizer); // shards of the DTensors
+    }
     ARGOSY_CHECK(
         !strategy.amp || !strategy.amp_configs.use_pure_bf16 ||
             dynamic_cast<optim::FusedOptimizer*>(&optimizer) != nullptr,
@@ -145,6 +150,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   // Of the whole parameters, to find their model.
   const std::set<ParameterId> ids;
   std::optional<sharding::ShardedOptimizer> sharded;
+  const std::unique_ptr<SpreadOptimizer> spread; // null without DTensors
   optim::GradientMerge merge;
   const std::unique_ptr<optim::GradScaler> scaler;
 
@@ -208,7 +214,7 @@ optim::Ema& DistributedOptimizer::Impl::moving_average() {
   if (!ema) {
     const auto& configs = strategy.ema_configs;
     ema = std::make_unique<optim::Ema>(
-        params,
+        spread ? spread->locals() : params,
         optim::EmaOptions{
             .decay = configs.decay,
             .bias_correction = configs.bias_correction});
@@ -235,7 +241,9 @@ void DistributedOptimizer::Impl::clip_gradients() {
     scaler->unscale_(optimizer);
   }
   const auto& configs = strategy.grad_clip_configs;
-  if (configs.by.get() == "norm") {
+  if (configs.by.get() == "norm" && spread) {
+    spread->clip_norm(configs.limit);
+  } else if (configs.by.get() == "norm") {
     clip_model_grad_norm(params, configs.limit, axes);
   } else {
     optim::clip_grad_value_(params, configs.limit);
@@ -259,7 +267,10 @@ bool DistributedOptimizer::Impl::step_once() {
   } else {
     optimizer.step();
   }
-  if (strategy.hybrid_configs.sync_param) {
+  if (spread && stepped) {
+    spread->update_parameters();
+  }
+  if (strategy.hybrid_configs.sync_param && !spread) {
     broadcast_replicated_params(params, axes);
   }
   // Before after_step(), which gathers the shards.
@@ -303,6 +314,9 @@ DistributedOptimizer::DistributedOptimizer(DistributedOptimizer&&) noexcept =
 
 void DistributedOptimizer::zero_grad() {
   impl_->merge.zero_grad();
+  if (impl_->spread && !impl_->merge.is_merging()) {
+    impl_->spread->zero_grad();
+  }
   // The model's whole gradients are not among the optimizer's parameters.
   if (impl_->sharded && !impl_->merge.is_merging()) {
     impl_->sharded->zero_grad();
@@ -332,6 +346,9 @@ bool DistributedOptimizer::step() {
   impl.make_averages();
   impl.backward_done = false;
   bool stepped = false;
+  if (impl.spread && impl.merge.will_step()) {
+    impl.spread->reduce_gradients(); // before the merge divides them
+  }
   const bool due = impl.merge.step([&] { stepped = impl.step_once(); });
   // Also after a step that amp skipped: the next one begins anew.
   if (due) {

@@ -57,13 +57,13 @@ void DeferredHook::abandon(
 
 // Each model meets each optimizer once, when the later of the two is added. So
 // it does not matter which the user makes first.
-void Registry::link(
+bool Registry::link(
     Model& model, const std::shared_ptr<RegisteredOptimizer>& with) {
   // One common parameter is enough: several optimizers may share a model.
   const auto& names = model.side.names;
   if (!std::ranges::any_of(
           names, [&](const auto& named) { return with->holds(named.first); })) {
-    return;
+    return false;
   }
   model.optimizers.push_back(with);
   if (const auto sharded = std::dynamic_pointer_cast<sharding::ShardedCore>(
@@ -75,6 +75,7 @@ void Registry::link(
       model.side.hook->set(std::move(hook));
     }
   }
+  return true;
 }
 
 void Registry::add(RegisteredModel side) {
@@ -86,11 +87,26 @@ void Registry::add(RegisteredModel side) {
 }
 
 void Registry::add(const std::shared_ptr<RegisteredOptimizer>& optimizer) {
-  optimizers_.push_back(optimizer);
+  bool is_linked = false;
+  bool has_spread_models = false;
   for (Model& model : models_) {
-    link(model, optimizer);
+    is_linked |= link(model, optimizer);
+    has_spread_models |= model.side.is_spread && !model.side.core.expired();
   }
+  ARGOSY_CHECK(
+      is_linked || !has_spread_models,
+      "[fleet.distributed_optimizer] the optimizer holds no parameter of a "
+      "model. Make it from the model's parameters(), and call parallelize() "
+      "without it: distributed_optimizer() shards its state");
+  optimizers_.push_back(optimizer);
   update_sync();
+}
+
+bool Registry::is_held(ParameterId parameter) const {
+  const auto optimizers = alive(optimizers_);
+  return std::ranges::any_of(optimizers, [&](const auto& optimizer) {
+    return optimizer->holds(parameter);
+  });
 }
 
 std::string Registry::name_of(ParameterId parameter) const {

@@ -44,7 +44,8 @@ class DeferredHook final : public data_parallel::BucketHook {
 struct RegisteredModel {
   std::weak_ptr<training::ModelCore> core;
   std::map<ParameterId, std::string> names;
-  bool is_local = false; // local SGD: gradients are never reduced
+  bool is_local = false;  // local SGD: gradients are never reduced
+  bool is_spread = false; // parameters are DTensors
   std::shared_ptr<DeferredHook>
       hook; // null unless an optimizer must provide it
 };
@@ -70,9 +71,14 @@ class RegisteredOptimizer {
 class Registry {
  public:
   void add(RegisteredModel model);
+  // Throws InvalidArgument when a model is spread and the optimizer holds
+  // parameters of no model: it would never see a gradient.
   void add(const std::shared_ptr<RegisteredOptimizer>& optimizer);
 
   bool has_models() const { return !models_.empty(); }
+
+  // Whether an optimizer that was added holds the parameter.
+  bool is_held(ParameterId parameter) const;
 
   // Returns the name of a parameter in the first model that holds it, or "".
   std::string name_of(ParameterId parameter) const;
@@ -91,7 +97,8 @@ class Registry {
     std::vector<std::weak_ptr<RegisteredOptimizer>> optimizers;
   };
 
-  static void link(
+  // Returns whether the two share a parameter.
+  static bool link(
       Model& model, const std::shared_ptr<RegisteredOptimizer>& with);
 
   std::vector<Model> models_;

@@ -43,6 +43,11 @@ std::string full_name(const std::string& brief) {
       brief));
 }
 
+std::string brief_name(const std::string& full) {
+  const auto* const found = std::ranges::find(kAxes, full, &AxisName::full);
+  return found == kAxes.end() ? full : found->brief;
+}
+
 // For messages: "dp 2 x pp 1 x mp 3 = 6".
 std::string arithmetic(
     const HybridDegrees& degrees,
@@ -154,6 +159,32 @@ int HybridMesh::rank_on(const std::string& axis) const {
 
 int HybridMesh::size_on(const std::string& axis) const {
   return static_cast<int>(topology_.get_dim(axis));
+}
+
+ProcessMesh HybridMesh::mesh() const {
+  ProcessMesh stage = topology_.mesh();
+  if (topology_.has("pipe")) {
+    stage = stage.at("pipe", rank_on("pipe"));
+  }
+  ProcessMesh::Shape shape;
+  ProcessMesh::Names names;
+  const auto add = [&](const std::string& name, std::int64_t size) {
+    shape.push_back(size);
+    names.push_back(name);
+  };
+  for (int axis = 0; axis < stage.ndim(); ++axis) {
+    const auto at = static_cast<std::size_t>(axis);
+    const std::string name = brief_name(stage.dim_names()[at]);
+    if (stage.shape()[at] > 1 || name == "dp" || name == "mp") {
+      add(name, stage.shape()[at]);
+    }
+  }
+  for (const char* always : {"dp", "mp"}) {
+    if (std::ranges::find(names, always) == names.end()) {
+      add(always, 1);
+    }
+  }
+  return {std::move(shape), stage.process_ids(), std::move(names)};
 }
 
 namespace {

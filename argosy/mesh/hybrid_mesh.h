@@ -60,6 +60,11 @@ class HybridMesh {
   // on first use; other ranks need not ask for theirs.
   std::shared_ptr<Group> group_over(const std::vector<std::string>& axes) const;
 
+  // The ranks of this rank's pipeline stage as a mesh of DTensors, with the
+  // short names of the axes (dp, sharding, sep, mp, ep) in the order of the
+  // topology. Axes of one rank are left out, except dp and mp.
+  ProcessMesh mesh() const;
+
   // The global rank at another pipeline stage, with all other coordinates
   // equal.
   int rank_at_stage(int stage) const;

@@ -78,7 +78,10 @@ void set_memory(const c10::Storage& storage, void* data) {
 }
 
 at::Tensor make_wrapper(c10::Storage storage, const WrapperMeta& meta) {
-  c10::DispatchKeySet keys(kWrapperKey);
+  // LibTorch gives this key to its own CPU tensors. Without it autocast would
+  // not cast an op whose arguments are all wrappers.
+  c10::DispatchKeySet keys =
+      c10::DispatchKeySet(kWrapperKey).add(c10::DispatchKey::AutocastCPU);
   if (meta.is_layer) {
     keys = keys.add(key_of(OpHook::kLayer));
   }

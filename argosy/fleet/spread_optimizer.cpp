@@ -1,0 +1,79 @@
+#include "argosy/fleet/spread_optimizer.h"
+
+#include <torch/optim/optimizer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "argosy/dtensor/dtensor.h"
+#include "argosy/fleet/strategy.h"
+#include "argosy/mesh/hybrid_mesh.h"
+#include "argosy/optim/gradients.h"
+#include "argosy/optim/local.h"
+#include "argosy/optim/parameter_groups.h"
+#include "argosy/training/parameter_marks.h"
+
+namespace argosy::fleet {
+
+namespace {
+
+// By index: the parameters' mesh may be an equal one with other names.
+ShardingStage stage_of(
+    const DistributedStrategy& strategy, const ProcessMesh& mesh) {
+  const auto& names = mesh.dim_names();
+  const auto axis = std::ranges::find(names, "sharding");
+  if (!strategy.is_sharded() || axis == names.end()) {
+    return {};
+  }
+  return {
+      strategy.sharding_configs.stage, static_cast<int>(axis - names.begin())};
+}
+
+} // namespace
+
+std::unique_ptr<SpreadOptimizer> SpreadOptimizer::make(
+    torch::optim::Optimizer& optimizer,
+    const DistributedStrategy& strategy,
+    const HybridMesh& hybrid) {
+  std::vector<at::Tensor> parameters = optim::params_of(optimizer);
+  const ProcessMesh mesh = hybrid.mesh();
+  if (parameters.empty() ||
+      !std::ranges::all_of(parameters, [&](const auto& each) {
+        return is_dtensor(each) && process_mesh_of(each) == mesh;
+      })) {
+    return nullptr;
+  }
+  return std::unique_ptr<SpreadOptimizer>(new SpreadOptimizer(
+      optimizer, std::move(parameters), stage_of(strategy, mesh)));
+}
+
+SpreadOptimizer::SpreadOptimizer(
+    torch::optim::Optimizer& optimizer,
+    std::vector<at::Tensor> parameters,
+    ShardingStage stage)
+    : parameters_(std::move(parameters)),
+      shards_(optimizer, std::move(stage)) {}
+
+void SpreadOptimizer::clip_norm(double limit) {
+  std::vector<at::Tensor> clipped; // parameters as the optimizer holds them
+  std::vector<at::Tensor> grads;   // the same gradients as DTensors
+  const auto held = optim::params_of(shards_.optimizer());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].grad().defined() && marks_of(parameters_[i]).need_clip) {
+      clipped.push_back(held[i]);
+      grads.push_back(parameters_[i].grad());
+    }
+  }
+  const double factor =
+      optim::clip_factor(std::sqrt(optim::squared_norm(grads)), limit);
+  if (factor != 1) {
+    optim::scale_grads(clipped, factor);
+  }
+}
+
+std::vector<at::Tensor> SpreadOptimizer::locals() const {
+  return optim::locals_of(parameters_);
+}
+
+} // namespace argosy::fleet
