@@ -1,7 +1,6 @@
 #include "argosy/compat/shard_op.h"
 
-#include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
+#include <torch/nn/module.h>
 
 #include <utility>
 
@@ -35,48 +34,9 @@ std::function<at::Tensor(const std::vector<at::Tensor>&)> shard_op(
 
 namespace {
 
-// Einsum letters for the dims of the input and of the weight.
-std::vector<std::string> letters_of(const torch::nn::Module& layer) {
-  if (dynamic_cast<const torch::nn::LinearImpl*>(&layer) != nullptr) {
-    // Linear contracts k; LibTorch stores its weight as (out, in).
-    return {"bk", "ok"};
-  }
-  ARGOSY_CHECK(
-      dynamic_cast<const torch::nn::EmbeddingImpl*>(&layer) != nullptr,
-      "[shard_layer_by] {}, expected Linear or Embedding; shard_op() takes any "
-      "op",
-      layer.name());
-  // An embedding looks up rows, so that input and weight share no dim.
-  return {"bl", "vh"};
-}
-
-// The strategy names two dims; an input with more keeps those between whole.
-Placements with_last_dim(Placements placements, std::int64_t dims) {
-  for (std::size_t axis = 0; axis < placements.size(); ++axis) {
-    if (placements[axis].is_shard(1)) {
-      placements[axis] = Shard(static_cast<int>(dims) - 1);
-    }
-  }
-  return placements;
-}
-
-// A bias is sharded as dim 0 of the weight is.
-Placements bias_placements(Placements weight) {
-  for (std::size_t axis = 0; axis < weight.size(); ++axis) {
-    if (!weight[axis].is_shard(0)) {
-      weight[axis] = Replicate();
-    }
-  }
-  return weight;
-}
-
-void place(
-    const at::Tensor& parameter,
-    const ProcessMesh& mesh,
-    const Placements& placements) {
-  shard_tensor_(parameter, mesh, placements);
-  // Keeps ops from gathering the weight where they could move the input.
-  auto& pinned = dtensor::require_parts(parameter, "shard_layer_by").pinned;
+// Keeps ops from gathering a state where they could move the input.
+void pin(const at::Tensor& state, const Placements& placements) {
+  auto& pinned = dtensor::require_parts(state, "shard_layer_by").pinned;
   for (std::size_t axis = 0; axis < placements.size(); ++axis) {
     if (placements[axis].is_shard()) {
       pinned |= static_cast<std::uint8_t>(1u << axis);
@@ -84,28 +44,55 @@ void place(
   }
 }
 
+// Undefined when the layer has no such state: a bias, running statistics.
+at::Tensor find_state(const torch::nn::Module& layer, const std::string& name) {
+  const auto parameters = layer.named_parameters();
+  const auto buffers = layer.named_buffers();
+  const at::Tensor* found = parameters.find(name);
+  found = found != nullptr ? found : buffers.find(name);
+  return found == nullptr ? at::Tensor() : *found;
+}
+
+void place_states(
+    torch::nn::Module& layer,
+    const ProcessMesh& mesh,
+    const compat::LayerPlacements& placed) {
+  for (const auto& [name, placements] : placed.states) {
+    const at::Tensor state = find_state(layer, name);
+    if (state.defined()) {
+      shard_tensor_(state, mesh, placements);
+      pin(state, placements);
+    }
+  }
+  shard_layer(layer, mesh); // the rest is whole
+}
+
 } // namespace
 
-void shard_layer_by(
+InputFn shard_layer_by(
+    torch::nn::Module& layer,
+    const ProcessMesh& mesh,
+    const LayerRule& rule,
+    const OpStrategy& strategy) {
+  const auto placed = compat::place_layer(mesh, rule, strategy);
+  semi_auto::check_initial_values(layer, mesh, "shard_layer_by");
+  const dtensor::TrustedValues compared;
+  place_states(layer, mesh, placed);
+  const auto place = [placed](const at::Tensor& input, const ProcessMesh& on) {
+    return shard_tensor(input, on, placed.of_input(input.dim()));
+  };
+  if (!layer.parameters(/*recurse=*/false).empty()) {
+    semi_auto::apply_plan(
+        {layer.name(), layer, mesh, 0}, PrepareLayerInput{place});
+  }
+  return [place, mesh](const at::Tensor& input) { return place(input, mesh); };
+}
+
+InputFn shard_layer_by(
     torch::nn::Module& layer,
     const ProcessMesh& mesh,
     const OpStrategy& strategy) {
-  const auto placements =
-      strategy_placements(mesh, letters_of(layer), strategy);
-  for (const auto& each : layer.named_parameters(false)) {
-    // Only Linear and Embedding get here: a parameter of one dim is a bias.
-    place(
-        each.value(),
-        mesh,
-        each.value().dim() == 2 ? placements[1]
-                                : bias_placements(placements[1]));
-  }
-  semi_auto::apply_plan(
-      {layer.name(), layer, mesh, 0},
-      PrepareLayerInput{[input = placements[0]](
-                            const at::Tensor& tensor, const ProcessMesh& on) {
-        return shard_tensor(tensor, on, with_last_dim(input, tensor.dim()));
-      }});
+  return shard_layer_by(layer, mesh, compat::rule_of(layer), strategy);
 }
 
 } // namespace argosy

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "argosy/compat/layer_rule.h"
 #include "argosy/compat/slice_strategy.h"
 
 namespace at {
@@ -30,13 +31,47 @@ std::function<at::Tensor(const std::vector<at::Tensor>&)> shard_op(
     const std::vector<std::string>& letters,
     const OpStrategy& strategy);
 
-// The same for a layer. The strategy has the slices of its input (first and
-// last dim) and of its weight: for Linear {{b, k}, {n, k}}, for Embedding {{b,
-// l}, {v, h}}. The bias follows the weight, which stays sharded in every op.
-// Throws InvalidArgument for other layers.
-void shard_layer_by(
+// Places an input of a layer.
+using InputFn = std::function<at::Tensor(const at::Tensor&)>;
+
+// The same for a layer: places its parameters and buffers, which ops then do
+// not move, and its input. The strategy has the slices of the input and, unless
+// they follow from those, of the weight:
+//
+//   layer                   input               weight
+//   Linear                  {b, k}              {o, k}
+//   Embedding               {b, l}              {v, h}
+//   Conv1d, 2d, 3d          {b, c, x, y}        {o, c, 1, 1}
+//   ConvTranspose...        {b, c, x, y}        {c, o, 1, 1}
+//   convolution of groups   {b, c, x, y}        {c, 1, 1, 1}
+//   Batch, Instance,        {b, c}              {c}
+//   GroupNorm
+//   LayerNorm               {b, 1}              {1}
+//   MultiheadAttention      {t, b, 1}           {p, 1}: in_proj_weight
+//   RNN, LSTM, GRU          {1, b, 1}           none; {b, 1, 1} if batch_first
+//
+// Equal letters are sliced alike. Linear, Embedding and norms take inputs of
+// more dims: those between stay whole, or give a number for each dim. Biases
+// and running statistics follow.
+//
+// The input is placed by itself where an op takes a parameter of the layer as
+// its weight, as all layers above do; for others, call what is returned on the
+// input. All ranks of the mesh call it alike, with equal values. Throws
+// InvalidArgument when the strategy does not fit, and for layers without rule.
+InputFn shard_layer_by(
     torch::nn::Module& layer,
     const ProcessMesh& mesh,
+    const OpStrategy& strategy);
+
+// The same for any layer, by a rule of yours:
+//
+//   shard_layer_by(*bilinear, mesh, {"b*i", {{"weight", "oij"}, {"bias",
+//   "o"}}},
+//                  {{1, 1}, {2, 1, 1}});
+InputFn shard_layer_by(
+    torch::nn::Module& layer,
+    const ProcessMesh& mesh,
+    const LayerRule& rule,
     const OpStrategy& strategy);
 
 } // namespace argosy

@@ -1,6 +1,7 @@
 #include "argosy/semi_auto/layer_plan.h"
 
 #include <torch/nn/module.h>
+#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
@@ -134,7 +135,9 @@ void add_hook(
     // A copy: hooks are constant once a parameter has them.
     auto hooks = before != nullptr ? std::make_shared<LayerHooks>(*before)
                                    : std::make_shared<LayerHooks>();
-    hooks->is_linear = is<torch::nn::LinearImpl>(layer.module);
+    // Both multiply by weight.t().
+    hooks->is_linear = is<torch::nn::LinearImpl>(layer.module) ||
+        is<torch::nn::MultiheadAttentionImpl>(layer.module);
     ((*hooks).*side).push_back(change);
     dtensor::set_hooks(each.value(), std::move(hooks));
   }

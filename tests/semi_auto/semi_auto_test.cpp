@@ -518,8 +518,7 @@ TEST(StrategyRanks, OpsAndLayersBySlices) {
     shard_layer(*model, mesh);
     EXPECT_TRUE(
         torch::allclose(full_tensor(model(input())), expected, 1e-5, 1e-6));
-    EXPECT_THROW(
-        shard_layer_by(*model->norm, mesh, {{1, 1}, {1}}), InvalidArgument);
+    EXPECT_THROW(shard_layer_by(*model, mesh, {{1, 1}, {1}}), InvalidArgument);
   });
 }
 
