@@ -1,6 +1,7 @@
 #include "argosy/data_parallel/bucket_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <ostream>
 
 #include "argosy/common/error.h"
@@ -165,12 +166,14 @@ Fusion auto_fusion(std::size_t total, std::size_t num_buckets) {
   return fusion;
 }
 
-BucketPlan plan_buckets(
+namespace {
+
+// Of gradients without fusion ids.
+BucketPlan plan_rest(
     const std::vector<ParameterInfo>& parameters,
     const std::vector<std::size_t>& order,
     const Fusion& fusion) {
-  check_order(order, parameters.size());
-  if (parameters.empty()) {
+  if (order.empty()) {
     return {};
   }
   switch (fusion.mode) {
@@ -184,6 +187,44 @@ BucketPlan plan_buckets(
       break;
   }
   return by_size(parameters, order, fusion);
+}
+
+// When the last gradient of a bucket arrives.
+std::size_t last_place(
+    const Bucket& bucket, const std::vector<std::size_t>& order) {
+  std::size_t last = 0;
+  for (const BucketEntry& entry : bucket.entries) {
+    const auto place = std::ranges::find(order, entry.parameter);
+    last = std::max(last, static_cast<std::size_t>(place - order.begin()));
+  }
+  return last;
+}
+
+} // namespace
+
+BucketPlan plan_buckets(
+    const std::vector<ParameterInfo>& parameters,
+    const std::vector<std::size_t>& order,
+    const Fusion& fusion) {
+  check_order(order, parameters.size());
+  const auto sets = training::fusion_sets(parameters, order);
+  BucketPlan plan = plan_rest(parameters, sets.rest, fusion);
+  if (sets.together.empty()) {
+    return plan;
+  }
+  Filler filler(parameters);
+  for (const auto& together : sets.together) {
+    filler.close_all();
+    for (const std::size_t index : together) {
+      filler.add(index, static_cast<std::size_t>(-1));
+    }
+  }
+  std::ranges::move(filler.take(), std::back_inserter(plan.buckets));
+  // A bucket is reduced when it is full and those before it have been.
+  std::ranges::stable_sort(plan.buckets, {}, [&](const Bucket& bucket) {
+    return last_place(bucket, order);
+  });
+  return plan;
 }
 
 std::ostream& operator<<(std::ostream& out, const BucketPlan& plan) {

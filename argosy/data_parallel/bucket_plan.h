@@ -41,7 +41,8 @@ struct Fusion {
 
 // Assigns gradients to buckets. `order` lists the indices of all parameters in
 // the order in which their gradients arrive. The last bucket is small, because
-// no computation is left to hide its reduction behind. Throws InvalidArgument
+// no computation is left to hide its reduction behind. Fusion ids of parameters
+// come before `fusion`. Throws InvalidArgument
 // if `order` is not a permutation, or `starts` is not ascending.
 BucketPlan plan_buckets(
     const std::vector<ParameterInfo>& parameters,

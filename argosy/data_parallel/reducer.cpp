@@ -9,6 +9,7 @@
 #include "argosy/data_parallel/bucket_memory.h"
 #include "argosy/data_parallel/sparse_average.h"
 #include "argosy/training/main_grads.h"
+#include "argosy/training/parameter_marks.h"
 
 namespace argosy::data_parallel {
 
@@ -69,7 +70,8 @@ void Reducer::plan_anew(const std::vector<std::size_t>& order) {
          .count = parameter.tensor.numel(),
          .element = c10::elementSize(parameter.type),
          .type = c10::toString(parameter.type),
-         .sparse = parameter.sparse});
+         .sparse = parameter.sparse,
+         .comm_fusion = marks_of(parameter.tensor).comm_fusion});
   }
   const BucketPlan better = plan_buckets(infos, order, options_.fusion);
   // lay_out() allocates collectively. All ranks decide alike, because they plan

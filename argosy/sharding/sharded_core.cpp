@@ -33,7 +33,8 @@ ParameterInfo info_of(const std::string& name, const at::Tensor& tensor) {
       .type = c10::toString(tensor.scalar_type()),
       .trainable = tensor.requires_grad(),
       .is_distributed = marks_of(tensor).is_distributed,
-      .is_expert = marks_of(tensor).is_expert};
+      .is_expert = marks_of(tensor).is_expert,
+      .comm_fusion = marks_of(tensor).comm_fusion};
 }
 
 bool is_inside(
@@ -73,7 +74,7 @@ std::vector<UnitPlan> plan_some(
   if (some.empty()) {
     return plan;
   }
-  for (UnitMembers& unit : members(some)) {
+  for (UnitMembers& unit : members_by_fusion(some, members)) {
     // The plan of some parameters counts among those; map back to all.
     for (std::size_t& index : unit.parameters) {
       index = chosen[index];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <numeric>
 #include <ostream>
 #include <utility>
 
@@ -210,6 +211,32 @@ std::vector<UnitMembers> members_by_module(
   }
   modules.check_all_used();
   return without_small(std::move(units), parameters, least_bytes);
+}
+
+std::vector<UnitMembers> members_by_fusion(
+    const std::vector<ParameterInfo>& parameters,
+    const std::function<
+        std::vector<UnitMembers>(const std::vector<ParameterInfo>&)>& others) {
+  std::vector<std::size_t> all(parameters.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const auto sets = training::fusion_sets(parameters, all);
+  std::vector<ParameterInfo> rest;
+  for (const std::size_t i : sets.rest) {
+    rest.push_back(parameters[i]);
+  }
+  std::vector<UnitMembers> units;
+  if (!rest.empty()) {
+    units = others(rest);
+  }
+  for (UnitMembers& unit : units) {
+    for (std::size_t& index : unit.parameters) {
+      index = sets.rest[index];
+    }
+  }
+  for (const auto& together : sets.together) {
+    units.push_back({parameters[together.front()].name, together});
+  }
+  return units;
 }
 
 UnitPlan plan_unit(

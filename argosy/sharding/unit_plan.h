@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -50,6 +51,13 @@ std::vector<UnitMembers> members_by_module(
     const std::vector<ParameterInfo>& parameters,
     const std::vector<std::string>& boundaries,
     std::size_t least_bytes);
+
+// Makes units of parameters with fusion ids (ParameterMarks::comm_fusion);
+// `others` groups those without.
+std::vector<UnitMembers> members_by_fusion(
+    const std::vector<ParameterInfo>& parameters,
+    const std::function<
+        std::vector<UnitMembers>(const std::vector<ParameterInfo>&)>& others);
 
 // Lays the members out in buckets that `num_ranks` ranks can share equally.
 UnitPlan plan_unit(

@@ -1,6 +1,8 @@
 #include "argosy/training/bucket.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace argosy::training {
 
@@ -28,6 +30,29 @@ void append(Bucket& bucket, std::size_t index, const ParameterInfo& parameter) {
   const std::int64_t begin = whole_lines(bucket.count, bucket.element);
   bucket.entries.push_back({index, begin, parameter.count});
   bucket.count = begin + parameter.count;
+}
+
+FusionSets fusion_sets(
+    const std::vector<ParameterInfo>& parameters,
+    const std::vector<std::size_t>& order) {
+  FusionSets sets;
+  std::map<std::pair<int, bool>, std::size_t> known;
+  for (const std::size_t i : order) {
+    const ParameterInfo& parameter = parameters[i];
+    if (parameter.comm_fusion < 0 || !parameter.trainable) {
+      sets.rest.push_back(i);
+      continue;
+    }
+    const auto [found, is_new] = known.emplace(
+        std::pair(parameter.comm_fusion, parameter.is_distributed),
+        sets.together.size());
+    if (is_new || parameter.comm_fusion == 0) {
+      found->second = sets.together.size();
+      sets.together.emplace_back();
+    }
+    sets.together[found->second].push_back(i);
+  }
+  return sets;
 }
 
 std::int64_t whole_lines(std::int64_t count, std::size_t element) {

@@ -23,6 +23,7 @@ struct ParameterInfo {
   // Belongs to an expert; its gradient is averaged over other ranks than the
   // rest of the model.
   bool is_expert = false;
+  int comm_fusion = -1; // see ParameterMarks
 
   std::size_t bytes() const {
     return static_cast<std::size_t>(count) * element;
@@ -65,6 +66,18 @@ bool same_kind(const Bucket& bucket, const ParameterInfo& parameter);
 
 // Adds the parameter with index `index` at the end of the bucket.
 void append(Bucket& bucket, std::size_t index, const ParameterInfo& parameter);
+
+// Parameters by what their fusion ids say, in the order given.
+struct FusionSets {
+  // Each is communicated in one call: those with equal ids above 0, and each
+  // with the id 0 alone. Distributed parameters lie apart from others.
+  std::vector<std::vector<std::size_t>> together;
+  std::vector<std::size_t> rest; // without id, and those that do not train
+};
+
+FusionSets fusion_sets(
+    const std::vector<ParameterInfo>& parameters,
+    const std::vector<std::size_t>& order);
 
 // Rounds up to whole cache lines of elements of `element` bytes.
 std::int64_t whole_lines(std::int64_t count, std::size_t element);

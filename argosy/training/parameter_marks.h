@@ -3,6 +3,9 @@
 namespace at {
 class Tensor;
 }
+namespace torch::nn {
+class Module;
+}
 
 namespace argosy {
 
@@ -23,6 +26,10 @@ struct ParameterMarks {
   // Each rank of the expert group holds different experts. The gradient needs
   // no reduction over that group, and a norm sums over its ranks.
   bool is_expert = false;
+  // Which parameters share a bucket: those with equal ids above 0 do; one with
+  // the id 0 has a bucket of its own; others (-1) are grouped by size or
+  // module.
+  int comm_fusion = -1;
 
   bool operator==(const ParameterMarks&) const = default;
 };
@@ -33,5 +40,12 @@ struct ParameterMarks {
 // InvalidArgument unless the tensor is a leaf.
 ParameterMarks marks_of(const at::Tensor& parameter);
 void set_marks(const at::Tensor& parameter, const ParameterMarks& marks);
+
+// Sets comm_fusion of the parameters of a module (or only its own, without
+// those of its children), or of one parameter; other marks stay. Call it on all
+// ranks alike, before DataParallel, sharding or fleet take the model. Throws
+// InvalidArgument for an id below 0.
+void set_comm_fusion(torch::nn::Module& module, int id, bool recurse = true);
+void set_comm_fusion(const at::Tensor& parameter, int id);
 
 } // namespace argosy

@@ -87,6 +87,21 @@ TEST(BucketPlan, ByIndexAloneAndAuto) {
   EXPECT_LE(plan.buckets.back().bytes(), plan.buckets.front().bytes());
 }
 
+TEST(BucketPlan, FusionIdsComeBeforeSizes) {
+  auto parameters = of_counts({100, 100, 100, 100, 100, 100});
+  parameters[0].comm_fusion = parameters[3].comm_fusion = 7;
+  parameters[4].comm_fusion = parameters[5].comm_fusion = 0;
+  const BucketPlan plan = plan_buckets(
+      parameters, expected_order(6), {.bytes = 1 << 20, .last_bytes = 1 << 20});
+  // In the order in which they are full; 0 never shares a bucket.
+  EXPECT_EQ(indices_of(plan), (Indices{{5}, {4}, {2, 1}, {3, 0}}));
+  parameters[3].type = "float64"; // the same id, but another buffer
+  EXPECT_EQ(
+      indices_of(plan_buckets(
+          parameters, expected_order(6), {.mode = Fusion::Mode::None})),
+      (Indices{{5}, {4}, {3}, {2}, {1}, {0}}));
+}
+
 TEST(BucketPlan, EveryParameterOnceWhateverTheSizes) {
   std::vector<std::int64_t> counts;
   for (std::int64_t i = 0; i < 100; ++i) {

@@ -17,6 +17,7 @@
 #include "argosy/observe/world_observer.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"
 #include "tests/observe/recording_sink.h"
 #include "tests/support/refusal.h"
@@ -113,6 +114,29 @@ Mlp trained_alone(int steps, std::int64_t rows) {
     return batch_of(step, rows, torch::kDouble);
   });
   return alone;
+}
+
+TEST(DataParallel, FusionIdsDecideWhatIsReducedTogether) {
+  const Mlp expected = trained_alone(2, 4);
+  argosy::testing::run_ranks(2, [&](World& world) {
+    Mlp net;
+    net->to(torch::kDouble);
+    set_weights(*net);
+    set_comm_fusion(*net, 1);
+    set_comm_fusion(net->parameters().front(), 0);
+    EXPECT_EQ(marks_of(net->parameters().back()).comm_fusion, 1);
+    EXPECT_THROW(set_comm_fusion(*net, -1), InvalidArgument);
+    DataParallel model(
+        net, DataParallelOptions{.fusion = data_parallel::Fusion::Mode::None});
+    EXPECT_EQ(model.plan().buckets.size(), 2u);
+    torch::optim::SGD optimizer(
+        net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    train(model, optimizer, 2, [&](int step) {
+      return part_of(batch_of(step, 4, torch::kDouble), world.rank(), 2);
+    });
+    EXPECT_EQ(model.plan().buckets.size(), 2u) << model.plan();
+    expect_close(*net, *expected);
+  });
 }
 
 TEST(DataParallel, CountsItsReductions) {

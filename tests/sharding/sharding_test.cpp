@@ -19,6 +19,7 @@
 #include "argosy/sharding/group_sharded.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/torch_hooks/thread_generator.h"
+#include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"
 #include "tests/support/oracle_models.h"
 #include "tests/support/refusal.h"
@@ -153,6 +154,27 @@ TEST_P(Levels, EqualOneProcessWithTheWholeBatch) {
       }
     }
   }
+}
+
+TEST_P(Levels, FusionIdsAreUnits) {
+  const OracleModel of = gpt();
+  const Alone alone = train_alone(of);
+  testing::run_ranks(2, [&](World& world) {
+    AnyModule net = of.make_with_weights();
+    std::size_t index = 0;
+    for (const at::Tensor& each : net.ptr()->parameters()) {
+      set_comm_fusion(each, index++ < 2 ? 0 : 1);
+    }
+    optim::AdamW adam(net.ptr()->parameters(), optim::AdamWOptions(1e-2));
+    auto [model, optimizer, scaler] =
+        sharding::group_sharded_parallel(net, adam, GetParam());
+    EXPECT_EQ(model.core()->plan().size(), 3u) << model.core()->plan();
+    for (int step = 0; step < kSteps; ++step) {
+      train_step(model, optimizer, part(of, step, world));
+    }
+    const auto whole = model.whole();
+    expect_same_parameters(*net.ptr(), *alone.net.ptr());
+  });
 }
 
 TEST_P(Levels, TakeAnyOptimizerOfTorch) {

@@ -56,6 +56,34 @@ TEST(UnitPlan, ByModuleTakesEntriesOfLists) {
   EXPECT_THROW(members_by_module(gpt(), {"layers.*"}, 0), InvalidArgument);
 }
 
+TEST(UnitPlan, FusionIdsAreUnits) {
+  auto parameters = gpt();
+  parameters[1].comm_fusion = parameters[3].comm_fusion = 2; // both attentions
+  parameters[5].comm_fusion = 0;
+  const auto by_module = [](const std::vector<ParameterInfo>& rest) {
+    return members_by_module(rest, {}, 0);
+  };
+  const auto units = members_by_fusion(parameters, by_module);
+  EXPECT_EQ(
+      names_of(units),
+      (std::vector<std::string>{
+          "wte",
+          "blocks.0",
+          "blocks.1",
+          "blocks.0.attn.weight",
+          "head.weight"}));
+  EXPECT_EQ(units[2].parameters, (std::vector<std::size_t>{4}));
+  EXPECT_EQ(units[3].parameters, (std::vector<std::size_t>{1, 3}));
+  // Ranks hold slices of different sizes of what is split over them.
+  parameters[3].is_distributed = true;
+  EXPECT_EQ(members_by_fusion(parameters, by_module).size(), 6u);
+  for (ParameterInfo& each : parameters) {
+    each.comm_fusion = 1;
+    each.is_distributed = false;
+  }
+  EXPECT_EQ(members_by_fusion(parameters, by_module).size(), 1u);
+}
+
 TEST(UnitPlan, SmallModulesGoWithTheirNeighbours) {
   const auto units = members_by_module(gpt(), {}, 401);
   EXPECT_EQ(names_of(units), (std::vector<std::string>{"wte", "blocks.1"}));
