@@ -13,9 +13,11 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/tensor/gather_ahead.h"
 #include "argosy/optim/fused.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/lars.h"
+#include "argosy/semi_auto/gather_buckets.h"
 #include "argosy/torch_hooks/grad_hook.h"
 
 namespace argosy {
@@ -120,6 +122,7 @@ struct ShardOptimizer::Impl {
   const ProcessMesh mesh;
   std::vector<OptimizedParameter> parameters;
   std::vector<torch_hooks::GradHook> hooks;
+  std::shared_ptr<dtensor::GatherAhead> ahead; // stage 3
 
   // Replaces all parameters by what the optimizer holds instead.
   void add_all(int stage, const ShardStatesFn& placements) {
@@ -157,6 +160,8 @@ struct ShardOptimizer::Impl {
     parameters.push_back(std::move(held));
   }
 
+  void gather_ahead(int axis, std::size_t bucket_bytes);
+
   // Stage 2: reshards each gradient as soon as backward has computed it.
   void shard_gradients(const OptimizedParameter& held) {
     hooks.emplace_back(
@@ -171,7 +176,7 @@ struct ShardOptimizer::Impl {
 
 ShardOptimizer::ShardOptimizer(
     torch::optim::Optimizer& optimizer, ShardingStage stage)
-    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}}) {
+    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}, nullptr}) {
   const ProcessMesh& mesh = impl_->mesh;
   const int axis = stage.stage == 0 ? 0 : semi_auto::sharding_axis(stage, mesh);
   impl_->add_all(stage.stage, [&](const at::Tensor& parameter) {
@@ -180,11 +185,14 @@ ShardOptimizer::ShardOptimizer(
         ? now
         : semi_auto::sharded_over(now, axis, parameter.sizes().vec());
   });
+  if (stage.stage == 3 && stage.bucket_bytes > 0) {
+    impl_->gather_ahead(axis, stage.bucket_bytes);
+  }
 }
 
 ShardOptimizer::ShardOptimizer(
     torch::optim::Optimizer& optimizer, const ShardStatesFn& shard_fn)
-    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}}) {
+    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}, nullptr}) {
   impl_->add_all(1, [&](const at::Tensor& parameter) {
     const Placements placements = normalized(
         shard_fn(parameter),
@@ -198,6 +206,17 @@ ShardOptimizer::ShardOptimizer(
         parameter.sizes());
     return placements;
   });
+}
+
+// All parameters of a model in use are of one mesh.
+void ShardOptimizer::Impl::gather_ahead(int axis, std::size_t bucket_bytes) {
+  Tensors all;
+  for (const OptimizedParameter& held : parameters) {
+    all.push_back(held.parameter);
+  }
+  ahead = std::make_shared<dtensor::GatherAhead>(
+      semi_auto::buckets_of(all, bucket_bytes), axis);
+  dtensor::mesh_state(mesh)->add_gather_ahead(ahead);
 }
 
 ShardOptimizer::~ShardOptimizer() = default;
@@ -218,6 +237,10 @@ void ShardOptimizer::reshard_gradients() {
 
 void ShardOptimizer::update_parameters() {
   const at::NoGradGuard no_grad;
+  const dtensor::TrustedValues equal; // ranks step copies of a shard alike
+  if (impl_->ahead) {
+    impl_->ahead->release(); // the shards have changed
+  }
   for (OptimizedParameter& held : impl_->parameters) {
     if (held.shard.unsafeGetTensorImpl() !=
         held.parameter.unsafeGetTensorImpl()) {

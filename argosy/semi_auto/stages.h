@@ -15,6 +15,10 @@ namespace argosy {
 struct ShardingStage {
   int stage = 0;
   std::optional<ProcessMesh::Axis> axis; // nullopt: see sharding_axis()
+  // Stage 3: bytes of parameters that are gathered in one call, while those
+  // before are in use; 0: each parameter is gathered when it is used. Ids of
+  // set_comm_fusion() come before sizes.
+  std::size_t bucket_bytes = std::size_t{1} << 22;
 };
 
 inline ShardingStage ShardingStage1(

@@ -30,6 +30,9 @@ at::Tensor move(
     const Frame& frame, const Frame::Input& input, const Placements& to) {
   MoveMemo* memo = MoveMemo::current();
   at::Tensor moved = memo ? memo->find(*input.tensor, to) : at::Tensor();
+  if (!moved.defined() && input.parts && frame.mesh().gathers_ahead()) {
+    moved = frame.mesh().find_gathered(*input.parts, to);
+  }
   if (!moved.defined()) {
     moved = frame.mesh().reshard(
         input.parts ? input.parts->local : *input.tensor,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "argosy/dtensor/tensor/gather_ahead.h"
 #include "argosy/dtensor/tensor/reshard_run.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/world/world.h"
@@ -61,6 +62,29 @@ at::Tensor MeshState::reshard(
       {mesh_, from},
       {other.mesh_, to});
   return run_reshard(plan, global.vec(), local, *ranks_, *other.ranks_);
+}
+
+void MeshState::add_gather_ahead(const std::shared_ptr<GatherAhead>& ahead) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(ahead_, [](const auto& each) { return each.expired(); });
+  ahead_.push_back(ahead);
+  gathers_ahead_ = true;
+}
+
+at::Tensor MeshState::find_gathered(const Parts& input, const Placements& to) {
+  std::vector<std::weak_ptr<GatherAhead>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = ahead_;
+  }
+  for (const auto& each : all) {
+    const auto ahead = each.lock();
+    const at::Tensor found = ahead ? ahead->find(input, to) : at::Tensor();
+    if (found.defined()) {
+      return found;
+    }
+  }
+  return {};
 }
 
 Box MeshState::local_box(

@@ -2,9 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "argosy/dtensor/layout/reshard_plan.h"
 #include "argosy/dtensor/tensor/decision_cache.h"
@@ -17,6 +19,9 @@ class RankMesh;
 }
 
 namespace argosy::dtensor {
+
+class GatherAhead;
+struct Parts;
 
 // What a rank keeps for the tensors of one mesh: its groups, the plans of
 // resharding, and the decisions about ops. DTensors hold it, so that backward
@@ -36,6 +41,15 @@ class MeshState {
   RandomState& random() { return *random_; }
   OpNames& gathered() { return *gathered_; }
   ValueChecks& checks() { return *checks_; }
+
+  // What gathers parameters before ops need them, as long as the caller keeps
+  // it.
+  void add_gather_ahead(const std::shared_ptr<GatherAhead>& ahead);
+  bool gathers_ahead() const {
+    return gathers_ahead_.load(std::memory_order_relaxed);
+  }
+  // What it has gathered for an input; undefined for others.
+  at::Tensor find_gathered(const Parts& input, const Placements& to);
 
   // The part of this rank after a change of placements on this mesh. All ranks
   // of the mesh must call it; blocks. May share the memory of `local`.
@@ -77,6 +91,8 @@ class MeshState {
 
   std::mutex mutex_;
   std::map<PlanKey, std::shared_ptr<const ReshardPlan>> plans_; // by mutex_
+  std::vector<std::weak_ptr<GatherAhead>> ahead_;               // by mutex_
+  std::atomic<bool> gathers_ahead_ = false;
 };
 
 // The calling thread's state for a mesh; the same for equal meshes.
