@@ -9,6 +9,7 @@
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/torch_hooks/memoryless.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 #include "argosy/world/world.h"
@@ -43,13 +44,36 @@ at::Tensor lazy_zeros(const at::Tensor& like) {
       at::TensorOptions(like.scalar_type()));
 }
 
+// Where a tensor's values are: in its part, of a DTensor.
+at::Tensor values_of(const at::Tensor& tensor) {
+  const dtensor::Parts* parts = dtensor::parts_of(tensor);
+  return parts != nullptr ? parts->local : tensor;
+}
+
+void set_values(const at::Tensor& tensor, const at::Tensor& values) {
+  const dtensor::Parts* before = dtensor::parts_of(tensor);
+  if (before == nullptr) {
+    become(tensor, values);
+    return;
+  }
+  dtensor::Parts parts = *before;
+  parts.local = values;
+  become(
+      tensor,
+      dtensor::make_dtensor(
+          std::move(parts),
+          tensor.sizes(),
+          tensor.strides(),
+          tensor.storage_offset()));
+}
+
 } // namespace
 
 void release_values(const at::Tensor& tensor) {
-  become(
+  set_values(
       tensor,
       torch_hooks::make_released(
-          tensor,
+          values_of(tensor),
           str_format(
               "[pipeline.cut] a state of shape {} is on another stage of the "
               "pipeline, and has no memory on this one, which data_ptr(), "
@@ -71,9 +95,10 @@ void materialize_values(const at::Tensor& tensor) {
 }
 
 void ZeroPlaceholders::add(const at::Tensor& tensor) {
-  if (tensor.is_meta() || is_deferred(tensor)) {
+  const at::Tensor values = values_of(tensor);
+  if (values.is_meta() || is_deferred(tensor)) {
     away_.emplace_back(tensor, torch_hooks::alias_of(tensor));
-    become(tensor, lazy_zeros(tensor));
+    set_values(tensor, lazy_zeros(values));
   }
 }
 
