@@ -204,10 +204,10 @@ TEST(SpreadMesh, HasTheAxesOfTheStrategy) {
     };
     const ProcessMesh square = mesh_of("{" + kAxes + "}");
     EXPECT_EQ(square.dim_names(), (ProcessMesh::Names{"dp", "mp"}));
-    EXPECT_EQ(square, ProcessMesh({2, 2}));
+    EXPECT_EQ(square, ProcessMesh::of_shape({2, 2}));
     const ProcessMesh all = mesh_of("{}");
     EXPECT_EQ(all.dim_names(), (ProcessMesh::Names{"dp", "mp"}));
-    EXPECT_EQ(all, ProcessMesh({4, 1}));
+    EXPECT_EQ(all, ProcessMesh::of_shape({4, 1}));
     const ProcessMesh three = mesh_of(
         R"({"hybrid_configs": {"sharding_degree": 2, "mp_degree": 2}})");
     EXPECT_EQ(three.dim_names(), (ProcessMesh::Names{"dp", "sharding", "mp"}));
@@ -375,7 +375,7 @@ TEST(SpreadRanks, SaysWhatDoesNotGoTogether) {
     EXPECT_THAT(refused(R"({"fp16_allreduce": true})"), HasSubstr("buckets"));
     init(true, {});
     Net other;
-    parallelize(*other, ProcessMesh({2}, {"dp"}), {});
+    parallelize(*other, ProcessMesh::of_shape({2}, {"dp"}), {});
     EXPECT_THAT(
         testing::refusal([&] { distributed_model(other); }),
         HasSubstr("call parallelize(model, fleet::hybrid_mesh()->mesh()"));

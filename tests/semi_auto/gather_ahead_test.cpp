@@ -68,7 +68,7 @@ struct Gathers {
 
 // What the last of three steps gathers.
 Gathers train(std::size_t bucket_bytes) {
-  const ProcessMesh mesh({2}, {"dp"});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"dp"});
   Net net;
   shard_layer(*net, mesh);
   optim::SGD sgd(net->parameters(), optim::SGDOptions(0.1));
@@ -156,7 +156,7 @@ TEST(GatherAheadRanks, ABucketComesInOneCall) {
 // What a user writes to parameters between two passes counts.
 TEST(GatherAheadRanks, ChangedShardsAreGatheredAgain) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2}, {"dp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"dp"});
     Net net;
     shard_layer(*net, mesh);
     Net alone;
@@ -182,7 +182,8 @@ TEST(GatherAheadRanks, FusionIdsMakeBuckets) {
     set_comm_fusion(parameters[0], 1);
     set_comm_fusion(parameters[3], 1);
     set_comm_fusion(parameters[2], 0);
-    shard_layer(*net, ProcessMesh({1}, {"dp"})); // DTensors keep their ids
+    shard_layer(
+        *net, ProcessMesh::of_shape({1}, {"dp"})); // DTensors keep their ids
     const auto buckets =
         semi_auto::buckets_of(net->parameters(), 4 * kWeightBytes);
     ASSERT_EQ(buckets.size(), 3u);

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 // ---- Rules without torch ----------------------------------------------------
 
 TEST(LayerPlacements, StatesFollowByTheirLetters) {
-  const ProcessMesh mesh({2, 4});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 4});
   const LayerRule linear{"b*k", {{"weight", "ok"}, {"bias", "o"}}};
   const auto placed = compat::place_layer(mesh, linear, {{2, 1}, {4, 1}});
   EXPECT_EQ(placed.states[0].second, (Placements{Replicate(), Shard(0)}));
@@ -42,7 +42,7 @@ TEST(LayerPlacements, StatesFollowByTheirLetters) {
 }
 
 TEST(LayerPlacements, SaysWhatDoesNotFit) {
-  const ProcessMesh mesh({2, 2});
+  const ProcessMesh mesh = ProcessMesh::of_shape({2, 2});
   const LayerRule norm{"b*-", {{"weight", "-"}}};
   EXPECT_THAT(
       refusal([&] {
@@ -101,7 +101,7 @@ void check_layer(
     const at::Tensor expected = run(plain, input);
     expected.pow(2).sum().backward();
 
-    const ProcessMesh mesh({2, 2}, {"dp", "mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2}, {"dp", "mp"});
     auto layer = make();
     set_values(*layer);
     shard_layer_by(*layer, mesh, strategy);
@@ -248,7 +248,7 @@ TORCH_MODULE(Scaled);
 
 TEST(LayerStrategyRanks, AnyLayerByARule) {
   run_ranks(4, [](World&) {
-    const ProcessMesh mesh({2, 2});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2});
     Scaled plain;
     set_values(*plain);
     const at::Tensor x = values({4, 3, 6});

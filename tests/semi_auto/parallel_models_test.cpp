@@ -361,11 +361,12 @@ TEST_P(ParallelPipelines, TrainAsOneProcess) {
 std::vector<PipelineCase> pipeline_cases() {
   using Pp = ParallelizeConfig::Pp;
   const Pp middle{.split_spec = {{"blocks.0", SplitPoint::END}}};
-  const ProcessMesh with_tensors({2, 2}, {"pp", "mp"});
-  const ProcessMesh with_data({2, 2}, {"pp", "dp"});
-  const ProcessMesh with_all({2, 2, 2}, {"pp", "dp", "mp"});
+  const ProcessMesh with_tensors = ProcessMesh::of_shape({2, 2}, {"pp", "mp"});
+  const ProcessMesh with_data = ProcessMesh::of_shape({2, 2}, {"pp", "dp"});
+  const ProcessMesh with_all =
+      ProcessMesh::of_shape({2, 2, 2}, {"pp", "dp", "mp"});
   return {
-      {"stages", ProcessMesh({2}, {"pp"}), {.pp_config = middle}},
+      {"stages", ProcessMesh::of_shape({2}, {"pp"}), {.pp_config = middle}},
       {"data", with_data, {.pp_config = middle}},
       {"data_fully_sharded",
        with_data,
@@ -424,12 +425,12 @@ TEST(ParallelPipeline, MakesDeferredParametersOfItsStage) {
   };
   run_ranks(4, [&](World& world) {
     Gpt whole = make();
-    parallelize(*whole, ProcessMesh({4}, {"mp"}), {});
+    parallelize(*whole, ProcessMesh::of_shape({4}, {"mp"}), {});
     Gpt gpt = make();
     const auto stage = parallelize(
         pipeline::existing(gpt),
         {torch::zeros({2, 8}, torch::kLong)},
-        ProcessMesh({2, 2}, {"pp", "mp"}),
+        ProcessMesh::of_shape({2, 2}, {"pp", "mp"}),
         {.mp_config = tensor_parallel_gpt(),
          .pp_config = ParallelizeConfig::Pp{
              .split_spec = {{"blocks.0", SplitPoint::END}}}});

@@ -65,7 +65,7 @@ TEST(SameValuesRanks, TheFirstDifferenceIsNamedOnAllRanks) {
 
 TEST(SameValuesRanks, InputsThatDifferByRankAreRefused) {
   run_ranks(2, [](World& world) {
-    const ProcessMesh mesh({2}, {"dp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"dp"});
     torch::nn::Linear model = make_linear(0.5);
     parallelize(*model, mesh, {});
     const at::Tensor own = torch::full({3, 4}, float(world.rank()));
@@ -91,7 +91,7 @@ TEST(SameValuesRanks, InputsThatDifferByRankAreRefused) {
 // One loader per rank of the mesh, where ranks of mp should read the same.
 TEST(SameValuesRanks, RanksOfTensorParallelismMustLoadTheSame) {
   run_ranks(4, [](World& world) {
-    const ProcessMesh mesh({2, 2}, {"dp", "mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2, 2}, {"dp", "mp"});
     struct Loader {
       float value;
       std::optional<at::Tensor> next() { return torch::full({2}, value); }
@@ -110,7 +110,7 @@ TEST(SameValuesRanks, RanksOfTensorParallelismMustLoadTheSame) {
 
 TEST(SameValuesRanks, InitialValuesThatDifferByRankAreRefused) {
   run_ranks(2, [](World& world) {
-    const ProcessMesh mesh({2}, {"mp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"mp"});
     torch::nn::Sequential model(
         make_linear(0.5), make_linear(world.rank() + 1.0));
     EXPECT_THAT(
@@ -146,14 +146,14 @@ TEST(SameValuesRanks, DeferredModelsAreEqualByThemselves) {
       model = torch::nn::Linear(4, 4);
     }
     const CommDebug debug;
-    parallelize(*model, ProcessMesh({2}, {"mp"}), {});
+    parallelize(*model, ProcessMesh::of_shape({2}, {"mp"}), {});
     EXPECT_TRUE(debug.entries().empty()) << debug.table();
   });
 }
 
 TEST(SameValuesRanks, OnlyTheFirstStepsCompare) {
   run_ranks(2, [](World&) {
-    const ProcessMesh mesh({2}, {"dp"});
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"dp"});
     torch::nn::Linear model = make_linear(0.5);
     parallelize(*model, mesh, {});
     const auto gathers = [&] {

@@ -261,7 +261,8 @@ TEST_P(Levels, StepByNormsOfWholeParameters) {
     NormCase<optim::Lars>::check(GetParam(), 1.0, num_ranks, as_is);
   }
   const auto in_groups = [](ShardingOptions& options) {
-    const auto mesh = rank_mesh(ProcessMesh({2, 2}, {"dp", "sharding"}));
+    const auto mesh =
+        rank_mesh(ProcessMesh::of_shape({2, 2}, {"dp", "sharding"}));
     options.group = mesh->group("sharding");
     options.dp_group = mesh->group("dp");
   };
