@@ -11,8 +11,9 @@ std::vector<Microbatch> split_batch(
     for (const at::Tensor& each : tensors) {
       ARGOSY_CHECK(
           each.dim() > 0 && each.size(0) % microbatches == 0,
-          "[pipeline] a batch of {} cannot be cut into {} microbatches of the "
-          "same size",
+          "[pipeline] a batch of {} rows, expected a multiple of {} "
+          "microbatches; forward_backward() of microbatches takes any sizes, "
+          "and counts each alike in the mean",
           each.dim() > 0 ? each.size(0) : 0,
           microbatches);
       const std::int64_t size = each.size(0) / microbatches;

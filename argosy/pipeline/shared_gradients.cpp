@@ -3,7 +3,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy::pipeline {
@@ -14,17 +14,29 @@ int rank_of(const GroupPtr& group, int stage) {
   return group->ranks()[static_cast<std::size_t>(stage)];
 }
 
+// What this rank holds of a tensor: of a DTensor its part. All stages place a
+// shared weight alike, each over its own ranks, so parts match parts.
+at::Tensor own_part(const at::Tensor& tensor) {
+  return is_dtensor(tensor) ? to_local(tensor) : tensor;
+}
+
+// A gradient placed as its weight: the sum over the stages is of whole
+// gradients, not of what ranks still have to add up.
+at::Tensor placed_as(const at::Tensor& weight, const at::Tensor& gradient) {
+  return is_dtensor(weight)
+      ? shard_tensor(gradient, process_mesh_of(weight), placements_of(weight))
+      : gradient;
+}
+
 at::Tensor gradient_of(const SharedWeight& weight) {
   const at::Tensor& gradient = weight.parameter.grad();
   if (!gradient.defined()) {
-    return at::zeros_like(weight.parameter);
+    return at::zeros_like(own_part(weight.parameter));
   }
-  ARGOSY_CHECK(
-      !gradient.is_sparse(),
-      "[pipeline] the gradient of {}, which several stages share, is sparse, "
-      "expected a dense one",
-      weight.name);
-  return gradient;
+  // The stages may have other rows, and one of them a dense gradient.
+  return own_part(placed_as(
+      weight.parameter,
+      gradient.is_sparse() ? gradient.to_dense() : gradient));
 }
 
 // Sums the gradient of one weight over the stages that hold it.
@@ -53,7 +65,13 @@ class GradientSum {
       sum.add_(others_[i]);
     }
     at::Tensor& gradient = weight_.parameter.mutable_grad();
-    if (gradient.defined()) {
+    if (is_dtensor(weight_.parameter)) {
+      gradient = from_local(
+          sum,
+          process_mesh_of(weight_.parameter),
+          placements_of(weight_.parameter),
+          weight_.parameter.sizes().vec());
+    } else if (gradient.defined() && !gradient.is_sparse()) {
       gradient.copy_(sum); // where it lies, which may be a part of a buffer
     } else {
       gradient = sum;
@@ -80,13 +98,14 @@ void share_weights(
     // The gradient norm of fleet/hybrid_step.cpp counts the weight once.
     marks.is_firstly_shared = first == group->rank();
     set_marks(weight.parameter, marks);
+    const at::Tensor own = own_part(weight.parameter.detach());
     if (group->rank() != first) {
-      at::Tensor values = at::empty_like(weight.parameter);
+      at::Tensor values = at::empty_like(own, at::MemoryFormat::Contiguous);
       recv(values, rank_of(group, first), group);
-      weight.parameter.copy_(values);
+      own.copy_(values);
       continue;
     }
-    const at::Tensor values = weight.parameter.detach().contiguous();
+    const at::Tensor values = own.contiguous();
     for (std::size_t i = 1; i < weight.stages.size(); ++i) {
       send(values, rank_of(group, weight.stages[i]), group);
     }

@@ -211,22 +211,27 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Words in, their scores out, by the same weights. Sums of few bits are exact
 // in any order.
-TEST(Pipeline, SharedWeightsGetTheSumOfTheirGradients) {
+Case shared_words(bool has_sparse_gradients) {
   const auto scores = [](torch::nn::EmbeddingImpl& words, const at::Tensor& x) {
     return torch::matmul(x, words.weight.t());
   };
+  const auto words =
+      torch::nn::EmbeddingOptions(5, kWidth).sparse(has_sparse_gradients);
   Case it;
   it.layers = {
-      shared_layer<torch::nn::Embedding>(
-          "words", {"weight"}, torch::nn::EmbeddingOptions(5, kWidth)),
+      shared_layer<torch::nn::Embedding>("words", {"weight"}, words),
       layer<torch::nn::Linear>(torch::nn::LinearOptions(kWidth, kWidth)),
       shared_layer_as<torch::nn::Embedding>(
-          "words", {"weight"}, scores, torch::nn::EmbeddingOptions(5, kWidth))};
+          "words", {"weight"}, scores, words)};
   it.inputs = {torch::arange(8).remainder(5)};
   it.labels = {torch::arange(8).remainder(3)};
   it.loss = [](const Tensors& outputs, const Tensors& labels) {
     return torch::cross_entropy_loss(outputs[0], labels[0]);
   };
+  return it;
+}
+
+void expect_shared_gradients(const Case& it) {
   testing::run_ranks(3, [&](World&) {
     const Trained whole = train_alone(it);
     const Trained stage = train_in_stages(it);
@@ -244,6 +249,15 @@ TEST(Pipeline, SharedWeightsGetTheSumOfTheirGradients) {
     broadcast(other, 0, holders);
     EXPECT_TRUE(stage.gradients.at(name).equal(other));
   });
+}
+
+TEST(Pipeline, SharedWeightsGetTheSumOfTheirGradients) {
+  expect_shared_gradients(shared_words(false));
+}
+
+// Sparse at one end, dense at the other.
+TEST(Pipeline, SharedWeightsMayHaveSparseGradients) {
+  expect_shared_gradients(shared_words(true));
 }
 
 // Several tensors of several types; some need no gradient, one is not used.
@@ -598,7 +612,7 @@ TEST(Pipeline, RefusesWhatDoesNotFit) {
     };
     EXPECT_THAT(
         refusal({.microbatches = 3}),
-        ::testing::HasSubstr("a batch of 8 cannot be cut into 3"));
+        ::testing::HasSubstr("a batch of 8 rows, expected a multiple of 3"));
     EXPECT_THAT(
         refusal({.microbatches = 4, .schedule = "zbv"}),
         ::testing::HasSubstr("2 chunks each, in a V; the model has 2 with 1"));
