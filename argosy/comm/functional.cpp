@@ -13,12 +13,13 @@
 #include "argosy/comm/tensors.h"
 #include "argosy/common/error.h"
 #include "argosy/torch_hooks/graph_node.h"
+#include "argosy/trace/recorded_call.h"
 
 namespace argosy::functional {
 
 namespace {
 
-using torch_hooks::apply;
+using trace::recorded_apply;
 
 GroupPtr group_or_default(const GroupPtr& group) {
   return group ? group : get_group(0);
@@ -59,7 +60,7 @@ at::Tensor extreme(
   // The mask, divided by the number of ranks that share the extreme value.
   // Forward fills it and backward reads it; it costs a second all_reduce.
   auto chosen = std::make_shared<at::Tensor>();
-  return apply(
+  return torch_hooks::apply(
       tensor,
       [=](const at::Tensor& in) {
         at::Tensor out = fresh_copy(in);
@@ -85,10 +86,13 @@ at::Tensor all_reduce(
     const at::Tensor& tensor, ReduceOp op, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
   if (op == ReduceOp::MAX || op == ReduceOp::MIN) {
-    return extreme(tensor, op, members);
+    // As a whole: what its forward keeps for its backward is of one run.
+    return trace::recorded_call({tensor}, [=](const Tensors& in) {
+      return Tensors{extreme(in[0], op, members)};
+    })[0];
   }
   check_is_sum(op, "all_reduce");
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         at::Tensor out = fresh_copy(in);
@@ -104,7 +108,7 @@ at::Tensor reduce(
     const at::Tensor& tensor, int dst, ReduceOp op, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
   check_is_sum(op, "reduce");
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         at::Tensor out = fresh_copy(in);
@@ -121,7 +125,7 @@ at::Tensor reduce(
 
 at::Tensor broadcast(const at::Tensor& tensor, int src, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         at::Tensor out = fresh_copy(in);
@@ -139,7 +143,7 @@ at::Tensor all_gather(
     std::int64_t dim,
     std::int64_t whole) {
   const GroupPtr members = group_or_default(group);
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         return comm::gather_shards(in, dim, whole, members)();
@@ -160,7 +164,7 @@ at::Tensor reduce_scatter(
   // Shards of a dim that does not divide differ in size: only the size of the
   // whole tells backward how to gather them.
   auto whole = std::make_shared<std::int64_t>();
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         at::Tensor out = comm::reduce_shards(in, dim, op, members)();
@@ -181,7 +185,7 @@ at::Tensor gather(const at::Tensor& tensor, int dst, const GroupPtr& group) {
   ARGOSY_CHECK(
       !sizes.empty(), "[comm.functional.gather] a tensor without dims");
   const bool receives = members->rank() == members->get_group_rank(dst);
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         Tensors parts;
@@ -207,7 +211,7 @@ at::Tensor scatter(const at::Tensor& tensor, int src, const GroupPtr& group) {
   const std::int64_t rows = equal_rows(tensor, *members);
   const bool gives = members->rank() == members->get_group_rank(src);
   const std::vector<std::int64_t> sizes = tensor.sizes().vec();
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         at::Tensor out =
@@ -224,7 +228,7 @@ at::Tensor scatter(const at::Tensor& tensor, int src, const GroupPtr& group) {
 at::Tensor alltoall_single(
     const at::Tensor& tensor, const RowSplits& splits, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         std::vector<std::int64_t> sizes = in.sizes().vec();
@@ -245,7 +249,7 @@ at::Tensor alltoall_single(
 
 Tensors alltoall(const Tensors& tensors, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
-  return apply(
+  return recorded_apply(
       tensors,
       [=](const Tensors& ins) {
         Tensors outs;
@@ -260,7 +264,7 @@ Tensors alltoall(const Tensors& tensors, const GroupPtr& group) {
 at::Tensor send(const at::Tensor& tensor, int dst, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
   const at::Tensor like = tensor.detach();
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         argosy::send(in, dst, members);
@@ -278,7 +282,7 @@ at::Tensor send(const at::Tensor& tensor, int dst, const GroupPtr& group) {
 
 at::Tensor recv(const at::Tensor& like, int src, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
-  return apply(
+  return recorded_apply(
       like,
       [=](const at::Tensor& in) {
         at::Tensor out = at::empty_like(in, at::MemoryFormat::Contiguous);
@@ -303,7 +307,7 @@ at::Tensor c_identity(const at::Tensor& tensor, const GroupPtr& group) {
   // Here and in c_split(): only their backward would tell otherwise.
   comm::check_has_memory(tensor, "functional.c_identity");
   const GroupPtr members = group_or_default(group);
-  return apply(
+  return recorded_apply(
       tensor,
       // Not `in` itself: apply() must not return one of its inputs.
       [](const at::Tensor& in) { return in.detach(); },
@@ -314,7 +318,7 @@ at::Tensor c_identity(const at::Tensor& tensor, const GroupPtr& group) {
 
 at::Tensor mp_allreduce(const at::Tensor& tensor, const GroupPtr& group) {
   const GroupPtr members = group_or_default(group);
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         at::Tensor out = fresh_copy(in);
@@ -332,7 +336,7 @@ at::Tensor c_concat(
     std::int64_t dim,
     std::int64_t whole) {
   const GroupPtr members = group_or_default(group);
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         return comm::gather_shards(in, dim, whole, members)();
@@ -347,7 +351,7 @@ at::Tensor c_split(
   comm::check_has_memory(tensor, "functional.c_split");
   const GroupPtr members = group_or_default(group);
   auto whole = std::make_shared<std::int64_t>();
-  return apply(
+  return recorded_apply(
       tensor,
       [=](const at::Tensor& in) {
         at::Tensor out = fresh_copy(comm::own_shard(in, dim, *members));

@@ -105,7 +105,10 @@ Engine::Batch PipelineParallel::batch_of(
   result.microbatches = std::move(microbatches);
   result.dynamic_shapes = options_.dynamic_shapes;
   if (!loss_fns_.empty()) {
-    result.loss = loss_fns_[batch.loss_fn];
+    result.loss = [this, &fn = loss_fns_[batch.loss_fn]](
+                      const Tensors& outputs, const Tensors& labels) {
+      return model_->loss(fn, outputs, labels);
+    };
   }
   const bool divides =
       options_.loss_reduction == PipelineOptions::Reduction::kMean &&

@@ -44,6 +44,11 @@ class StageModel {
   Schedule layout() const; // the placement of the parts, without steps
 
   virtual Tensors forward(int chunk, const Tensors& inputs) = 0;
+  // fn(outputs, labels) of the last part's outputs, as a plain tensor.
+  virtual at::Tensor loss(
+      const LossFn& fn, const Tensors& outputs, const Tensors& labels) const {
+    return fn(outputs, labels);
+  }
 
   // In equal order on all stages.
   const std::vector<SharedWeight>& shared_weights() const { return shared_; }

@@ -15,6 +15,7 @@
 #include "argosy/sequence_parallel/ring_travel.h"
 #include "argosy/sequence_parallel/split_group.h"
 #include "argosy/sequence_parallel/tiled_attention.h"
+#include "argosy/trace/recorded_call.h"
 
 namespace argosy {
 
@@ -197,11 +198,18 @@ at::Tensor run(
   const double scale = options.scale.value_or(
       1 /
       std::sqrt(static_cast<double>(std::max<std::int64_t>(query.size(3), 1))));
-  return RingAttention::apply(
-      query,
-      key,
-      value,
-      c10::make_intrusive<Call>(group, split, options, scale));
+  // For a recording one op, which draws a seed and gathers masks in each run.
+  const auto call = [group, split, options, scale](const Tensors& in) {
+    AttentionOptions own = options;
+    own.key_padding_mask = in[3];
+    return Tensors{RingAttention::apply(
+        in[0],
+        in[1],
+        in[2],
+        c10::make_intrusive<Call>(group, split, own, scale))};
+  };
+  return trace::recorded_call(
+      {query, key, value, options.key_padding_mask}, call)[0];
 }
 
 } // namespace

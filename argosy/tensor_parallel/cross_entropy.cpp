@@ -10,6 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/tensor_parallel/ops.h"
+#include "argosy/trace/recorded_call.h"
 
 namespace argosy::tensor_parallel {
 
@@ -127,12 +128,10 @@ struct CrossEntropy : Function<CrossEntropy> {
   }
 };
 
-} // namespace
-
-at::Tensor cross_entropy(
+at::Tensor entropy_of(
     const at::Tensor& scores,
     const at::Tensor& target,
-    const GroupPtr& group,
+    const GroupPtr& members,
     const CrossEntropyOptions& options) {
   ARGOSY_CHECK(
       scores.dim() > 0 && scores.numel() == target.numel() * scores.size(-1),
@@ -140,7 +139,6 @@ at::Tensor cross_entropy(
       "target for each row of scores",
       scores.sizes(),
       target.sizes());
-  const GroupPtr members = group_or_axis(group, "model");
   const comm::ShardRange classes =
       own_classes(scores.size(-1), *members, options.num_classes);
   const at::Tensor flat = target.reshape({-1});
@@ -156,6 +154,20 @@ at::Tensor cross_entropy(
              own_targets(flat, ignored, classes),
              members)
       .view(target.sizes());
+}
+
+} // namespace
+
+at::Tensor cross_entropy(
+    const at::Tensor& scores,
+    const at::Tensor& target,
+    const GroupPtr& group,
+    const CrossEntropyOptions& options) {
+  const auto call = [members = group_or_axis(group, "model"),
+                     options](const Tensors& in) {
+    return Tensors{entropy_of(in[0], in[1], members, options)};
+  };
+  return trace::recorded_call({scores, target}, call)[0];
 }
 
 } // namespace argosy::tensor_parallel

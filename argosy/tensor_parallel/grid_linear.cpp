@@ -6,6 +6,7 @@
 #include "argosy/common/error.h"
 #include "argosy/tensor_parallel/linear.h"
 #include "argosy/torch_hooks/kept_value.h"
+#include "argosy/trace/recorded_call.h"
 
 namespace argosy::tensor_parallel {
 
@@ -110,7 +111,11 @@ struct GridLinearNode : torch::autograd::Function<GridLinearNode> {
 
 at::Tensor grid_product(
     const at::Tensor& x, const at::Tensor& weight, const GridProduct& product) {
-  return GridLinearNode::apply(autocast(x), autocast(weight), product);
+  const auto call = [product](const Tensors& in) {
+    return Tensors{
+        GridLinearNode::apply(autocast(in[0]), autocast(in[1]), product)};
+  };
+  return trace::recorded_call({x, weight}, call)[0];
 }
 
 } // namespace argosy::tensor_parallel

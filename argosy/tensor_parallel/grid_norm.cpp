@@ -6,6 +6,7 @@
 #include "argosy/common/error.h"
 #include "argosy/tensor_parallel/grid_linear.h"
 #include "argosy/torch_hooks/kept_value.h"
+#include "argosy/trace/recorded_call.h"
 
 namespace argosy::tensor_parallel {
 
@@ -69,7 +70,11 @@ at::Tensor grid_normalize(
     std::int64_t features,
     double eps,
     const GroupPtr& group) {
-  return GridNormNode::apply(x, NormalizedRows{features, eps, group});
+  const auto call =
+      [rows = NormalizedRows{features, eps, group}](const Tensors& in) {
+        return Tensors{GridNormNode::apply(in[0], rows)};
+      };
+  return trace::recorded_call({x}, call)[0];
 }
 
 } // namespace argosy::tensor_parallel

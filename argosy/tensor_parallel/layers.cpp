@@ -8,6 +8,7 @@
 #include "argosy/tensor_parallel/initial_values.h"
 #include "argosy/tensor_parallel/linear.h"
 #include "argosy/tensor_parallel/ops.h"
+#include "argosy/trace/recorded_call.h"
 
 namespace argosy {
 
@@ -61,8 +62,7 @@ void RowParallelLinearImpl::reset() {
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
   const at::Tensor part =
       options.input_is_parallel() ? x : tensor_parallel::scatter_to(x, group_);
-  const at::Tensor sum = tensor_parallel::sum_in_place(
-      tensor_parallel::row_product(part, weight), group_);
+  const at::Tensor sum = tensor_parallel::row_linear(part, weight, group_);
   // After the sum: in each summand the bias would count once for every rank.
   return options.bias() ? sum + bias : sum;
 }
@@ -90,9 +90,14 @@ std::int64_t VocabParallelEmbeddingImpl::first_row() const {
 }
 
 at::Tensor VocabParallelEmbeddingImpl::forward(const at::Tensor& index) {
-  check_rows(index, options.num_embeddings());
-  return tensor_parallel::sum_in_place(
-      tensor_parallel::lookup(weight, index, first_row()), group_);
+  const auto call = [group = group_,
+                     first = first_row(),
+                     rows = options.num_embeddings()](const Tensors& in) {
+    check_rows(in[1], rows);
+    return Tensors{tensor_parallel::sum_in_place(
+        tensor_parallel::lookup(in[0], in[1], first), group)};
+  };
+  return trace::recorded_call({weight, index}, call)[0];
 }
 
 ParallelCrossEntropyImpl::ParallelCrossEntropyImpl(

@@ -9,6 +9,7 @@
 #include "argosy/torch_hooks/autocast.h"
 #include "argosy/torch_hooks/graph_node.h"
 #include "argosy/torch_hooks/kept_value.h"
+#include "argosy/trace/recorded_call.h"
 
 namespace argosy::tensor_parallel {
 
@@ -120,11 +121,14 @@ at::Tensor column_linear(
   if (input.group->nranks() == 1) {
     return at::linear(x, weight, bias);
   }
-  return ColumnLinear::apply(
-      autocast(x),
-      autocast(weight),
-      bias.defined() ? c10::make_optional(autocast(bias)) : c10::nullopt,
-      input);
+  const auto call = [input](const Tensors& in) {
+    return Tensors{ColumnLinear::apply(
+        autocast(in[0]),
+        autocast(in[1]),
+        in[2].defined() ? c10::make_optional(autocast(in[2])) : c10::nullopt,
+        input)};
+  };
+  return trace::recorded_call({x, weight, bias}, call)[0];
 }
 
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight) {
@@ -134,6 +138,16 @@ at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight) {
       x.sizes(),
       weight.size(1));
   return at::linear(x, weight);
+}
+
+at::Tensor row_linear(
+    const at::Tensor& x, const at::Tensor& weight, const GroupPtr& group) {
+  // One op for a recording: a cut between the two would sum in memory that the
+  // part before has sent.
+  const auto call = [group](const Tensors& in) {
+    return Tensors{sum_in_place(row_product(in[0], in[1]), group)};
+  };
+  return trace::recorded_call({x, weight}, call)[0];
 }
 
 at::Tensor sum_in_place(const at::Tensor& summand, const GroupPtr& group) {

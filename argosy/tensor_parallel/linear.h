@@ -28,6 +28,10 @@ at::Tensor column_linear(
 // whole product, in memory that nobody else refers to.
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight);
 
+// The same, summed over the ranks.
+at::Tensor row_linear(
+    const at::Tensor& x, const at::Tensor& weight, const GroupPtr& group);
+
 // Casts an input as autocast would for at::linear(), so that the cast tensor is
 // the one that is saved.
 at::Tensor autocast(const at::Tensor& tensor);

@@ -1,5 +1,6 @@
 #include "argosy/trace/op_flops.h"
 
+#include <ATen/core/ivalue.h>
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
@@ -74,6 +75,19 @@ double estimate_flops(const Node& node, const std::vector<TensorMeta>& metas) {
     return results * kernel_size(node.uses, metas);
   }
   return results;
+}
+
+double product_flops(std::string_view op, const c10::IValue* arguments) {
+  constexpr std::array kKernels{"mm", "bmm", "addmm", "baddbmm"};
+  const std::string_view name = bare_name(op);
+  if (std::ranges::find(kKernels, name) == kKernels.end()) {
+    return 0;
+  }
+  const std::size_t first = contains(name, "add") ? 1 : 0;
+  const at::Tensor& left = arguments[first].toTensor();
+  const at::Tensor& right = arguments[first + 1].toTensor();
+  return static_cast<double>(left.numel()) *
+      static_cast<double>(right.size(-1));
 }
 
 } // namespace argosy::trace

@@ -9,10 +9,13 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/thread_context.h"
+#include "argosy/torch_hooks/call_op.h"
 #include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/op_info.h"
 #include "argosy/torch_hooks/thread_generator.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 #include "argosy/trace/op_flops.h"
+#include "argosy/trace/recorded_call.h"
 
 // How a recording works. Every tensor that an op takes or returns is a value,
 // known by the address of its TensorImpl, which all handles share. A memory is
@@ -100,7 +103,7 @@ bool catch_ops(torch_hooks::Interceptor interceptor) {
 Recorder::Scope::Scope(Recorder& recorder)
     // catch_ops() may throw, so it comes before this recorder is made the
     // thread's.
-    : was_caught_(catch_ops(&Recorder::on_caught_op)) {
+    : was_caught_(catch_ops(&record_op)) {
   current_recorder() = &recorder;
 }
 
@@ -109,7 +112,23 @@ Recorder::Scope::~Scope() {
   torch_hooks::catch_ops_of_thread(kHook, was_caught_);
 }
 
-Recorder::Recorder() : generator_(torch_hooks::GeneratorScope::current()) {}
+bool is_recording() {
+  const Recorder* const recorder = current_recorder();
+  return recorder != nullptr && !recorder->is_within_op();
+}
+
+void record_op(torch_hooks::CaughtOp& caught, c10::function_ref<void()> run) {
+  Recorder* const recorder = current_recorder();
+  if (recorder == nullptr) {
+    run();
+  } else {
+    recorder->on_op(caught, run);
+  }
+}
+
+Recorder::Recorder(Wrappers wrappers)
+    : wrappers_(std::move(wrappers)),
+      generator_(torch_hooks::GeneratorScope::current()) {}
 
 Recorder::~Recorder() {
   // The recording ran forward for real; what it changed outside goes back.
@@ -120,7 +139,15 @@ Recorder::~Recorder() {
   }
 }
 
-int Recorder::memory_of(const at::Tensor& tensor) {
+// A wrapper has a storage of its own, also when it is a view of another one.
+at::Tensor Recorder::memory_holder(const at::Tensor& tensor) const {
+  return wrappers_.memory && torch_hooks::is_wrapper(tensor)
+      ? wrappers_.memory(tensor)
+      : tensor;
+}
+
+int Recorder::memory_of(const at::Tensor& given) {
+  const at::Tensor tensor = memory_holder(given);
   if (!tensor.has_storage()) {
     // Not strided: no other tensor can be a view of it.
     return num_memories_++;
@@ -146,6 +173,9 @@ int Recorder::add_value(Kind kind, const at::Tensor& tensor) {
   // later ops mean the new value.
   numbers_[tensor.unsafeGetTensorImpl()] = number;
   tensors_.emplace_back(tensor.getIntrusivePtr());
+  if (wrappers_.on_value) {
+    wrappers_.on_value(number, tensor);
+  }
   return number;
 }
 
@@ -217,15 +247,18 @@ void Recorder::check_history(int number, const at::Tensor& tensor) const {
           last_writes_.count(memory) > 0 ||
           program_.graph.value(number).kind != Kind::kResult,
       "[trace.record] the result {} of a torch::autograd::Function, whose "
-      "backward is not made of ops; a module with one can be cut as a list of "
-      "layers (PipelineLayer)",
+      "backward is not made of ops; call the function through "
+      "argosy::trace::recorded_call(), or cut the module as a list of layers "
+      "(PipelineLayer)",
       to_string({meta(number)}));
 }
 
 int Recorder::number_of(const at::Tensor& tensor, const std::string& op) {
   const auto known = numbers_.find(tensor.unsafeGetTensorImpl());
   if (known == numbers_.end()) {
+    // Of a wrapper, only an op or a recorded call can make another.
     const bool is_alias = tensor.has_storage() &&
+        !torch_hooks::is_wrapper(tensor) &&
         memories_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
     return is_alias ? add_alias(tensor, op) : add_constant(tensor, op);
   }
@@ -404,21 +437,12 @@ double Recorder::run_within(c10::function_ref<void()> run) {
   return passed.count();
 }
 
-void Recorder::on_caught_op(
-    torch_hooks::CaughtOp& caught, c10::function_ref<void()> run) {
-  Recorder* const recorder = current_recorder();
-  if (recorder == nullptr) {
-    run();
-  } else {
-    recorder->on_op(caught, run);
-  }
-}
-
 void Recorder::on_op(
     torch_hooks::CaughtOp& caught, c10::function_ref<void()> run) {
   const Info& info = torch_hooks::op_info(caught.op());
   if (is_within_op_) {
     is_random_within_ |= info.is_random;
+    products_within_ += product_flops(info.name, caught.arguments());
     run();
     return;
   }
@@ -433,11 +457,15 @@ void Recorder::on_op(
   keep_written(info, caught.arguments(), call);
   check_answer(caught.op(), info, node, caught.arguments());
   is_random_within_ = info.is_random;
+  products_within_ = 0;
   const double seconds = run_within(run);
   add_results(info, caught.results(), call, node);
   // Random, too, if an op that it called is.
   node.is_random = is_random_within_;
   node.work = info.makes_views ? 0 : estimate_flops(node, program_.metas);
+  if (info.name == torch_hooks::kCallOp) {
+    node.work += products_within_; // which its name and shapes do not tell
+  }
   note_memories(info, call, node);
   program_.add_node(std::move(node), std::move(call), seconds);
 }

@@ -5,6 +5,7 @@
 #include <c10/core/UndefinedTensorImpl.h>
 #include <c10/util/FunctionRef.h>
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -20,6 +21,14 @@ struct OpInfo;
 
 namespace argosy::trace {
 
+// What a recorder asks about tensors that stand for others, such as DTensors.
+struct Wrappers {
+  // The plain tensor in whose memory the values are: of a plain one, itself.
+  std::function<at::Tensor(const at::Tensor&)> memory;
+  // Called for each new value.
+  std::function<void(int value, const at::Tensor&)> on_value;
+};
+
 // Records what a thread does, op by op, above autograd and autocast. Numbers
 // tensors as they come by, without keeping their memory. For one recording.
 //
@@ -29,7 +38,7 @@ namespace argosy::trace {
 // torch::autograd::Function, or requires a gradient and is no state.
 class Recorder {
  public:
-  Recorder();
+  explicit Recorder(Wrappers wrappers = {});
   ~Recorder(); // sets back the states, inputs and constants that ops wrote to
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -50,6 +59,11 @@ class Recorder {
     const bool was_caught_;
   };
 
+  // Runs an op of the thread and records it, unless it is a part of another.
+  void on_op(torch_hooks::CaughtOp& caught, c10::function_ref<void()> run);
+  // Whether the thread is within an op that is recorded as a whole.
+  bool is_within_op() const { return is_within_op_; }
+
   // Call it once, after the scope.
   Program finish(const std::vector<at::Tensor>& outputs);
 
@@ -62,7 +76,8 @@ class Recorder {
   const TensorMeta& meta(int number) const {
     return program_.metas[at(number)];
   }
-  int memory_of(const at::Tensor& tensor);
+  at::Tensor memory_holder(const at::Tensor& tensor) const;
+  int memory_of(const at::Tensor& given);
   int number_of(const at::Tensor& tensor, const std::string& op);
   int add_alias(const at::Tensor& tensor, const std::string& op);
   int add_constant(const at::Tensor& tensor, const std::string& op);
@@ -73,9 +88,6 @@ class Recorder {
       const Node& node,
       const c10::IValue* arguments) const;
 
-  static void on_caught_op(
-      torch_hooks::CaughtOp& caught, c10::function_ref<void()> run);
-  void on_op(torch_hooks::CaughtOp& caught, c10::function_ref<void()> run);
   void keep_written(
       const Info& info, const c10::IValue* first, const Call& call);
   void add_results(
@@ -87,6 +99,7 @@ class Recorder {
   void bake_contents(int memory);
   double run_within(c10::function_ref<void()> run); // seconds
 
+  const Wrappers wrappers_;
   Program program_;
   const torch_hooks::Autocast autocast_; // of the forward, as all of it
   const at::Generator* const generator_;
@@ -102,7 +115,13 @@ class Recorder {
   std::unordered_map<int, int> last_writes_;            // by memory: node
   std::vector<std::pair<at::Tensor, at::Tensor>> kept_; // tensor, its contents
   bool is_within_op_ = false;
+  // Of the op that the thread is within: what the ops that it calls do.
   bool is_random_within_ = false;
+  double products_within_ = 0; // multiply-adds
 };
+
+// Runs an op that another hook has caught before the recorder could. In a
+// recording, all that `run` does becomes that one op.
+void record_op(torch_hooks::CaughtOp& caught, c10::function_ref<void()> run);
 
 } // namespace argosy::trace

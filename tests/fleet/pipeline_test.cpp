@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "argosy/comm/shards.h"
 #include "argosy/common/file.h"
 #include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/fleet/fleet.h"
@@ -14,6 +15,7 @@
 #include "argosy/pipeline/schedules/schedules.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"
 #include "examples/06_pipeline/pipeline_gpt.h"
 #include "tests/fleet/gpt_training.h"
@@ -256,30 +258,86 @@ TEST_P(PipelineSwitches, DoTheSameOnStages) {
   }
 }
 
+// A cut of a whole model at one point.
+struct Whole {
+  pipeline::LayerDesc model;
+  pipeline::LossFn loss;
+};
+
 // The GPT as it was written for one process.
-void train_unchanged(const Combination& of, const Trained& alone) {
+Whole plain_gpt(const Combination& /*of*/) {
+  return {
+      pipeline::existing(kTask.make_gpt()),
+      [](const Tensors& outputs, const Tensors& labels) {
+        return testing::loss_of(outputs[0], labels[0]);
+      }};
+}
+
+// The GPT as it was written for tensor parallelism.
+Whole tensor_parallel_gpt(const Combination& of) {
+  const ParallelGptOptions options = options_on(of.sequence_parallel);
+  examples::ParallelGpt gpt(options);
+  gpt->to(torch::kDouble);
+  tensor_parallel::load_module(*gpt, *kTask.make_gpt(), options.group);
+  return {pipeline::existing(gpt), examples::gpt_loss(options)};
+}
+
+// Those of the first batch, which no optimizer has changed yet. Sums over
+// sequences that the model axis divides are the optimizer's.
+void expect_gradients(const torch::nn::Module& stage) {
+  Gpt whole = kTask.make_gpt();
+  testing::loss_of(whole(kTask.tokens(0)), kTask.targets(0)).backward();
+  const auto expected = whole->named_parameters();
+  const auto group = get_hybrid_communicate_group()->get_model_parallel_group();
+  for (const auto& item : stage.named_parameters()) {
+    const ParameterMarks marks = marks_of(item.value());
+    const at::Tensor& gradient = expected[item.key()].grad();
+    EXPECT_TRUE(
+        marks.sequence_parallel ||
+        torch::allclose(
+            item.value().grad(),
+            marks.is_distributed
+                ? comm::own_shard(gradient, marks.split_axis, *group)
+                : gradient,
+            1e-9,
+            1e-12))
+        << item.key();
+  }
+}
+
+void train_cut(
+    const Combination& of,
+    const std::function<Whole(const Combination&)>& make,
+    const Trained& alone) {
   auto strategy = DistributedStrategy::from_json(of.strategy);
   strategy.grad_clip = true;
   strategy.grad_clip_configs.limit = kTask.limit;
   init(true, strategy);
   const long rows = kTask.rows / data_num() /
       strategy.pipeline_configs.accumulate_steps.get();
+  const Whole whole_model = make(of);
   auto stage = std::make_shared<pipeline::CutStage>(
-      pipeline::existing(kTask.make_gpt()),
+      whole_model.model,
       Tensors{kTask.tokens(0).narrow(0, 0, rows)},
       pipeline::CutOptions{
-          .split_spec = {{"blocks.2", SplitPoint::BEGINNING}}});
+          .chunks = of.chunks,
+          .split_spec = of.chunks == 1
+              ? SplitSpec{{"blocks.2", SplitPoint::BEGINNING}}
+              : SplitSpec{}});
   optim::AdamW adam(stage->module().parameters(), optim::AdamWOptions(1e-2));
-  auto model = distributed_model(
-      stage, {[](const Tensors& outputs, const Tensors& labels) {
-        return testing::loss_of(outputs[0], labels[0]);
-      }});
+  auto model = distributed_model(stage, {whole_model.loss});
   auto optimizer = distributed_optimizer(adam);
+  const auto part = [](const at::Tensor& whole) {
+    return whole.chunk(data_num())[data_rank()];
+  };
+  if (get_hybrid_communicate_group()->get_sharding_parallel_world_size() == 1) {
+    model.forward_backward(
+        {part(kTask.tokens(0))}, {part(kTask.targets(0))}, optimizer);
+    expect_gradients(stage->module());
+    optimizer.zero_grad();
+  }
   Trained trained;
   for (int step = 0; step < kTask.steps; ++step) {
-    const auto part = [](const at::Tensor& whole) {
-      return whole.chunk(data_num())[data_rank()];
-    };
     at::Tensor loss = model.train_batch(
         {part(kTask.tokens(step))}, {part(kTask.targets(step))}, optimizer);
     all_reduce(loss, ReduceOp::AVG);
@@ -287,7 +345,11 @@ void train_unchanged(const Combination& of, const Trained& alone) {
   }
   const auto whole = model.whole();
   for (const auto& item : stage->module().named_parameters()) {
-    trained.parameters[item.key()] = item.value().detach().clone();
+    trained.parameters[item.key()] =
+        tensor_parallel::full_parameter(
+            item.value(),
+            get_hybrid_communicate_group()->get_model_parallel_group())
+            .clone();
   }
   EXPECT_GT(trained.parameters.size(), 12); // some blocks
   testing::expect_close(trained, alone, 1e-6);
@@ -303,7 +365,39 @@ TEST(PipelineOfUnchangedModule, TrainsAsOneProcess) {
             json({.sharding = 2, .stage = 2, .schedule = "ZBH1"})},
         Combination{"pp2_sharding2_3", 4, json({.sharding = 2, .stage = 3})}}) {
     SCOPED_TRACE(of.name);
-    testing::run_ranks(of.ranks, [&](World&) { train_unchanged(of, alone); });
+    testing::run_ranks(
+        of.ranks, [&](World&) { train_cut(of, plain_gpt, alone); });
+  }
+}
+
+// Each rank records and runs its own program, whose ops communicate over the
+// model axis.
+TEST(PipelineOfUnchangedModule, TrainsWithTensorParallelLayers) {
+  const Trained alone = train_alone(kTask);
+  for (const Combination& of :
+       {Combination{"dp2_pp2_mp2", 8, json({.dp = 2, .mp = 2})},
+        Combination{
+            "pp2_mp2_tokens_zbh1",
+            4,
+            json({.mp = 2, .schedule = "ZBH1"}),
+            true},
+        Combination{
+            "pp2_mp2_vpp_evenly",
+            4,
+            json({.mp = 2, .microbatches = 4, .schedule = "VPP"}),
+            false,
+            2},
+        Combination{
+            "pp2_sharding2_2_mp2",
+            8,
+            json({.sharding = 2, .stage = 2, .mp = 2})},
+        Combination{
+            "pp2_sharding2_3_mp2",
+            8,
+            json({.sharding = 2, .stage = 3, .mp = 2})}}) {
+    SCOPED_TRACE(of.name);
+    testing::run_ranks(
+        of.ranks, [&](World&) { train_cut(of, tensor_parallel_gpt, alone); });
   }
 }
 

@@ -3,15 +3,18 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
-#include "argosy/comm/ops.h"
+#include "argosy/comm/functional.h"
 #include "argosy/pipeline/cut/cut.h"
 #include "argosy/pipeline/cut/part_runner.h"
 #include "argosy/pipeline/cut/program.h"
+#include "argosy/tensor_parallel/ops.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/trace/recorded_call.h"
 #include "argosy/world/world.h"
 #include "tests/pipeline/chained_parts.h"
 #include "tests/pipeline/cut_models.h"
@@ -250,7 +253,61 @@ TEST(Record, RefusesCommunication) {
           all_reduce(y);
           return self.layer(y);
         }),
-        HasSubstr("forward communicates: all_reduce"));
+        HasSubstr("forward calls all_reduce"));
+  });
+}
+
+// A function whose backward is not made of ops, and which asks for values.
+TEST(Record, TakesACallForOneOp) {
+  const Fn fn = [](AnyImpl& self, const at::Tensor& x) {
+    const at::Tensor y = self.layer(x);
+    const auto twice = [](const Tensors& in) {
+      EXPECT_FALSE(trace::is_recording());
+      return Tensors{Twice::apply(in[0]) * (in[1].size(0) > 0)};
+    };
+    return trace::recorded_call({y, self.layer->weight}, twice)[0] + 1;
+  };
+  expect_replayed(fn);
+  const Recorded recorded = record_fn(fn);
+  const trace::Graph& graph = recorded.program->graph;
+  const auto call =
+      std::ranges::find(graph.nodes, "argosy::call", &trace::Node::op);
+  ASSERT_NE(call, graph.nodes.end());
+  EXPECT_EQ(call->uses.size(), 2);
+  EXPECT_EQ(call->makes.size(), 1);
+}
+
+// An even cut must know of products that hide in a call.
+TEST(Record, CountsTheWorkOfACall) {
+  const Recorded recorded = record_fn([](AnyImpl& self, const at::Tensor& x) {
+    const auto product = [](const Tensors& in) {
+      return Tensors{in[0].matmul(in[1])};
+    };
+    return trace::recorded_call({x, self.layer->weight}, product)[0];
+  });
+  EXPECT_EQ(recorded.program->graph.nodes[0].work, 3 * 4 * 4 + 3 * 4);
+}
+
+TEST(Record, RepeatsCommunication) {
+  run_ranks(2, [](World& world) {
+    expect_replayed([](AnyImpl& self, const at::Tensor& x) {
+      return functional::all_reduce(self.layer(x)) + 1;
+    });
+    expect_replayed([](AnyImpl& self, const at::Tensor& x) {
+      return functional::all_reduce(self.layer(x), ReduceOp::MAX);
+    });
+    expect_replayed([](AnyImpl& self, const at::Tensor& x) {
+      const at::Tensor all = functional::all_gather(self.layer(x));
+      return functional::reduce_scatter(all.tanh());
+    });
+    expect_replayed([](AnyImpl& self, const at::Tensor& x) {
+      const at::Tensor part = functional::c_split(self.layer(x));
+      return functional::c_concat(functional::c_identity(part));
+    });
+    expect_replayed([&](AnyImpl& self, const at::Tensor& x) {
+      return tensor_parallel::lookup(
+          self.layer->weight, x.detach().abs().to(at::kLong), world.rank());
+    });
   });
 }
 

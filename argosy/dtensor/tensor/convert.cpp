@@ -5,7 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include "argosy/dtensor/tensor/tensor.h"
-#include "argosy/torch_hooks/graph_node.h"
+#include "argosy/trace/recorded_call.h"
 
 namespace argosy {
 
@@ -18,6 +18,7 @@ using dtensor::replicated_on;
 using dtensor::require_parts;
 using dtensor::Shape;
 using dtensor::wrap_local;
+using trace::recorded_apply;
 
 namespace {
 
@@ -91,6 +92,13 @@ at::Tensor place(
   if (is_dtensor(data)) {
     return reshard(data, mesh, placements);
   }
+  if (trace::is_recording()) {
+    // No op makes what follows, so a recording would take it for a constant.
+    const auto call = [mesh, placements](const std::vector<at::Tensor>& in) {
+      return std::vector{place(in[0], mesh, placements)};
+    };
+    return trace::recorded_call({data}, call)[0];
+  }
   const MeshPtr state = mesh_state(mesh);
   const Placements placed =
       checked(placements, static_cast<std::size_t>(data.dim()), state);
@@ -98,9 +106,9 @@ at::Tensor place(
     return shard_plain(data, state, placed)
         .requires_grad_(data.requires_grad());
   }
-  return torch_hooks::apply(
+  return recorded_apply(
       data,
-      [&](const at::Tensor& in) { return shard_plain(in, state, placed); },
+      [=](const at::Tensor& in) { return shard_plain(in, state, placed); },
       [](const at::Tensor& grad) { return full_tensor(grad); });
 }
 
@@ -109,9 +117,9 @@ at::Tensor wrap_local(
     const std::shared_ptr<MeshState>& mesh,
     const Placements& placements,
     const Shape& global) {
-  return torch_hooks::apply(
+  return recorded_apply(
       local,
-      [&](const at::Tensor& in) {
+      [=](const at::Tensor& in) {
         return make_dtensor(
             {.local = without_lazy_bits(in.detach()),
              .mesh = mesh,
@@ -133,10 +141,12 @@ at::Tensor to_local(const at::Tensor& dtensor) {
   const Shape global = dtensor.sizes().vec();
   const auto mesh = parts.mesh;
   const Placements placements = gradient_placements(parts.placements);
-  return torch_hooks::apply(
+  return recorded_apply(
       dtensor,
       // An alias: one result may be asked for, and detached, many times.
-      [&](const at::Tensor&) { return parts.local.detach(); },
+      [](const at::Tensor& in) {
+        return require_parts(in, "to_local").local.detach();
+      },
       [mesh, placements, global](const at::Tensor& grad) {
         return wrap_local(grad, mesh, placements, global);
       });
@@ -155,9 +165,9 @@ at::Tensor reshard(
     return dtensor;
   }
   const Placements back = gradient_placements(parts.placements);
-  return torch_hooks::apply(
+  return recorded_apply(
       dtensor,
-      [&](const at::Tensor& in) { return move(in, to, placed); },
+      [=](const at::Tensor& in) { return move(in, to, placed); },
       [from, to, back](const at::Tensor& grad) {
         return reshard(as_dtensor(grad, to), from->mesh(), back);
       });

@@ -5,6 +5,7 @@
 #include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
+#include "argosy/trace/recorder.h"
 
 namespace argosy::dtensor {
 
@@ -104,7 +105,7 @@ void replace_hooks(
           dtensor.storage_offset()));
 }
 
-void run_layer(torch_hooks::CaughtOp& caught) {
+void run_with_hooks(torch_hooks::CaughtOp& caught) {
   const torch_hooks::UncaughtOps below(torch_hooks::OpHook::kLayer);
   const c10::FunctionSchema& schema = caught.schema();
   c10::IValue* const begin = caught.arguments();
@@ -122,6 +123,12 @@ void run_layer(torch_hooks::CaughtOp& caught) {
   change_input(begin, begin + schema.arguments().size(), kept);
   caught.op().callBoxed(caught.stack());
   change(*caught.results(), kept.outputs);
+}
+
+// The hooks of a layer belong to its op, also for a recording: LibTorch brings
+// the op here before it brings it to the recorder.
+void run_layer(torch_hooks::CaughtOp& caught) {
+  trace::record_op(caught, [&] { run_with_hooks(caught); });
 }
 
 } // namespace

@@ -463,6 +463,10 @@ Cuts cut_evenly(
   return cutter.parts(balanced_cuts(weights, costs, parts));
 }
 
+Cuts cut_at(const Graph& graph, const std::vector<int>& places) {
+  return Cutter(graph).parts(places);
+}
+
 std::vector<double> work_weights(const Graph& graph) {
   std::vector<double> weights;
   for (const Node& node : graph.nodes) {

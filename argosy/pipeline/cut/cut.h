@@ -59,6 +59,9 @@ Cuts cut(const Graph& graph, const SplitSpec& points);
 Cuts cut_evenly(
     const Graph& graph, int parts, const std::vector<double>& weights);
 
+// Cuts before these nodes, in ascending order.
+Cuts cut_at(const Graph& graph, const std::vector<int>& places);
+
 // Weights for cut_evenly(): the estimated work of each node, or the bytes of
 // the states that it is the first to use.
 std::vector<double> work_weights(const Graph& graph);

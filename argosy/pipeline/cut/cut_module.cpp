@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/pipeline/cut/released_states.h"
 #include "argosy/pipeline/cut/state_subset.h"
 #include "argosy/torch_hooks/autocast.h"
@@ -21,17 +22,22 @@ std::vector<double> weights_of(const Program& program, const CutRule& rule) {
   if (rule.weight == CutRule::Weight::kStates) {
     return state_weights(program.graph);
   }
-  std::vector<double> seconds = program.seconds;
-  if (rule.make_equal) {
-    rule.make_equal(seconds);
-  }
-  return seconds;
+  return program.seconds;
 }
 
 Cuts cut_by(const Program& program, const CutRule& rule) {
-  return rule.points.empty()
+  const Cuts own = rule.points.empty()
       ? cut_evenly(program.graph, rule.parts, weights_of(program, rule))
       : cut(program.graph, rule.points);
+  if (!rule.make_equal || own.parts.size() == 1) {
+    return own;
+  }
+  std::vector<double> places;
+  for (std::size_t i = 1; i < own.parts.size(); ++i) {
+    places.push_back(own.parts[i].begin);
+  }
+  rule.make_equal(places);
+  return cut_at(program.graph, {places.begin(), places.end()});
 }
 
 // Records twice if times matter: the first run also allocates memory.
@@ -44,6 +50,23 @@ Program record_for(
     record(module, forward, examples);
   }
   return record(module, forward, examples);
+}
+
+// The inputs of the first recording. It runs on plain tensors if the module's
+// states become DTensors only after it has told which of them a stage keeps.
+Tensors first_examples(
+    const Tensors& examples, const std::optional<Spread>& spread) {
+  return spread && !spread->place_states ? spread->wrap(examples) : examples;
+}
+
+Tensors checked_examples(Tensors examples) {
+  for (const at::Tensor& each : examples) {
+    ARGOSY_CHECK(
+        !is_dtensor(each),
+        "[pipeline.cut] an example is a DTensor, expected this rank's part of "
+        "it, and CutOptions::spread, which says where the part lies");
+  }
+  return examples;
 }
 
 std::vector<std::string> names_of(const Graph& graph, const Part& part) {
@@ -60,12 +83,14 @@ CutModule::CutModule(
     std::shared_ptr<torch::nn::Module> module,
     Forward forward,
     Tensors examples,
-    const CutRule& rule)
+    const CutRule& rule,
+    std::optional<Spread> spread)
     : module_(std::move(module)),
       forward_(std::move(forward)),
-      examples_(std::move(examples)),
-      program_(std::make_shared<const Program>(
-          record_for(rule, *module_, forward_, examples_))),
+      examples_(checked_examples(std::move(examples))),
+      spread_(std::move(spread)),
+      program_(std::make_shared<const Program>(record_for(
+          rule, *module_, forward_, first_examples(examples_, spread_)))),
       cuts_(cut_by(*program_, rule)) {
   Runners& runners = runners_[key_of(inputs())];
   for (const Part& part : cuts_.parts) {
@@ -118,8 +143,9 @@ void CutModule::check_states(const Graph& graph, const Cuts& cuts) const {
 }
 
 CutModule::Runners CutModule::make_runners(const Metas& inputs) const {
+  const Tensors examples = examples_of(inputs);
   const auto program = std::make_shared<const Program>(
-      record(*module_, forward_, examples_of(inputs)));
+      record(*module_, forward_, spread_ ? spread_->wrap(examples) : examples));
   // Each stage has values only of the states of its parts in cuts_.
   const Cuts cuts = cut_alike(program->graph, program_->graph, cuts_);
   check_states(program->graph, cuts);
@@ -179,11 +205,16 @@ void CutModule::keep_only(const std::vector<int>& parts) {
     if (names.empty()) {
       continue;
     }
-    if (uses(parts, names[0])) {
-      materialize_values(tensor);
-    } else {
+    if (!uses(parts, names[0])) {
       release_values(tensor);
     }
+  }
+  if (spread_ && spread_->place_states) {
+    spread_->place_states(*module_);
+    runners_.clear(); // of plain tensors
+  }
+  for (const auto& [value, tensor] : program_->held) {
+    materialize_values(tensor);
   }
 }
 

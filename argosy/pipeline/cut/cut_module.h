@@ -4,12 +4,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "argosy/pipeline/cut/cut.h"
 #include "argosy/pipeline/cut/part_runner.h"
 #include "argosy/pipeline/cut/program.h"
+#include "argosy/pipeline/cut/spread.h"
 
 namespace argosy::pipeline {
 
@@ -24,7 +26,9 @@ struct CutRule {
   SplitSpec points; // one fewer than parts
   int parts = 1;    // used if there are no points
   Weight weight = Weight::kWork;
-  // Makes measured weights equal on all ranks, so that all cut alike.
+  // Makes the places of the cuts equal on all ranks. What decides on them may
+  // differ: measured times, and shapes where tensor parallel ranks hold parts
+  // of different sizes.
   std::function<void(std::vector<double>&)> make_equal;
 };
 
@@ -42,7 +46,8 @@ class CutModule {
       std::shared_ptr<torch::nn::Module> module,
       Forward forward,
       Tensors examples,
-      const CutRule& rule);
+      const CutRule& rule,
+      std::optional<Spread> spread = {});
 
   int num_parts() const { return static_cast<int>(cuts_.parts.size()); }
 
@@ -51,6 +56,9 @@ class CutModule {
   // by default those of the examples.
   Tensors forward(int part, Tensors given, const Metas& inputs);
   Tensors forward(int part, Tensors given);
+
+  // Records for these inputs unless that has been done.
+  void prepare(const Metas& inputs) { runners_for(inputs); }
 
   // Metas of the examples, and of what a part receives and sends for them.
   Metas inputs() const { return metas_of(examples_); }
@@ -65,8 +73,9 @@ class CutModule {
   }
 
   // Releases the memory of all parameters and buffers that none of `parts`
-  // uses; they become meta tensors, and only `parts` can run afterwards. States
-  // that they use are materialized if the module was made under DeferredInit.
+  // uses; they become meta tensors, and only `parts` can run afterwards. Then
+  // places states as the spread says, and records again. States that `parts`
+  // use are materialized if the module was made under DeferredInit.
   void keep_only(const std::vector<int>& parts);
 
   // Returns a module with only the parameters and buffers of `parts`, under
@@ -88,7 +97,8 @@ class CutModule {
 
   const std::shared_ptr<torch::nn::Module> module_;
   const Forward forward_;
-  const Tensors examples_;
+  const Tensors examples_; // plain: with a spread, this rank's parts
+  const std::optional<Spread> spread_;
   // Of the examples' shapes.
   const std::shared_ptr<const Program> program_;
   const Cuts cuts_;

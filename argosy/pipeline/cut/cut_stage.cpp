@@ -5,6 +5,7 @@
 #include <set>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/recomputation/recompute.h"
 
 namespace argosy::pipeline {
@@ -23,9 +24,8 @@ CutRule rule_of(const CutOptions& options, int stages) {
       .points = options.split_spec,
       .parts = parts,
       .weight = options.weight,
-      // Each rank measures other times, but all must cut at the same places.
-      .make_equal = [group = options.group](auto& seconds) {
-        broadcast_from_first(seconds, group);
+      .make_equal = [group = options.group](auto& places) {
+        broadcast_from_first(places, group);
       }};
 }
 
@@ -49,7 +49,8 @@ CutStage::CutStage(
           built.module,
           built.forward,
           std::move(examples),
-          rule_of(options_, stages())),
+          rule_of(options_, stages()),
+          options_.spread),
       states_(cut_.states_of(parts())) {
   cut_.keep_only(parts());
   set_shared_weights(find_shared());
@@ -83,6 +84,8 @@ Tensors CutStage::run(int part, const Tensors& given, const Metas& inputs) {
   if (!options_.recompute) {
     return cut_.forward(part, given, inputs);
   }
+  // Not inside: what a recording saves for backward is no part of the call.
+  cut_.prepare(inputs);
   return argosy::recompute(
       *options_.recompute,
       [this, part, inputs](const Tensors& kept) {
@@ -91,8 +94,19 @@ Tensors CutStage::run(int part, const Tensors& given, const Metas& inputs) {
       given);
 }
 
-Tensors CutStage::forward(int chunk, const Tensors& inputs) {
+at::Tensor CutStage::loss(
+    const LossFn& fn, const Tensors& outputs, const Tensors& labels) const {
+  const bool spreads = options_.spread.has_value();
+  // Of the whole batch, and the same on all ranks of the stage.
+  return full_tensor(
+      fn(outputs, spreads ? options_.spread->wrap(labels) : labels));
+}
+
+Tensors CutStage::forward(int chunk, const Tensors& given_inputs) {
   const int part = layout().part_of(stage(), chunk);
+  const Tensors inputs = part == 0 && options_.spread
+      ? options_.spread->unwrap(given_inputs)
+      : given_inputs;
   if (options_.fixed_shapes) {
     return run(part, inputs, cut_.inputs());
   }

@@ -26,6 +26,10 @@ struct CutOptions {
   // If set, parts keep only what they receive, and run forward again in
   // backward.
   std::optional<RecomputeOptions> recompute;
+  // Of a module whose parameters are DTensors, or become DTensors here, and
+  // whose inputs are parts of DTensors. Loss functions then get DTensors.
+  // parallelize() fills it in (semi_auto/parallelize.h).
+  std::optional<Spread> spread;
 };
 
 // One stage of a pipeline, cut from a module that was written without pipelines
@@ -40,6 +44,11 @@ struct CutOptions {
 // stages use are copied from the first. Afterwards, parameters and buffers of
 // other stages are released. A module too large for one rank can be made under
 // DeferredInit; each stage then materializes only its own states.
+//
+// A module with tensor parallel layers works as well: every rank records and
+// runs its own program, whose ops communicate with the ranks of its stage. All
+// ranks of a stage construct the stage and run it alike, and `group` is the
+// pipeline of this rank, with ranks of equal coordinates on the other axes.
 class CutStage final : public StageModel {
  public:
   // All ranks of the group call it alike; it communicates. Throws
@@ -48,6 +57,10 @@ class CutStage final : public StageModel {
   CutStage(const LayerDesc& module, Tensors examples, CutOptions options);
 
   Tensors forward(int chunk, const Tensors& inputs) override;
+  at::Tensor loss(
+      const LossFn& fn,
+      const Tensors& outputs,
+      const Tensors& labels) const override;
   // A module with the parameters and buffers of this stage, under their names.
   torch::nn::Module& module() override { return *states_; }
 

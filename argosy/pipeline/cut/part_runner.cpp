@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/pipeline/index.h"
 #include "argosy/torch_hooks/autocast.h"
 #include "argosy/trace/modes.h"
@@ -118,16 +119,41 @@ void PartRunner::check(const Tensors& given) const {
       to_string(expected));
 }
 
+// The DTensor of which this rank was given its part.
+at::Tensor PartRunner::whole(std::size_t index, const at::Tensor& given) const {
+  const int value = part_.receives[index];
+  const auto layout = program_->layouts.find(value);
+  if (layout == program_->layouts.end() || is_dtensor(given)) {
+    return given;
+  }
+  const auto& [mesh, placements] = layout->second;
+  return from_local(given, mesh, placements, program_->metas[at(value)].sizes);
+}
+
 // Protects the caller's tensors from in-place ops, and gives autograd no leaf
 // to modify in place.
 at::Tensor PartRunner::accept(
     std::size_t index, const at::Tensor& given) const {
-  const at::Tensor tensor =
-      with_strides(given, program_->strides[at(part_.receives[index])]);
+  const at::Tensor tensor = is_dtensor(given)
+      ? given
+      : with_strides(given, program_->strides[at(part_.receives[index])]);
   return is_written_[index] && tensor.is_same(given) ? tensor.clone() : tensor;
 }
 
+// What the next part gets of a value.
+at::Tensor PartRunner::to_send(
+    std::size_t index, const at::Tensor& value) const {
+  const bool is_last = part_.end == program_->graph.num_nodes();
+  if (is_dtensor(value) && !is_last) {
+    return to_local(value);
+  }
+  return is_used_[index] ? value.view_as(value) : value;
+}
+
 Tensors PartRunner::run(Tensors given) const {
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    given[i] = i < part_.receives.size() ? whole(i, given[i]) : given[i];
+  }
   check(given);
   trace::Run run(*program_);
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -144,8 +170,7 @@ Tensors PartRunner::run(Tensors given) const {
   }
   Tensors sent;
   for (std::size_t i = 0; i < part_.sends.size(); ++i) {
-    const at::Tensor& value = run.get(part_.sends[i]);
-    sent.push_back(is_used_[i] ? value.view_as(value) : value);
+    sent.push_back(to_send(i, run.get(part_.sends[i])));
   }
   return sent;
 }

@@ -15,8 +15,10 @@ class PartRunner {
  public:
   PartRunner(std::shared_ptr<const Program> program, Part part);
 
-  // Takes what the part receives, in order, and returns what it sends. Releases
-  // values after their last use. Throws InvalidArgument when shapes or dtypes
+  // Takes what the part receives, in order, and returns what it sends. Of
+  // values that are DTensors it takes and returns this rank's parts, but the
+  // last part returns the DTensors. Releases values after their last use.
+  // Throws InvalidArgument when shapes or dtypes
   // differ from the recording.
   Tensors run(Tensors given) const;
 
@@ -34,7 +36,9 @@ class PartRunner {
   void plan_releases();
   void run_step(trace::Run& run, const Step& step) const;
   void check(const Tensors& given) const;
+  at::Tensor whole(std::size_t index, const at::Tensor& given) const;
   at::Tensor accept(std::size_t index, const at::Tensor& given) const;
+  at::Tensor to_send(std::size_t index, const at::Tensor& value) const;
 
   const std::shared_ptr<const Program> program_;
   const Part part_;

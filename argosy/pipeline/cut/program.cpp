@@ -7,6 +7,8 @@
 
 #include "argosy/comm/operation/observer.h"
 #include "argosy/common/error.h"
+#include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/pipeline/cut/released_states.h"
 #include "argosy/recomputation/replayed_state.h"
 #include "argosy/trace/recorder.h"
@@ -15,25 +17,37 @@ namespace argosy::pipeline {
 
 namespace {
 
-// The last operation of a group that the thread issued.
+// The last operation of a group that the thread issued outside of ops, which a
+// run would not repeat.
 class Heard : public comm::ThreadObserver {
  public:
+  explicit Heard(const trace::Recorder& recorder) : recorder_(recorder) {}
+
   Token on_issue(const comm::Call& call, const std::vector<int>&) override {
-    kind_ = call.kind;
+    if (!recorder_.is_within_op()) {
+      kind_ = call.kind;
+    }
     return 0;
   }
 
   void check_nothing() const {
     ARGOSY_CHECK(
         !kind_,
-        "[pipeline.record] forward communicates: {} is no op that can be "
-        "recorded; cut such a module as a list of layers (PipelineLayer)",
+        "[pipeline.record] forward calls {}, which is no op that can be "
+        "recorded; call the one of argosy::functional, or wrap the call in "
+        "argosy::trace::recorded_call()",
         comm::to_string(*kind_));
   }
 
  private:
+  const trace::Recorder& recorder_;
   std::optional<comm::OpKind> kind_;
 };
+
+at::Tensor memory_of(const at::Tensor& tensor) {
+  const dtensor::Parts* parts = dtensor::parts_of(tensor);
+  return parts != nullptr ? parts->local : tensor;
+}
 
 } // namespace
 
@@ -44,7 +58,14 @@ Program record(
   const c10::AutoGradMode with_grad(true);
   const auto set_back = recomputation::ReplayedState(true).restore();
   ZeroPlaceholders stand_ins;
-  trace::Recorder recorder;
+  Program program;
+  trace::Recorder recorder(
+      {.memory = memory_of,
+       .on_value = [&](int value, const at::Tensor& tensor) {
+         if (is_dtensor(tensor)) {
+           program.layouts.emplace(value, dist_attr(tensor));
+         }
+       }});
   for (const auto& states :
        {module.named_parameters(), module.named_buffers()}) {
     for (const auto& state : states) {
@@ -61,12 +82,13 @@ Program record(
   }
   Tensors outputs;
   {
-    const Heard heard;
+    const Heard heard(recorder);
     const trace::Recorder::Scope scope(recorder);
     outputs = forward(inputs);
     heard.check_nothing();
   }
-  return recorder.finish(outputs);
+  static_cast<trace::Program&>(program) = recorder.finish(outputs);
+  return program;
 }
 
 } // namespace argosy::pipeline

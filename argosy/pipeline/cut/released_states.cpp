@@ -10,6 +10,7 @@
 #include "argosy/common/error.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 #include "argosy/world/world.h"
 
@@ -43,15 +44,40 @@ at::Tensor lazy_zeros(const at::Tensor& like) {
       at::TensorOptions(like.scalar_type()));
 }
 
+at::Tensor meta_like(const at::Tensor& tensor) {
+  return at::empty_strided(
+      tensor.sizes(),
+      tensor.strides(),
+      at::TensorOptions(tensor.scalar_type()).device(at::kMeta));
+}
+
+// Where a tensor's values are: in its part, of a DTensor.
+at::Tensor values_of(const at::Tensor& tensor) {
+  const dtensor::Parts* parts = dtensor::parts_of(tensor);
+  return parts != nullptr ? parts->local : tensor;
+}
+
+void set_values(const at::Tensor& tensor, const at::Tensor& values) {
+  const dtensor::Parts* before = dtensor::parts_of(tensor);
+  if (before == nullptr) {
+    become(tensor, values);
+    return;
+  }
+  dtensor::Parts parts = *before;
+  parts.local = values;
+  become(
+      tensor,
+      dtensor::make_dtensor(
+          std::move(parts),
+          tensor.sizes(),
+          tensor.strides(),
+          tensor.storage_offset()));
+}
+
 } // namespace
 
 void release_values(const at::Tensor& tensor) {
-  become(
-      tensor,
-      at::empty_strided(
-          tensor.sizes(),
-          tensor.strides(),
-          at::TensorOptions(tensor.scalar_type()).device(at::kMeta)));
+  set_values(tensor, meta_like(values_of(tensor)));
   tensor.mutable_grad().reset();
 }
 
@@ -66,9 +92,10 @@ void materialize_values(const at::Tensor& tensor) {
 }
 
 void ZeroPlaceholders::add(const at::Tensor& tensor) {
-  if (tensor.is_meta() || is_deferred(tensor)) {
+  const at::Tensor values = values_of(tensor);
+  if (values.is_meta() || is_deferred(tensor)) {
     away_.emplace_back(tensor, torch_hooks::alias_of(tensor));
-    become(tensor, lazy_zeros(tensor));
+    set_values(tensor, lazy_zeros(values));
   }
 }
 

@@ -8,7 +8,8 @@
 // Parameters and buffers without values: those of other stages. Not installed.
 namespace argosy::pipeline {
 
-// Releases a tensor's memory: all handles to it become meta tensors.
+// Releases a tensor's memory: all handles to it become meta tensors. A DTensor
+// stays one, with its place and its hooks; its part becomes a meta tensor.
 void release_values(const at::Tensor& tensor);
 
 // Materializes a tensor that was made under DeferredInit; does nothing for
