@@ -9,6 +9,8 @@
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/mesh/rank_mesh.h"
+#include "argosy/pipeline/cut/cut_stage.h"
 #include "argosy/semi_auto/layer_plan.h"
 
 namespace argosy {
@@ -74,13 +76,16 @@ int apply_everywhere(
   return count;
 }
 
-int mp_axis(const ProcessMesh& mesh) {
+int axis_called(
+    const ProcessMesh& mesh, const std::string& name, const char* purpose) {
   const auto& names = mesh.dim_names();
-  const auto found = std::ranges::find(names, "mp");
+  const auto found = std::ranges::find(names, name);
   ARGOSY_CHECK(
       found != names.end(),
-      "[parallelize] {} has no axis mp, over which mp_config shards layers",
-      mesh);
+      "[parallelize] {} has no axis {}, over which {}",
+      mesh,
+      name,
+      purpose);
   return static_cast<int>(found - names.begin());
 }
 
@@ -88,7 +93,7 @@ void apply_mp(
     torch::nn::Module& model,
     const ProcessMesh& mesh,
     const ParallelizeConfig::Mp& config) {
-  const int axis = mp_axis(mesh);
+  const int axis = axis_called(mesh, "mp", "mp_config shards layers");
   for (const auto& [pattern, plans] : config.parallelize_plan) {
     if (apply_everywhere(model, mesh, axis, pattern, plans) == 0) {
       log::warn("[parallelize] no layer or parameter matches ", pattern);
@@ -96,36 +101,69 @@ void apply_mp(
   }
 }
 
-void apply_plans(
-    torch::nn::Module& model,
-    const ProcessMesh& mesh,
-    const ParallelizeConfig& config) {
+// LibTorch's Module has no forward() to record.
+void check_has_no_stages(const ParallelizeConfig& config) {
   ARGOSY_CHECK(
-      !config.pp_config || config.pp_config->split_spec.empty(),
-      "[parallelize] pp_config: parallelize() does not split a model into "
-      "stages; pass the split points to pipeline::CutStage");
-  if (config.mp_config) {
-    apply_mp(model, mesh, *config.mp_config);
-  }
+      !config.pp_config,
+      "[parallelize] pp_config needs to run the model, and a "
+      "torch::nn::Module& does not tell how; expected "
+      "parallelize(pipeline::existing(model), {inputs of a microbatch}, mesh, "
+      "config)");
 }
 
 // Shards parameters that no plan placed before the model is replicated, so that
 // no rank ever holds all of them.
 void shard_unplaced(
-    const torch::optim::Optimizer& optimizer,
+    const std::vector<at::Tensor>& parameters,
     const ProcessMesh& mesh,
     int axis) {
   const Placements whole(static_cast<std::size_t>(mesh.ndim()), Replicate());
-  for (const auto& group : optimizer.param_groups()) {
-    for (const at::Tensor& each : group.params()) {
-      if (!is_dtensor(each)) {
-        shard_tensor_(
-            each,
-            mesh,
-            semi_auto::sharded_over(whole, axis, each.sizes().vec()));
-      }
+  for (const at::Tensor& each : parameters) {
+    if (!is_dtensor(each)) {
+      shard_tensor_(
+          each, mesh, semi_auto::sharded_over(whole, axis, each.sizes().vec()));
     }
   }
+}
+
+// By index: the mesh of the parameters may name its axes differently.
+ShardingStage stage_of(
+    const ProcessMesh& mesh, const ParallelizeConfig& config) {
+  if (!config.dp_config || config.dp_config->sharding_level == 0) {
+    return {};
+  }
+  return {
+      config.dp_config->sharding_level,
+      mesh.axis_index(config.dp_config->sharding_mesh_dim)};
+}
+
+// Rows over the axes of data parallelism; other ranks have the same.
+Placements rows_on(const ProcessMesh& mesh, const ParallelizeConfig& config) {
+  std::vector<Placement> placements;
+  for (const std::string& name : mesh.dim_names()) {
+    const bool has_rows = name == "dp" ||
+        (config.dp_config && name == config.dp_config->sharding_mesh_dim);
+    placements.push_back(
+        has_rows ? Placement(Shard(0)) : Placement(Replicate()));
+  }
+  return Placements(placements);
+}
+
+// Makes DTensors of all parameters and buffers. With a sharding_level of 3,
+// those of `trained` are sharded over the data parallel axis.
+void place_states(
+    torch::nn::Module& model,
+    const std::vector<at::Tensor>& trained,
+    const ProcessMesh& mesh,
+    const ParallelizeConfig& config) {
+  if (config.mp_config) {
+    apply_mp(model, mesh, *config.mp_config);
+  }
+  const ShardingStage stage = stage_of(mesh, config);
+  if (stage.stage == 3) {
+    shard_unplaced(trained, mesh, mesh.axis_index(*stage.axis));
+  }
+  shard_layer(model, mesh);
 }
 
 } // namespace
@@ -134,8 +172,8 @@ void parallelize(
     torch::nn::Module& model,
     const ProcessMesh& mesh,
     const ParallelizeConfig& config) {
-  apply_plans(model, mesh, config);
-  shard_layer(model, mesh);
+  check_has_no_stages(config);
+  place_states(model, {}, mesh, config);
 }
 
 ShardOptimizer parallelize(
@@ -143,18 +181,40 @@ ShardOptimizer parallelize(
     torch::optim::Optimizer& optimizer,
     const ProcessMesh& mesh,
     const ParallelizeConfig& config) {
-  apply_plans(model, mesh, config);
-  ShardingStage stage;
-  if (config.dp_config && config.dp_config->sharding_level > 0) {
-    // By index: the mesh of the parameters may name its axes differently.
-    const int axis = mesh.axis_index(config.dp_config->sharding_mesh_dim);
-    stage = {config.dp_config->sharding_level, axis};
-    if (stage.stage == 3) {
-      shard_unplaced(optimizer, mesh, axis);
-    }
+  check_has_no_stages(config);
+  std::vector<at::Tensor> trained;
+  for (const auto& group : optimizer.param_groups()) {
+    const auto& own = group.params();
+    trained.insert(trained.end(), own.begin(), own.end());
   }
-  shard_layer(model, mesh);
-  return shard_optimizer(optimizer, std::move(stage));
+  place_states(model, trained, mesh, config);
+  return shard_optimizer(optimizer, stage_of(mesh, config));
+}
+
+std::shared_ptr<pipeline::CutStage> parallelize(
+    const pipeline::LayerDesc& model,
+    std::vector<at::Tensor> examples,
+    const ProcessMesh& mesh,
+    const ParallelizeConfig& config) {
+  const int axis = axis_called(mesh, "pp", "pp_config splits the model");
+  const auto ranks = rank_mesh(mesh);
+  const ProcessMesh stage_mesh =
+      mesh.at(axis, ranks->coordinates()[static_cast<std::size_t>(axis)]);
+  const auto pp = config.pp_config.value_or(ParallelizeConfig::Pp());
+  pipeline::CutOptions options{
+      .group = ranks->group(axis),
+      .chunks = pp.chunks,
+      .order = pp.order,
+      .split_spec = pp.split_spec,
+      .recompute = pp.recompute};
+  options.spread = pipeline::Spread{
+      .mesh = stage_mesh,
+      .inputs = rows_on(stage_mesh, config),
+      .place_states = [stage_mesh, config](torch::nn::Module& states) {
+        place_states(states, states.parameters(), stage_mesh, config);
+      }};
+  return std::make_shared<pipeline::CutStage>(
+      model, std::move(examples), std::move(options));
 }
 
 } // namespace argosy

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "argosy/pipeline/cut/split_point.h"
+#include "argosy/pipeline/schedule.h"
+#include "argosy/recomputation/options.h"
 #include "argosy/semi_auto/shard_layer.h"
 #include "argosy/semi_auto/stages.h"
 
@@ -83,8 +85,13 @@ struct ParallelizeConfig {
     std::string sharding_mesh_dim = "dp";
   };
   struct Pp {
-    // Layers before or after which to split the pipeline.
-    SplitSpec split_spec;
+    // Layers before or after which to split the pipeline: stages * chunks - 1
+    // points. Empty: evenly, by estimated work.
+    SplitSpec split_spec = {};
+    int chunks = 1;
+    pipeline::PartOrder order = pipeline::PartOrder::kRound;
+    // If set, stages keep only what they receive, and run again in backward.
+    std::optional<RecomputeOptions> recompute = std::nullopt;
   };
 
   std::optional<Mp> mp_config = std::nullopt;

@@ -2,17 +2,28 @@
 // after ten steps equal those of one process, and the collectives are those of
 // theory.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "argosy/dtensor/deferred_init.h"
+#include "argosy/dtensor/dtensor.h"
 #include "argosy/dtensor/tensor/comm_debug.h"
+#include "argosy/mesh/rank_mesh.h"
 #include "argosy/optim/adam.h"
+#include "argosy/pipeline/cut/cut_stage.h"
+#include "argosy/pipeline/pipeline_parallel.h"
 #include "argosy/semi_auto/parallelize.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/support/oracle_models.h"
+#include "tests/support/refusal.h"
 
 namespace argosy::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr int kSteps = 10;
 
@@ -117,8 +128,18 @@ const OracleModel& model_called(const std::string& name) {
 
 struct Trained {
   std::vector<double> losses;
+  std::map<std::string, at::Tensor> gradients; // of the first step
   std::map<std::string, at::Tensor> parameters;
 };
+
+std::map<std::string, at::Tensor> gradients_of(
+    const torch::nn::Module& module) {
+  std::map<std::string, at::Tensor> gradients;
+  for (const auto& item : module.named_parameters()) {
+    gradients[item.key()] = full_tensor(item.value().grad()).clone();
+  }
+  return gradients;
+}
 
 Trained train_plain(const OracleModel& model, int rows) {
   torch::nn::AnyModule net = model.make_with_weights();
@@ -130,6 +151,9 @@ Trained train_plain(const OracleModel& model, int rows) {
     const at::Tensor loss =
         loss_of(net.forward<at::Tensor>(batch.x), batch.target);
     loss.backward();
+    if (step == 0) {
+      trained.gradients = gradients_of(*net.ptr());
+    }
     adam.step();
     trained.losses.push_back(loss.item<double>());
   }
@@ -242,6 +266,201 @@ INSTANTIATE_TEST_SUITE_P(
     All, ParallelModels, ::testing::ValuesIn(cases()), [](const auto& test) {
       return test.param.name;
     });
+
+// Unchanged models with a pipeline, too.
+struct PipelineCase {
+  std::string name;
+  ProcessMesh mesh;
+  ParallelizeConfig config;
+  std::string schedule = "1f1b";
+  int microbatches = 2;
+};
+
+std::ostream& operator<<(std::ostream& out, const PipelineCase& each) {
+  return out << each.name;
+}
+
+constexpr int kRows = 8;
+
+at::Tensor rows_of(const at::Tensor& whole, const ProcessMesh& stage_mesh) {
+  const auto& names = stage_mesh.dim_names();
+  if (std::ranges::find(names, "dp") == names.end()) {
+    return whole;
+  }
+  const auto parts = stage_mesh.get_dim_size("dp");
+  return whole.chunk(parts)[stage_mesh.get_rank_by_dim_and_process_id(
+      "dp", rank_mesh(stage_mesh)->rank())];
+}
+
+Trained train_pipeline(const PipelineCase& each) {
+  const OracleModel& model = model_called("gpt");
+  Gpt gpt(small_gpt());
+  set_weights(*gpt);
+  const auto part = [&](const at::Tensor& whole) {
+    return rows_of(whole, each.mesh);
+  };
+  const at::Tensor rows = part(model.batch(kRows, 0).x);
+  const auto stage = parallelize(
+      pipeline::existing(gpt),
+      {rows.narrow(0, 0, rows.size(0) / each.microbatches)},
+      each.mesh,
+      each.config);
+  pipeline::PipelineParallel trainer(
+      stage,
+      {[](const Tensors& outputs, const Tensors& labels) {
+        return loss_of(outputs[0], labels[0]);
+      }},
+      {.microbatches = each.microbatches, .schedule = each.schedule});
+  optim::AdamW adam(stage->module().parameters(), {0.01});
+  const int level =
+      each.config.dp_config ? each.config.dp_config->sharding_level : 0;
+  ShardOptimizer optimizer = shard_optimizer(
+      adam, level > 0 ? ShardingStage{level, "dp"} : ShardingStage());
+  Trained trained;
+  for (int step = 0; step < kSteps; ++step) {
+    const Batch batch = model.batch(kRows, step);
+    const at::Tensor loss =
+        trainer.forward_backward({part(batch.x)}, {part(batch.target)});
+    if (step == 0) {
+      trained.gradients = gradients_of(stage->module());
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+    trained.losses.push_back(loss.item<double>());
+  }
+  for (const auto& item : stage->module().named_parameters()) {
+    trained.parameters[item.key()] = full_tensor(item.value().detach());
+  }
+  return trained;
+}
+
+class ParallelPipelines : public ::testing::TestWithParam<PipelineCase> {};
+
+TEST_P(ParallelPipelines, TrainAsOneProcess) {
+  const PipelineCase& each = GetParam();
+  const Trained expected = train_plain(model_called("gpt"), kRows);
+  run_ranks(each.mesh.size(), [&](World&) {
+    const Trained trained = train_pipeline(each);
+    for (int step = 0; step < kSteps; ++step) {
+      // The loss is told as float.
+      EXPECT_NEAR(trained.losses[step], expected.losses[step], 1e-6) << step;
+    }
+    EXPECT_GE(trained.parameters.size(), 12); // a block
+    EXPECT_LT(trained.parameters.size(), expected.parameters.size());
+    for (const auto& [name, value] : trained.parameters) {
+      EXPECT_TRUE(torch::allclose(
+          trained.gradients.at(name), expected.gradients.at(name), 1e-9, 1e-12))
+          << name;
+      EXPECT_TRUE(
+          torch::allclose(value, expected.parameters.at(name), 1e-7, 1e-9))
+          << name;
+    }
+  });
+}
+
+std::vector<PipelineCase> pipeline_cases() {
+  using Pp = ParallelizeConfig::Pp;
+  const Pp middle{.split_spec = {{"blocks.0", SplitPoint::END}}};
+  const ProcessMesh with_tensors({2, 2}, {"pp", "mp"});
+  const ProcessMesh with_data({2, 2}, {"pp", "dp"});
+  const ProcessMesh with_all({2, 2, 2}, {"pp", "dp", "mp"});
+  return {
+      {"stages", ProcessMesh({2}, {"pp"}), {.pp_config = middle}},
+      {"data", with_data, {.pp_config = middle}},
+      {"data_fully_sharded",
+       with_data,
+       {.dp_config = Dp{.sharding_level = 3}, .pp_config = middle},
+       "zbh1"},
+      {"tensor",
+       with_tensors,
+       {.mp_config = tensor_parallel_gpt(), .pp_config = Pp{}}},
+      {"sequence",
+       with_tensors,
+       {.mp_config = sequence_parallel_gpt(), .pp_config = middle},
+       "zbh1"},
+      {"vocabulary_in_a_v",
+       with_tensors,
+       {.mp_config = vocabulary_parallel_gpt(),
+        .pp_config =
+            Pp{.chunks = 2,
+               .order = pipeline::PartOrder::kV,
+               .recompute = RecomputeOptions{}}},
+       "zbv",
+       4},
+      {"data_tensor",
+       with_all,
+       {.mp_config = tensor_parallel_gpt(), .pp_config = middle}},
+      {"data_tensor_sharded_1",
+       with_all,
+       {.mp_config = vocabulary_parallel_gpt(),
+        .dp_config = Dp{.sharding_level = 1},
+        .pp_config = middle}},
+      {"data_tensor_sharded_2",
+       with_all,
+       {.mp_config = tensor_parallel_gpt(),
+        .dp_config = Dp{.sharding_level = 2},
+        .pp_config = middle}},
+      {"data_tensor_sharded_3",
+       with_all,
+       {.mp_config = sequence_parallel_gpt(),
+        .dp_config = Dp{.sharding_level = 3},
+        .pp_config = middle}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    ParallelPipelines,
+    ::testing::ValuesIn(pipeline_cases()),
+    [](const auto& test) { return test.param.name; });
+
+// Each rank makes its shards of its stage and nothing else, with the values of
+// the whole model.
+TEST(ParallelPipeline, MakesDeferredParametersOfItsStage) {
+  const auto make = [] {
+    dtensor_manual_seed(3);
+    const DeferredInit deferred;
+    return Gpt(small_gpt());
+  };
+  run_ranks(4, [&](World& world) {
+    Gpt whole = make();
+    parallelize(*whole, ProcessMesh({4}, {"mp"}), {});
+    Gpt gpt = make();
+    const auto stage = parallelize(
+        pipeline::existing(gpt),
+        {torch::zeros({2, 8}, torch::kLong)},
+        ProcessMesh({2, 2}, {"pp", "mp"}),
+        {.mp_config = tensor_parallel_gpt(),
+         .pp_config = ParallelizeConfig::Pp{
+             .split_spec = {{"blocks.0", SplitPoint::END}}}});
+    const auto expected = whole->named_parameters();
+    for (const auto& item : stage->module().named_parameters()) {
+      EXPECT_TRUE(torch::equal(
+          full_tensor(item.value().detach()),
+          full_tensor(expected[item.key()].detach())))
+          << item.key();
+    }
+    const std::string other = world.rank() < 2 ? "blocks.1" : "blocks.0";
+    EXPECT_TRUE(to_local(gpt->named_parameters()[other + ".up.weight"].detach())
+                    .is_meta());
+  });
+}
+
+TEST(ParallelPipeline, SaysHowToCutAModel) {
+  run_ranks(2, [](World&) {
+    Gpt gpt(small_gpt());
+    const ParallelizeConfig config{.pp_config = ParallelizeConfig::Pp()};
+    EXPECT_THAT(
+        refusal([&] { parallelize(*gpt, kMp2, config); }),
+        HasSubstr("parallelize(pipeline::existing(model)"));
+    EXPECT_THAT(
+        refusal([&] {
+          parallelize(
+              pipeline::existing(gpt), {torch::zeros({2, 8})}, kMp2, config);
+        }),
+        HasSubstr("has no axis pp, over which pp_config splits the model"));
+  });
+}
 
 // What one step of the GPT with 2 blocks communicates: of each collective how
 // often, forward and backward.
