@@ -2,8 +2,11 @@
 """A layer of experts, forward and backward, ours (moe_rank) and one by hand on
 PyTorch: all_to_all_single over Gloo and index ops. The same weights, tokens and
 losses, two processes with one thread each; and what part of the time dispatch and
-combine are, with the wait for the other rank. --quick, --json as all benches."""
+combine are, with the wait for the other rank. Then in chunks that travel while
+others are computed, on one host and on a link that is slowed down. --quick, --json
+as all benches."""
 import json
+import subprocess
 import sys
 
 from import_bench import HERE, import_bench
@@ -11,7 +14,9 @@ from import_bench import HERE, import_bench
 OURS = HERE / "moe_rank"
 TOKENS, WIDTH = 1024, 512  # of a rank
 SIZES = ((8, 2048, 2), (32, 512, 4))  # experts, their hidden features, choices
+RATES = (400, 1600)  # Mbit/s of the slowed link
 shared = import_bench("data_parallel")  # the processes and the race
+links = import_bench("tensor_parallel")
 
 
 # The layer of moe_rank.cpp in PyTorch.
@@ -130,9 +135,10 @@ class Travel:
 
 def rows_of(size, ranks, rounds):
     text = " ".join(map(str, size))
-    losses = {name: each.ask(f"load {'products' if name == 'products' else 'layer'} {text}")
+    losses = {name: each.ask(f"load {name if name in ('products', 'overlap') else 'layer'} {text}")
               for name, each in ranks.items()}
-    shared.check_losses("moe", losses["ours"], losses["pytorch"])
+    for name in ("ours", "overlap"):
+        shared.check_losses("moe", losses[name], losses["pytorch"])
     ranks["ours"].ask("run 1")  # its answer has the travel of the steps of load too
     travel = Travel(ranks["ours"])
     contestants = {name: (each.ask, 2) for name, each in ranks.items()} | {"ours": (travel.ask, 2)}
@@ -141,7 +147,30 @@ def rows_of(size, ranks, rounds):
     print(f"dispatch and combine: {travel.share:.1f} % of the time", file=sys.stderr)
     return [
         shared.as_row(what, "tokens/s", best["ours"], pytorch=best["pytorch"], products=best["products"]),
+        shared.as_row(what + ", in two chunks that overlap", "tokens/s", best["overlap"],
+                      whole=best["ours"], pytorch=best["pytorch"]),
         {"what": what + ", dispatch and combine", "unit": "% of the time", "ours": travel.share}]
+
+
+def linked_rows(size, rate, rounds):
+    try:
+        link = links.SlowLink(rate)
+    except (OSError, subprocess.CalledProcessError):
+        print("no right to make network namespaces: left out", file=sys.stderr)
+        return []
+    text = " ".join(map(str, size))
+    kinds = {"overlap": "overlap", "whole": "layer"}
+    try:
+        ranks = {name: links.LinkedRanks(link, OURS) for name in kinds}
+        losses = {name: each.ask(f"load {kinds[name]} {text}") for name, each in ranks.items()}
+        shared.check_losses("moe", losses["overlap"], losses["whole"])
+        best = shared.race({name: (each.ask, 2) for name, each in ranks.items()}, TOKENS, 1, rounds)
+        for each in ranks.values():
+            each.close()
+    finally:
+        link.close()
+    return [shared.as_row(f"{size[0]} experts of {WIDTH} x {size[1]}, in two chunks, link of {rate} Mbit/s",
+                          "tokens/s", best["overlap"], whole=best["whole"])]
 
 
 def main():
@@ -149,11 +178,13 @@ def main():
         shared.serve(lambda words: make_step([int(word) for word in words[2:]]))
         return
     quick = "--quick" in sys.argv
-    ranks = {name: shared.Ranks([OURS], 2) for name in ("ours", "products")}
+    ranks = {name: shared.Ranks([OURS], 2) for name in ("ours", "overlap", "products")}
     ranks["pytorch"] = shared.Ranks([sys.executable, __file__, "rank"], 2)
     rows = [row for size in SIZES for row in rows_of(size, ranks, 3 if quick else 8)]
     for each in ranks.values():
         each.close()
+    for rate in RATES[:1] if quick else RATES:
+        rows += linked_rows(SIZES[0], rate, 2 if quick else 4)
     if "--json" in sys.argv:
         print(json.dumps({"subject": "moe", "rows": rows}, indent=2))
 

@@ -3,9 +3,11 @@
 //
 //   load layer 8 2048 2   makes a layer of 8 experts with 2048 hidden features,
 //                         of which a token uses 2, and takes three steps; the
-//                         answer is their losses. With products in place of
-//                         layer: the matrix products of the rows that this
-//                         rank's experts get, and nothing else
+//                         answer is their losses. With overlap in place of
+//                         layer: the same in chunks of tokens that travel while
+//                         others are computed. With products: the matrix
+//                         products of the rows that this rank's experts get,
+//                         and nothing else
 //   run 5                 takes five steps; answers the seconds they took, and
 //                         those of dispatch and combine among them
 
@@ -27,6 +29,7 @@ namespace {
 
 constexpr long kTokens = 1024; // of a rank
 constexpr long kWidth = 512;
+constexpr int kChunks = 2; // of the layer with overlap
 
 struct Size {
   long experts = 0;
@@ -76,13 +79,15 @@ class TravelTime final : public observe::Sink {
 
 class MoETraining : public Training {
  public:
-  explicit MoETraining(const Size& size)
-      : layer_(
-            MoELayerOptions(kWidth, size.experts)
-                .hidden(size.hidden)
-                .gate(DroplessGate(
-                          GateOptions(kWidth, size.experts).top_k(size.top_k))
-                          .ptr())),
+  MoETraining(const Size& size, const GroupPtr& group, int chunks = 1)
+      : layer_(MoELayerOptions(kWidth, size.experts)
+                   .hidden(size.hidden)
+                   .overlap_chunks(chunks)
+                   .group(group)
+                   .gate(DroplessGate(GateOptions(kWidth, size.experts)
+                                          .top_k(size.top_k)
+                                          .group(group))
+                             .ptr())),
         x_(uniform({kTokens, kWidth}, 1000 + get_rank()).requires_grad_()) {
     set_layer(layer_, size);
     observe::current_observer()->add(travel_);
@@ -111,7 +116,7 @@ class MoETraining : public Training {
     const at::Tensor counts = expert::exchange_counts(
         expert::number_count(
             layer_->gate->forward(x_).experts, layer_->options.num_experts()),
-        get_group(0));
+        layer_->options.group());
     const at::Tensor sums = counts.view({get_world_size(), -1}).sum(0);
     const auto* data = sums.data_ptr<std::int64_t>();
     return {data, data + sums.numel()};
@@ -126,8 +131,8 @@ class MoETraining : public Training {
 
 class ProductTraining final : public MoETraining {
  public:
-  explicit ProductTraining(const Size& size)
-      : MoETraining(size), rows_(rows()) {}
+  ProductTraining(const Size& size, const GroupPtr& group)
+      : MoETraining(size, group), rows_(rows()) {}
 
   double step() override {
     const at::NoGradGuard no_grad;
@@ -149,19 +154,21 @@ class ProductTraining final : public MoETraining {
   const std::vector<std::int64_t> rows_;
 };
 
-std::unique_ptr<Training> load() {
+std::unique_ptr<Training> load(const GroupPtr& group) {
   std::string kind;
   Size size;
   std::cin >> kind >> size.experts >> size.hidden >> size.top_k;
-  if (kind == "layer") {
-    return std::make_unique<MoETraining>(size);
+  if (kind == "layer" || kind == "overlap") {
+    return std::make_unique<MoETraining>(
+        size, group, kind == "overlap" ? kChunks : 1);
   }
-  return std::make_unique<ProductTraining>(size);
+  return std::make_unique<ProductTraining>(size, group);
 }
 
 } // namespace
 } // namespace argosy::bench
 
-int main() {
-  return argosy::bench::serve_as_rank(argosy::bench::load);
+int main(int argc, char** argv) {
+  return argosy::bench::serve_as_rank(
+      argosy::bench::load, argc > 1 ? argv[1] : "auto");
 }

@@ -198,7 +198,7 @@ class SlowLink:
 class LinkedRanks(shared.Ranks):
     """A process in each namespace, over Gloo."""
 
-    def __init__(self, link):
+    def __init__(self, link, program):
         port = str(shared.free_port())
         self.processes = []
         for rank, name in enumerate(link.names):
@@ -206,7 +206,7 @@ class LinkedRanks(shared.Ranks):
                 os.environ, OMP_NUM_THREADS="1", RANK=str(rank), WORLD_SIZE="2",
                 MASTER_ADDR=link.addresses[0], MASTER_PORT=port)
             self.processes.append(subprocess.Popen(
-                ["ip", "netns", "exec", name, OURS, "gloo"], env=env, text=True, bufsize=1,
+                ["ip", "netns", "exec", name, program, "gloo"], env=env, text=True, bufsize=1,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE))
 
 
@@ -218,7 +218,7 @@ def linked_row(rate, rounds):
         return []
     kinds = {"ours": "multi", "unsplit": "tp", "limit": "limit"}
     try:
-        ranks = {name: LinkedRanks(link) for name in kinds}
+        ranks = {name: LinkedRanks(link, OURS) for name in kinds}
         losses = {name: load(each, kinds[name]) for name, each in ranks.items()}
         shared.check_losses("multi-copy", losses["ours"], losses["unsplit"])
         best = shared.race({name: (each.ask, 1) for name, each in ranks.items()}, TOKENS, 1, rounds)

@@ -156,26 +156,17 @@ class BlockTraining final : public Training {
   CommDebug sent_;
 };
 
-void serve(const std::string& backend) {
-  const auto world = init_parallel_env();
-  const auto group = new_group({}, backend);
-  torch::set_num_threads(1);
-  keep_tensor_memory();
-  serve_trainings(
-      [&] {
-        std::string kind;
-        long layers = 0;
-        std::cin >> kind >> layers;
-        return std::make_unique<BlockTraining>(kind, layers, group);
-      },
-      group);
-  destroy_process_group();
+std::unique_ptr<Training> load(const GroupPtr& group) {
+  std::string kind;
+  long layers = 0;
+  std::cin >> kind >> layers;
+  return std::make_unique<BlockTraining>(kind, layers, group);
 }
 
 } // namespace
 } // namespace argosy::bench
 
 int main(int argc, char** argv) {
-  const std::string backend = argc > 1 ? argv[1] : "auto";
-  return argosy::record([&] { argosy::bench::serve(backend); });
+  return argosy::bench::serve_as_rank(
+      argosy::bench::load, argc > 1 ? argv[1] : "auto");
 }

@@ -61,7 +61,20 @@ inline void serve_trainings(
   }
 }
 
-// main() of a single-threaded rank.
+// main() of a single-threaded rank. Trainings get a group of this backend.
+inline int serve_as_rank(
+    const std::function<std::unique_ptr<Training>(const GroupPtr&)>& load,
+    const std::string& backend) {
+  return record([&] {
+    const auto world = init_parallel_env();
+    const auto group = new_group({}, backend);
+    torch::set_num_threads(1);
+    keep_tensor_memory();
+    serve_trainings([&] { return load(group); }, group);
+    destroy_process_group();
+  });
+}
+// The same for trainings that use the group of all ranks.
 inline int serve_as_rank(
     const std::function<std::unique_ptr<Training>()>& load) {
   return record([&] {

@@ -3,11 +3,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 
 #include "argosy/common/error.h"
-#include "argosy/expert/global_scatter.h"
 #include "argosy/expert/routing.h"
 #include "argosy/expert/row_kernels.h"
+#include "argosy/expert/row_travel.h"
 #include "argosy/observe/span.h"
 #include "argosy/torch_hooks/kept_value.h"
 
@@ -44,19 +45,13 @@ struct DispatchRows : Function<DispatchRows> {
       AutogradContext* context,
       const at::Tensor& tokens,
       const DispatchPtr& plan) {
-    const observe::Span span(kDispatch);
     torch_hooks::keep_value(*context, "plan", plan);
-    const at::Tensor sent = spread_rows(
-        tokens.contiguous(), plan->slots, plan->all_to_all.num_sent());
-    return send_to_experts(sent, plan->all_to_all, plan->group);
+    return TokenTravel(plan, true).start_dispatch(tokens)();
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const observe::Span span(kDispatch);
-    const DispatchPtr plan = kept_plan(*context);
-    const at::Tensor back =
-        return_from_experts(grads[0], plan->all_to_all, plan->group);
-    return {collect_rows(back, plan->slots, {}), {}};
+    const TokenTravel travel(kept_plan(*context), true);
+    return {travel.sums(travel.start_return(grads[0])(), {}), {}};
   }
 };
 
@@ -66,22 +61,20 @@ struct CombineRows : Function<CombineRows> {
       const at::Tensor& rows,
       const at::Tensor& weights,
       const DispatchPtr& plan) {
-    const observe::Span span(kCombine);
     torch_hooks::keep_value(*context, "plan", plan);
-    const at::Tensor back =
-        return_from_experts(rows, plan->all_to_all, plan->group);
+    const TokenTravel travel(plan, true);
+    const at::Tensor back = travel.start_return(rows)();
     context->save_for_backward({back, weights});
-    return collect_rows(back, plan->slots, weights);
+    return travel.sums(back, weights);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const observe::Span span(kCombine);
-    const DispatchPtr plan = kept_plan(*context);
+    const TokenTravel travel(kept_plan(*context), true);
     const auto saved = context->get_saved_variables();
-    const auto [grad_back, grad_weights] = collect_rows_backward(
-        grads[0].contiguous(), saved[0], plan->slots, saved[1]);
+    const auto [grad_back, grad_weights] =
+        travel.sums_backward(grads[0], saved[0], saved[1]);
     const at::Tensor grad_rows = context->needs_input_grad(0)
-        ? send_to_experts(grad_back, plan->all_to_all, plan->group)
+        ? travel.start_gradients(grad_back)()
         : at::Tensor();
     return {grad_rows, grad_weights, {}};
   }
@@ -107,18 +100,44 @@ std::vector<std::int64_t> to_vector(const at::Tensor& numbers) {
 
 } // namespace
 
+std::vector<DispatchPtr> plan_chunks(
+    const at::Tensor& experts,
+    std::int64_t num_experts,
+    int chunks,
+    const GroupPtr& group) {
+  const observe::Span span(kDispatch);
+  const int ranks = group->nranks();
+  Tensors chosen;
+  Tensors counts;
+  for (int i = 0; i < chunks; ++i) {
+    const auto range = comm::shard_range(experts.size(0), chunks, i);
+    chosen.push_back(experts.narrow(0, range.begin, range.size).contiguous());
+    counts.push_back(number_count(chosen.back(), num_experts));
+  }
+  // A small exchange before the rows: the receiver must know how many come.
+  // What goes to a rank lies together: [rank, chunk, expert].
+  const at::Tensor by_rank =
+      at::stack(counts).view({chunks, ranks, -1}).transpose(0, 1).contiguous();
+  const at::Tensor arriving = exchange_counts(by_rank, group);
+  std::vector<DispatchPtr> plans;
+  for (int i = 0; i < chunks; ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    plans.push_back(std::make_shared<Dispatch>(Dispatch{
+        slots_of(chosen[place], counts[place]),
+        plan_all_to_all(
+            to_vector(counts[place]),
+            to_vector(arriving.select(1, i).contiguous()),
+            ranks),
+        group}));
+  }
+  return plans;
+}
+
 DispatchPtr plan_dispatch(
     const at::Tensor& experts,
     std::int64_t num_experts,
     const GroupPtr& group) {
-  const observe::Span span(kDispatch);
-  const at::Tensor counts = expert::number_count(experts, num_experts);
-  // A small exchange before the rows: the receiver must know how many come.
-  const at::Tensor arriving = expert::exchange_counts(counts, group);
-  return std::make_shared<Dispatch>(Dispatch{
-      slots_of(experts, counts),
-      plan_all_to_all(to_vector(counts), to_vector(arriving), group->nranks()),
-      group});
+  return plan_chunks(experts, num_experts, 1, group).front();
 }
 
 const std::vector<std::int64_t>& expert_rows(const Dispatch& plan) {
@@ -133,9 +152,69 @@ at::Tensor combine(
     const at::Tensor& rows,
     const at::Tensor& weights,
     const DispatchPtr& plan) {
-  const auto type =
-      rows.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return CombineRows::apply(rows, weights.to(type).contiguous(), plan);
+  return CombineRows::apply(
+      rows, weights_for(rows.scalar_type(), weights), plan);
+}
+
+at::Tensor weights_for(at::ScalarType type, const at::Tensor& weights) {
+  return weights.to(type == at::kDouble ? at::kDouble : at::kFloat)
+      .contiguous();
+}
+
+namespace {
+
+// Names of the spans in traces, in forward and backward.
+comm::PendingTensor traced(const char* name, comm::PendingTensor wait) {
+  return [name, wait = std::move(wait)] {
+    const observe::Span span(name);
+    return wait();
+  };
+}
+
+} // namespace
+
+const std::vector<std::int64_t>& TokenTravel::expert_rows() const {
+  return plan_->all_to_all.expert_rows;
+}
+
+comm::PendingTensor TokenTravel::start_dispatch(
+    const at::Tensor& tokens) const {
+  const observe::Span span(kDispatch);
+  const at::Tensor sent = spread_rows(
+      tokens.contiguous(), plan_->slots, plan_->all_to_all.num_sent());
+  return traced(
+      kDispatch,
+      start_to_experts(sent, plan_->all_to_all, plan_->group, sync_op_));
+}
+
+comm::PendingTensor TokenTravel::start_return(const at::Tensor& rows) const {
+  const observe::Span span(kCombine);
+  return traced(
+      kCombine,
+      start_from_experts(rows, plan_->all_to_all, plan_->group, sync_op_));
+}
+
+at::Tensor TokenTravel::sums(
+    const at::Tensor& returned, const at::Tensor& weights) const {
+  const observe::Span span(kCombine);
+  return collect_rows(returned, plan_->slots, weights);
+}
+
+std::pair<at::Tensor, at::Tensor> TokenTravel::sums_backward(
+    const at::Tensor& gradient,
+    const at::Tensor& returned,
+    const at::Tensor& weights) const {
+  const observe::Span span(kCombine);
+  return collect_rows_backward(
+      gradient.contiguous(), returned, plan_->slots, weights);
+}
+
+comm::PendingTensor TokenTravel::start_gradients(
+    const at::Tensor& gradient) const {
+  const observe::Span span(kDispatch);
+  return traced(
+      kDispatch,
+      start_to_experts(gradient, plan_->all_to_all, plan_->group, sync_op_));
 }
 
 } // namespace argosy::expert

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
-#include "argosy/comm/ops.h"
+#include "argosy/comm/shards.h"
 #include "argosy/expert/all_to_all_plan.h"
 
 // Moves tokens to the experts of all ranks and back. Not installed.
@@ -15,6 +17,14 @@ using DispatchPtr = std::shared_ptr<const Dispatch>;
 // of rows: all ranks of the group must call it alike; blocks.
 DispatchPtr plan_dispatch(
     const at::Tensor& experts, std::int64_t num_experts, const GroupPtr& group);
+
+// The same for chunks of the tokens, comm::shard_range() of them each. One
+// exchange of counts for all.
+std::vector<DispatchPtr> plan_chunks(
+    const at::Tensor& experts,
+    std::int64_t num_experts,
+    int chunks,
+    const GroupPtr& group);
 
 // The number of rows of each local expert.
 const std::vector<std::int64_t>& expert_rows(const Dispatch& plan);
@@ -29,5 +39,37 @@ at::Tensor dispatch(const at::Tensor& tokens, const DispatchPtr& plan);
 // no second derivative.
 at::Tensor combine(
     const at::Tensor& rows, const at::Tensor& weights, const DispatchPtr& plan);
+
+// The weights in the type in which combine() multiplies rows of type `type`.
+at::Tensor weights_for(at::ScalarType type, const at::Tensor& weights);
+
+// The pieces of dispatch() and combine(), without autograd. What a start
+// returns waits for the rows; `plan` must outlive it.
+class TokenTravel {
+ public:
+  // With `sync_op`, rows have arrived when a start returns.
+  TokenTravel(DispatchPtr plan, bool sync_op)
+      : plan_(std::move(plan)), sync_op_(sync_op) {}
+
+  const std::vector<std::int64_t>& expert_rows() const;
+
+  // Tokens to the rows of experts, and what comes back to sums over the choices
+  // of each token, weighted by `weights` unless that is undefined.
+  comm::PendingTensor start_dispatch(const at::Tensor& tokens) const;
+  comm::PendingTensor start_return(const at::Tensor& rows) const;
+  at::Tensor sums(const at::Tensor& returned, const at::Tensor& weights) const;
+
+  // The reverse of sums(): the gradients of `returned` and of the weights. The
+  // former goes to the experts.
+  std::pair<at::Tensor, at::Tensor> sums_backward(
+      const at::Tensor& gradient,
+      const at::Tensor& returned,
+      const at::Tensor& weights) const;
+  comm::PendingTensor start_gradients(const at::Tensor& gradient) const;
+
+ private:
+  DispatchPtr plan_;
+  bool sync_op_;
+};
 
 } // namespace argosy::expert

@@ -1,11 +1,10 @@
 #include "argosy/expert/global_scatter.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 #include "argosy/common/error.h"
 #include "argosy/expert/all_to_all_plan.h"
-#include "argosy/expert/row_kernels.h"
+#include "argosy/expert/row_travel.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/torch_hooks/graph_node.h"
 
@@ -13,38 +12,14 @@ namespace argosy {
 
 namespace expert {
 
-namespace {
-
-at::Tensor send_rows(
-    const at::Tensor& x,
-    const RowSplits& splits,
-    std::int64_t rows,
-    const GroupPtr& group) {
-  if (group->nranks() == 1) {
-    return x;
-  }
-  at::Tensor received = at::empty({rows, x.size(1)}, x.options());
-  alltoall_single(received, x, splits, group);
-  return received;
-}
-
-} // namespace
-
 at::Tensor send_to_experts(
     const at::Tensor& x, const AllToAllPlan& plan, const GroupPtr& group) {
-  const at::Tensor received = send_rows(
-      x.contiguous(),
-      {.out = plan.receives, .in = plan.sends},
-      plan.num_received(),
-      group);
-  return move_rows(received, plan.blocks, false);
+  return start_to_experts(x, plan, group, true)();
 }
 
 at::Tensor return_from_experts(
     const at::Tensor& x, const AllToAllPlan& plan, const GroupPtr& group) {
-  const at::Tensor moved = move_rows(x.contiguous(), plan.blocks, true);
-  return send_rows(
-      moved, {.out = plan.sends, .in = plan.receives}, plan.num_sent(), group);
+  return start_from_experts(x, plan, group, true)();
 }
 
 } // namespace expert

@@ -87,6 +87,10 @@ void GroupedExpertsImpl::draw(const Group& group) {
   bias1 = add("bias1", {n, hidden}, 1);
   weight2 = add("weight2", {n, hidden, d}, 1);
   bias2 = add("bias2", {n, d}, -1);
+  if (expert::is_gated(options.activation())) {
+    weight3 = add("weight3", {n, d, hidden}, 2);
+    bias3 = add("bias3", {n, hidden}, 1);
+  }
   const std::uint64_t seed = expert::draw_seed();
   for (std::int64_t i = 0; i < n; ++i) {
     const at::Generator generator = expert::seeded(seed, group.rank() * n + i);
@@ -94,6 +98,9 @@ void GroupedExpertsImpl::draw(const Group& group) {
     const ExpertLinear down{options.hidden(), d, is_cut ? 0 : -1};
     draw_linear(weight1[i], bias1[i], up, mp, generator);
     draw_linear(weight2[i], bias2[i], down, mp, generator);
+    if (weight3.defined()) {
+      draw_linear(weight3[i], bias3[i], up, mp, generator);
+    }
   }
 }
 
@@ -111,7 +118,8 @@ at::Tensor GroupedExpertsImpl::forward(
       sum,
       options.d_model(),
       weight1.size(0));
-  const expert::GroupedWeights weights{weight1, bias1, weight2, bias2};
+  const expert::GroupedWeights weights{
+      weight1, bias1, weight2, bias2, weight3, bias3};
   const GroupPtr& mp = options.mp_group();
   if (!mp || mp->nranks() == 1) {
     return expert::grouped_ffn(x, weights, {rows, options.activation()});

@@ -10,7 +10,13 @@
 
 namespace argosy {
 
-enum class ExpertActivation { Gelu, Relu, Silu };
+enum class ExpertActivation {
+  Gelu,
+  Relu,
+  Silu,
+  SwiGlu, // gated: silu of one product times another
+  GeGlu,  // gated: gelu of one product times another
+};
 
 struct GroupedExpertsOptions {
   GroupedExpertsOptions(
@@ -26,10 +32,11 @@ struct GroupedExpertsOptions {
   TORCH_ARG(GroupPtr, mp_group) = nullptr;
 };
 
-// The experts of this rank, each act(x W1 + b1) W2 + b2. One tensor holds the
+// The experts of this rank, each act(x W1 + b1) W2 + b2; with a gated
+// activation (act(x W1 + b1) * (x W3 + b3)) W2 + b2. One tensor holds the
 // weights of all experts, and one node of the graph computes them all. Expert e
-// starts with the values of two torch::nn::Linear, which do not depend on the
-// number of ranks. Has no second derivative.
+// starts with the values of two (gated: three) torch::nn::Linear, which do not
+// depend on the number of ranks. Has no second derivative.
 class GroupedExpertsImpl : public torch::nn::Module {
  public:
   explicit GroupedExpertsImpl(GroupedExpertsOptions its_options);
@@ -43,6 +50,8 @@ class GroupedExpertsImpl : public torch::nn::Module {
   at::Tensor bias1;   // [local experts, part of hidden]
   at::Tensor weight2; // [local experts, part of hidden, d_model]
   at::Tensor bias2;   // [local experts, d_model]
+  at::Tensor weight3; // as weight1; undefined without a gated activation
+  at::Tensor bias3;   // as bias1; undefined without a gated activation
 
  private:
   void draw(const Group& group);

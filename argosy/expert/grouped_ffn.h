@@ -13,7 +13,12 @@ struct GroupedWeights {
   at::Tensor bias1;
   at::Tensor weight2;
   at::Tensor bias2;
+  // Of gated activations; else undefined.
+  at::Tensor weight3;
+  at::Tensor bias3;
 };
+
+bool is_gated(ExpertActivation activation);
 
 // `rows[e]` rows belong to expert e. If the results of several ranks are
 // summed, each adds `bias_share` of the last bias; the gradient of that bias is

@@ -9,10 +9,12 @@
 #include "argosy/common/error.h"
 #include "argosy/expert/dispatch.h"
 #include "argosy/expert/expert_seed.h"
+#include "argosy/expert/overlap.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/recomputation/recompute.h"
 #include "argosy/tensor_parallel/ops.h"
 #include "argosy/torch_hooks/graph_node.h"
+#include "argosy/trace/recorded_call.h"
 #include "argosy/training/loss_scale.h"
 #include "argosy/training/parameter_marks.h"
 
@@ -56,6 +58,10 @@ MoELayerImpl::MoELayerImpl(MoELayerOptions its_options)
             .ptr();
   }
   register_module("gate", gate);
+  ARGOSY_CHECK(
+      options.overlap_chunks() >= 1,
+      "[expert.moe] overlap_chunks is {}, expected 1 or more",
+      options.overlap_chunks());
   ARGOSY_CHECK(
       gate->options.num_experts() == options.num_experts() &&
           options.num_experts() % group_->nranks() == 0,
@@ -115,7 +121,21 @@ bool MoELayerImpl::divides_tokens() const {
       !options.split_experts();
 }
 
+// How many rows an expert gets depends on the tokens, so a recording takes the
+// layer for one op.
 at::Tensor MoELayerImpl::forward(const at::Tensor& x) {
+  if (!trace::is_recording()) {
+    return route(x);
+  }
+  Tensors used{x};
+  for (const auto& states : {parameters(), buffers()}) {
+    used.insert(used.end(), states.begin(), states.end());
+  }
+  return trace::recorded_call(
+      used, [this](const Tensors& in) { return Tensors{route(in[0])}; })[0];
+}
+
+at::Tensor MoELayerImpl::route(const at::Tensor& x) {
   ARGOSY_CHECK(
       x.dim() > 0 && x.size(-1) == options.d_model(),
       "[expert.moe] the input is {}, expected [..., {}]",
@@ -125,27 +145,46 @@ at::Tensor MoELayerImpl::forward(const at::Tensor& x) {
   const at::Tensor tokens = divides_tokens()
       ? tensor_parallel::scatter_to(all, options.mp_group(), 0)
       : all;
-  const Routing routing = gate->forward(tokens);
-  const auto plan =
-      expert::plan_dispatch(routing.experts, options.num_experts(), group_);
-  const auto counts = expert::expert_rows(*plan);
-  const at::Tensor rows = expert::dispatch(tokens, plan);
-  const at::Tensor results = options.recompute()
-      ? recompute(
-            [this, counts](const at::Tensor& in) {
-              return run_experts(in, counts);
-            },
-            rows)
-      : run_experts(rows, counts);
   const at::Tensor y =
-      with_loss(expert::combine(results, routing.weights, plan));
+      with_loss(through_experts(tokens, gate->forward(tokens)));
   return (divides_tokens() ? tensor_parallel::gather_from(
                                  y, options.mp_group(), 0, all.size(0))
                            : y)
       .view(x.sizes());
 }
 
+at::Tensor MoELayerImpl::through_experts(
+    const at::Tensor& tokens, const Routing& routing) {
+  if (options.overlap_chunks() > 1) {
+    return expert::overlapped_experts(
+        tokens,
+        routing,
+        {.num_experts = options.num_experts(),
+         .chunks = options.overlap_chunks(),
+         .group = group_,
+         .parameters = named_children()["experts"]->parameters(),
+         .run = [this](const at::Tensor& rows, const auto& counts) {
+           return run_experts(rows, counts);
+         }});
+  }
+  const auto plan =
+      expert::plan_dispatch(routing.experts, options.num_experts(), group_);
+  const at::Tensor results =
+      run_experts(expert::dispatch(tokens, plan), expert::expert_rows(*plan));
+  return expert::combine(results, routing.weights, plan);
+}
+
 at::Tensor MoELayerImpl::run_experts(
+    const at::Tensor& rows, const std::vector<std::int64_t>& counts) {
+  if (!options.recompute()) {
+    return compute(rows, counts);
+  }
+  return recompute(
+      [this, counts](const at::Tensor& in) { return compute(in, counts); },
+      rows);
+}
+
+at::Tensor MoELayerImpl::compute(
     const at::Tensor& rows, const std::vector<std::int64_t>& counts) {
   if (grouped) {
     return grouped->forward(rows, counts);

@@ -55,6 +55,9 @@ struct MoELayerOptions {
   TORCH_ARG(double, loss_weight) = 0;
   // Run the experts again in backward instead of keeping their activations.
   TORCH_ARG(bool, recompute) = false;
+  // If greater than 1, tokens travel to the experts and back in this many
+  // chunks, each while another is computed. The same on all ranks.
+  TORCH_ARG(int, overlap_chunks) = 1;
 };
 
 // A mixture-of-experts layer. Each rank of a group holds some of the experts,
@@ -92,8 +95,12 @@ class MoELayerImpl : public torch::nn::Module {
   void add_experts();
   void mark_parameters();
   bool divides_tokens() const;
+  at::Tensor route(const at::Tensor& x);
   at::Tensor with_loss(const at::Tensor& y);
+  at::Tensor through_experts(const at::Tensor& tokens, const Routing& routing);
   at::Tensor run_experts(
+      const at::Tensor& rows, const std::vector<std::int64_t>& counts);
+  at::Tensor compute(
       const at::Tensor& rows, const std::vector<std::int64_t>& counts);
 
   const GroupPtr group_;

@@ -51,9 +51,23 @@ class DenseMoe {
       return layer_->experts[e].forward(x);
     }
     const auto& g = *layer_->grouped;
-    const at::Tensor hidden =
-        torch::gelu(torch::matmul(x, g.weight1[e]) + g.bias1[e]);
+    at::Tensor hidden = active(torch::matmul(x, g.weight1[e]) + g.bias1[e]);
+    if (g.weight3.defined()) {
+      hidden = hidden * (torch::matmul(x, g.weight3[e]) + g.bias3[e]);
+    }
     return torch::matmul(hidden, g.weight2[e]) + g.bias2[e];
+  }
+
+  at::Tensor active(const at::Tensor& x) const {
+    switch (layer_->options.activation()) {
+      case ExpertActivation::Relu:
+        return torch::relu(x);
+      case ExpertActivation::Silu:
+      case ExpertActivation::SwiGlu:
+        return torch::silu(x);
+      default:
+        return torch::gelu(x);
+    }
   }
 
   MoELayer layer_;

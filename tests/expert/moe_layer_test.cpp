@@ -3,6 +3,7 @@
 
 #include "argosy/expert/moe_layer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -18,6 +19,7 @@
 #include "argosy/world/world.h"
 #include "tests/expert/dense_moe.h"
 #include "tests/support/numbers.h"
+#include "tests/support/refusal.h"
 
 namespace argosy {
 namespace {
@@ -228,11 +230,121 @@ TEST_P(MoE, AnyModuleIsAnExpert) {
   });
 }
 
+TEST_P(MoE, ComputesEveryActivation) {
+  using Activation = ExpertActivation;
+  run_ranks(GetParam(), [](World& world) {
+    for (const auto activation :
+         {Activation::Relu,
+          Activation::Silu,
+          Activation::SwiGlu,
+          Activation::GeGlu}) {
+      const Pair pair =
+          make_pair(layer_options().activation(activation), kDropless);
+      check_pair(pair, world, {});
+      const bool is_gated =
+          activation == Activation::SwiGlu || activation == Activation::GeGlu;
+      EXPECT_EQ(pair.own->grouped->weight3.defined(), is_gated);
+    }
+  });
+}
+
+// Frozen weights of a gate, and inputs without gradients.
+TEST(MoERanks, GatedExpertsMayBeFrozen) {
+  run_ranks(1, [](World&) {
+    MoELayer layer =
+        make_pair(layer_options().activation(ExpertActivation::SwiGlu), kNaive)
+            .own;
+    layer->grouped->weight3.requires_grad_(false);
+    layer(tokens_of(9, 0, torch::kDouble).detach()).sum().backward();
+    EXPECT_FALSE(layer->grouped->weight3.grad().defined());
+    EXPECT_TRUE(layer->grouped->bias3.grad().defined());
+    EXPECT_TRUE(layer->grouped->weight1.grad().defined());
+  });
+}
+
+// Chunks, some of them without tokens.
+TEST_P(MoE, EqualsOneProcessWithOverlap) {
+  run_ranks(GetParam(), [](World& world) {
+    for (const int chunks : {2, 5}) {
+      const auto options = layer_options().overlap_chunks(chunks);
+      for (const auto& gate : {kNaive, kDropless, kGShard, kSwitch}) {
+        check_pair(make_pair(options, gate), world, {});
+      }
+      check_pair(
+          make_pair(options, kDropless), world, {.tokens = kNoneOnTheLast});
+      check_pair(
+          make_pair(
+              MoELayerOptions(options).expert(make_expert).recompute(true),
+              kSwitch),
+          world,
+          {});
+    }
+  });
+}
+
+// With whole numbers all sums are exact, in any order.
+TEST(MoERanks, OverlapChangesNoBit) {
+  run_ranks(2, [](World& world) {
+    const auto run = [&](int chunks) {
+      MoELayer layer = make_pair(
+                           layer_options()
+                               .activation(ExpertActivation::Relu)
+                               .overlap_chunks(chunks),
+                           [](const GroupPtr& group) {
+                             return NaiveGate(gate_options(group).weights(
+                                                  GateWeights::Logits))
+                                 .ptr();
+                           })
+                           .own;
+      const torch::NoGradGuard no_grad;
+      for (const at::Tensor& each : layer->parameters()) {
+        each.mul_(8).round_();
+      }
+      const at::Tensor x =
+          (tokens_of(13, world.rank(), torch::kDouble).detach() * 8).round();
+      x.requires_grad_();
+      const at::AutoGradMode grad(true);
+      const at::Tensor y = layer(x);
+      y.sum().backward();
+      Tensors all{y.detach(), x.grad()};
+      for (const at::Tensor& each : layer->parameters()) {
+        all.push_back(each.grad());
+      }
+      return all;
+    };
+    const Tensors whole = run(1);
+    for (const int chunks : {2, 3}) {
+      const Tensors chunked = run(chunks);
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        EXPECT_TRUE(torch::equal(chunked[i], whole[i])) << i;
+      }
+    }
+  });
+}
+
+TEST(MoERanks, OverlapSendsEachChunkOnceThereAndBack) {
+  run_ranks(2, [](World&) {
+    const GroupPtr group = get_group(0);
+    MoELayer layer = make_pair(layer_options().overlap_chunks(3), kNaive).own;
+    const auto before = group->traffic().of(OpKind::AllToAll).calls;
+    const at::Tensor y = layer(tokens_of(8, 0, torch::kDouble));
+    const auto between = group->traffic().of(OpKind::AllToAll).calls;
+    EXPECT_EQ(between - before, 1u + 3 * 2);
+    y.sum().backward();
+    EXPECT_EQ(group->traffic().of(OpKind::AllToAll).calls - between, 3u * 2);
+    EXPECT_THAT(
+        argosy::testing::refusal([&] { y.sum().backward(); }),
+        ::testing::HasSubstr("called twice"));
+  });
+}
+
 TEST(MoEProcesses, EqualOneProcess) {
   argosy::testing::run_process_ranks(2, [](World& world) {
     check_pair(make_pair(layer_options(), kGShard), world, {});
     check_pair(
         make_pair(layer_options().recompute(true), kDropless), world, {});
+    check_pair(
+        make_pair(layer_options().overlap_chunks(2), kDropless), world, {});
   });
 }
 
@@ -347,14 +459,9 @@ at::Tensor mp_part(
 }
 
 // 7 hidden features and 11 tokens do not divide by 2.
-void check_mp(World& world, bool split, bool recompute) {
+void check_mp(World& world, bool split, MoELayerOptions options) {
   const Axes axes(world);
-  const MoELayerOptions options = MoELayerOptions(kWidth, kExperts)
-                                      .hidden(7)
-                                      .group(axes.expert)
-                                      .mp_group(axes.mp)
-                                      .recompute(recompute)
-                                      .split_experts(split);
+  options.hidden(7).group(axes.expert).mp_group(axes.mp).split_experts(split);
   // Its loss is that of the tokens of a rank: not of halves of them.
   Pair pair = make_pair(options, split ? kDropless : kNaive);
   at::Tensor whole_x, whole_y;
@@ -394,15 +501,18 @@ void check_mp(World& world, bool split, bool recompute) {
 
 TEST(MoERanks, ExpertsAreSplitOverTensorParallelRanks) {
   run_ranks(4, [](World& world) {
-    check_mp(world, true, false);
-    check_mp(world, true, true);
+    check_mp(world, true, layer_options());
+    check_mp(world, true, layer_options().recompute(true));
+    check_mp(world, true, layer_options().activation(ExpertActivation::SwiGlu));
+    check_mp(world, true, layer_options().overlap_chunks(3));
   });
 }
 
 TEST(MoERanks, TokensAreDividedOverTensorParallelRanks) {
   run_ranks(4, [](World& world) {
-    check_mp(world, false, false);
-    check_mp(world, false, true);
+    check_mp(world, false, layer_options());
+    check_mp(world, false, layer_options().recompute(true));
+    check_mp(world, false, layer_options().overlap_chunks(2));
   });
 }
 
