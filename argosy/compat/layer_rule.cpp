@@ -8,7 +8,6 @@
 #include <torch/nn/modules/instancenorm.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
-#include <torch/nn/modules/rnn.h>
 
 #include <optional>
 
@@ -107,19 +106,6 @@ LayerRule attention() {
        {"out_proj.weight", "-p"}}};
 }
 
-// A step needs the whole state of the one before, so only the batch is sliced.
-template <typename... Layers>
-std::optional<LayerRule> recurrent_of(const Module& layer) {
-  std::optional<LayerRule> rule;
-  const auto visit = [&](const auto* recurrent) {
-    if (recurrent != nullptr) {
-      rule = {recurrent->options.batch_first() ? "b--" : "-b-", {}};
-    }
-  };
-  (visit(as<Layers>(layer)), ...);
-  return rule;
-}
-
 } // namespace
 
 LayerRule rule_of(const Module& layer) {
@@ -138,10 +124,7 @@ LayerRule rule_of(const Module& layer) {
   if (auto rule = any_convolution_of(layer)) {
     return *rule;
   }
-  if (auto rule = norm_of(layer)) {
-    return *rule;
-  }
-  const auto rule = recurrent_of<RNNImpl, LSTMImpl, GRUImpl>(layer);
+  const auto rule = norm_of(layer);
   ARGOSY_CHECK(
       rule,
       "[shard_layer_by] {} has no rule of its own; give one: "

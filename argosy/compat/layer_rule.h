@@ -31,7 +31,7 @@ struct LayerRule {
 namespace compat {
 
 // The rule of a layer of LibTorch: Linear, Embedding, convolutions, batch,
-// instance, group and layer norms, MultiheadAttention, RNN, LSTM and GRU.
+// instance, group and layer norms, MultiheadAttention.
 // Throws InvalidArgument for others.
 LayerRule rule_of(const torch::nn::Module& layer);
 

@@ -48,7 +48,6 @@ using InputFn = std::function<at::Tensor(const at::Tensor&)>;
 //   GroupNorm
 //   LayerNorm               {b, 1}              {1}
 //   MultiheadAttention      {t, b, 1}           {p, 1}: in_proj_weight
-//   RNN, LSTM, GRU          {1, b, 1}           none; {b, 1, 1} if batch_first
 //
 // Equal letters are sliced alike. Linear, Embedding and norms take inputs of
 // more dims: those between stay whole, or give a number for each dim. Biases

@@ -205,26 +205,6 @@ TEST(LayerStrategyRanks, Attention) {
        {"out_proj.weight", {Replicate(), Shard(1)}}});
 }
 
-TEST(LayerStrategyRanks, RecurrentLayersSliceTheBatch) {
-  const auto first = [](auto& layer, const at::Tensor& x) {
-    return std::get<0>(layer(x));
-  };
-  check_layer(
-      [] { return torch::nn::LSTM(4, 6); },
-      first,
-      values({3, 4, 4}),
-      {{1, 2, 1}},
-      {{"weight_ih_l0", {Replicate(), Replicate()}}});
-  check_layer(
-      [] {
-        return torch::nn::GRU(torch::nn::GRUOptions(4, 6).batch_first(true));
-      },
-      first,
-      values({4, 3, 4}),
-      {{4, 1, 1}},
-      {});
-}
-
 TEST(LayerStrategyRanks, EmbeddingsSliceTheVocabulary) {
   check_layer(
       [] { return torch::nn::Embedding(8, 6); },
