@@ -287,7 +287,7 @@ Trained start(const std::string& json, bool is_deferred) {
   // Each rank draws from a generator of its own, as processes do.
   const torch_hooks::GeneratorScope scope(
       at::make_generator<at::CPUGeneratorImpl>(3));
-  const ParallelGptOptions options = options_on(false);
+  const ParallelGptOptions options = options_on(false, {});
   ParallelGpt gpt{nullptr};
   {
     std::optional<DeferredInit> deferred;
