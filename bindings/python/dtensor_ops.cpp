@@ -56,7 +56,13 @@ void destroy() {
   destroy_process_group();
 }
 
-template <auto function>
+// Named types, which choose among the overloads.
+using Place =
+    at::Tensor (*)(const at::Tensor&, const ProcessMesh&, const Placements&);
+using Draw =
+    at::Tensor (*)(const Ints& shape, const ProcessMesh&, const Placements&);
+
+template <Place function>
 at::Tensor place(
     const at::Tensor& tensor,
     const Ints& mesh,
@@ -66,7 +72,7 @@ at::Tensor place(
   return function(tensor, mesh_of(mesh, ranks), placements_from(placements));
 }
 
-template <auto function>
+template <Draw function>
 at::Tensor draw(
     const Ints& shape,
     const Ints& mesh,
@@ -82,6 +88,7 @@ at::Tensor wrap(
     const Ints& ranks,
     const Texts& placements,
     const Ints& shape) {
+  const GilRelease unlocked; // the first calls compare copies over the ranks
   return from_local(
       local, mesh_of(mesh, ranks), placements_from(placements), shape);
 }
