@@ -35,8 +35,7 @@ at::Tensor gradient_of(const SharedWeight& weight) {
   }
   // The stages may have other rows, and one of them a dense gradient.
   return own_part(placed_as(
-      weight.parameter,
-      gradient.is_sparse() ? gradient.to_dense() : gradient));
+      weight.parameter, gradient.is_sparse() ? gradient.to_dense() : gradient));
 }
 
 // Sums the gradient of one weight over the stages that hold it.

@@ -521,15 +521,17 @@ TEST(Combination, SettingsWithoutEffectAreRefused) {
     return refused(
         R"({"sharding": true, "sharding_configs": {)" + configs + "}}");
   };
-  const char* kNo = "has no effect: it belongs to stage 3";
+  const char* kRefused = "has no effect: it belongs to stage 3";
   EXPECT_EQ(
       sharded(R"("stage": 2, "units": ["a"])"),
       "[fleet.strategy] sharding_configs.units is [\"a\"] and has no effect: "
       "it belongs to stage 3; set sharding_configs.stage to 3");
-  EXPECT_THAT(sharded(R"("segment_size_KB": 1)"), HasSubstr(kNo));
-  EXPECT_THAT(sharded(R"("stage": 2, "exclude_layer": ["a"])"), HasSubstr(kNo));
+  EXPECT_THAT(sharded(R"("segment_size_KB": 1)"), HasSubstr(kRefused));
   EXPECT_THAT(
-      sharded(R"("offload": true, "offload_params": true)"), HasSubstr(kNo));
+      sharded(R"("stage": 2, "exclude_layer": ["a"])"), HasSubstr(kRefused));
+  EXPECT_THAT(
+      sharded(R"("offload": true, "offload_params": true)"),
+      HasSubstr(kRefused));
   EXPECT_THAT(
       sharded(R"("offload": true, "offload_grads": true)"),
       HasSubstr("stage 1 keeps whole gradients"));
