@@ -41,8 +41,9 @@ void semi_auto::check_initial_values(
   dtensor::NamedTensors plain;
   const auto add = [&](const auto& named) {
     for (const auto& each : named) {
+      // A pipeline has released the states of other stages to meta.
       if (each.value().defined() && !is_dtensor(each.value()) &&
-          !is_deferred(each.value())) {
+          !is_deferred(each.value()) && !each.value().is_meta()) {
         plain.emplace_back(each.key(), each.value());
       }
     }

@@ -199,6 +199,7 @@ bool CutModule::uses(
 }
 
 void CutModule::keep_only(const std::vector<int>& parts) {
+  Tensors released;
   for (const auto& [value, tensor] : program_->held) {
     const auto& names = program_->graph.value(value).names;
     // A constant of forward, not a state of the module: all parts keep it.
@@ -207,12 +208,15 @@ void CutModule::keep_only(const std::vector<int>& parts) {
     }
     if (!uses(parts, names[0])) {
       release_values(tensor);
+      released.push_back(tensor);
     }
   }
   if (spread_ && spread_->place_states) {
     spread_->place_states(*module_);
     runners_.clear(); // of plain tensors
   }
+  // After the states are placed, which makes views of them.
+  std::ranges::for_each(released, refuse_memory);
   for (const auto& [value, tensor] : program_->held) {
     materialize_values(tensor);
   }

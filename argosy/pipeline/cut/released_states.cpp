@@ -1,6 +1,7 @@
 #include "argosy/pipeline/cut/released_states.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 #include <sys/mman.h>
 
@@ -44,6 +45,13 @@ at::Tensor lazy_zeros(const at::Tensor& like) {
       at::TensorOptions(like.scalar_type()));
 }
 
+at::Tensor meta_like(const at::Tensor& tensor) {
+  return at::empty_strided(
+      tensor.sizes(),
+      tensor.strides(),
+      at::TensorOptions(tensor.scalar_type()).device(at::kMeta));
+}
+
 // Where a tensor's values are: in its part, of a DTensor.
 at::Tensor values_of(const at::Tensor& tensor) {
   const dtensor::Parts* parts = dtensor::parts_of(tensor);
@@ -70,10 +78,18 @@ void set_values(const at::Tensor& tensor, const at::Tensor& values) {
 } // namespace
 
 void release_values(const at::Tensor& tensor) {
-  set_values(
+  set_values(tensor, meta_like(values_of(tensor)));
+  tensor.mutable_grad().reset();
+}
+
+void refuse_memory(const at::Tensor& tensor) {
+  if (dtensor::parts_of(tensor) != nullptr) {
+    return;
+  }
+  become(
       tensor,
       torch_hooks::make_released(
-          values_of(tensor),
+          tensor,
           str_format(
               "[pipeline.cut] a state of shape {} is on another stage of the "
               "pipeline, and has no memory on this one, which data_ptr(), "
@@ -81,7 +97,6 @@ void release_values(const at::Tensor& tensor) {
               "the whole module; CutStage::module() has the states of this "
               "stage",
               tensor.sizes())));
-  tensor.mutable_grad().reset();
 }
 
 void materialize_values(const at::Tensor& tensor) {

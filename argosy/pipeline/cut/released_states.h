@@ -12,6 +12,11 @@ namespace argosy::pipeline {
 // stays one, with its place and its hooks; its part becomes a meta tensor.
 void release_values(const at::Tensor& tensor);
 
+// From now on, who asks a released tensor for its memory gets an error that
+// says where it is. Views cannot be made of it any more. Does nothing for
+// DTensors, which refuse by themselves.
+void refuse_memory(const at::Tensor& tensor);
+
 // Materializes a tensor that was made under DeferredInit; does nothing for
 // others. The calling thread must be a rank.
 void materialize_values(const at::Tensor& tensor);
