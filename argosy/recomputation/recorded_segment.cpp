@@ -10,6 +10,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/recomputation/recomputed_call.h"
+#include "argosy/torch_hooks/memoryless.h"
 #include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/op_info.h"
 #include "argosy/torch_hooks/thread_generator.h"
@@ -108,8 +109,7 @@ void for_each_written(
 }
 
 const c10::StorageImpl* memory_of(const at::Tensor& tensor) {
-  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
-                              : nullptr;
+  return torch_hooks::storage_of(tensor).unsafeGetStorageImpl();
 }
 
 } // namespace

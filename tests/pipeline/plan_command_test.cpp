@@ -83,7 +83,9 @@ TEST(PlanPipeline, ReadsTimesOfEachPart) {
 TEST(PlanPipeline, TeachesWhatItExpects) {
   expect_refusal("", "expected --stages and --microbatches, as in");
   expect_refusal("-p 0 -m 2", "--stages: Value 0 not in range");
-  expect_refusal("-p 2 -m 2 -s 2f2b", "gpipe, 1f1b, eager, interleaved");
+  expect_refusal(
+      "-p 2 -m 2 -s 2f2b",
+      "gpipe (F-then-B), 1f1b, eager (Eager1F1B), interleaved");
   expect_refusal("-p 2 -m 2 --chunks 3", "1f1b with 3 chunks");
   expect_refusal("-p 2 -m 2 --times 1,2", "3 required");
   expect_refusal("-p 2 -m 2 --times-file none.json", "no file none.json");
