@@ -191,6 +191,7 @@ void run(Flags flags) {
   testing::run_ranks(
       2,
       [&](World& world) {
+        dtensor_check_values(0); // what the first uses of a value send
         if (world.rank() == 0) { // one rank suffices: nothing is sent
           measure(report, 2000, flags.quick ? 5 : 20);
           measure_block(report, 100, flags.quick ? 5 : 20);

@@ -15,7 +15,7 @@
 namespace argosy::bench {
 namespace {
 
-using pipeline::Tensors;
+using argosy::Tensors;
 using torch_hooks::SplitBackward;
 
 struct Size {

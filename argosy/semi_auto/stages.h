@@ -17,8 +17,9 @@ struct ShardingStage {
   std::optional<ProcessMesh::Axis> axis; // nullopt: see sharding_axis()
   // Stage 3: bytes of parameters that are gathered in one call, while those
   // before are in use; 0: each parameter is gathered when it is used. Ids of
-  // set_comm_fusion() come before sizes.
-  std::size_t bucket_bytes = std::size_t{1} << 22;
+  // set_comm_fusion() come before sizes. Pays where cores or a network are idle
+  // while ranks compute: on a host whose cores all compute it costs time.
+  std::size_t bucket_bytes = 0;
 };
 
 inline ShardingStage ShardingStage1(
