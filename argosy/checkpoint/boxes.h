@@ -15,6 +15,16 @@ namespace argosy::checkpoint {
 std::vector<Box> boxes_of_range(
     const Shape& shape, std::int64_t from, std::int64_t count);
 
+// Whether a box is one of a tensor of this shape: as many dims, sizes not
+// negative, all of it inside.
+bool is_inside(const Box& box, const Shape& shape);
+
+// Whether they share an element. Allocates nothing.
+bool intersects(const Box& a, const Box& b);
+
+// The number of elements that they share. Allocates nothing.
+std::int64_t count_common(const Box& a, const Box& b);
+
 // `box` without what it shares with `other`: disjoint boxes.
 std::vector<Box> subtract(const Box& box, const Box& other);
 
@@ -24,6 +34,9 @@ struct Cover {
   std::vector<Box> missing; // disjoint
 };
 Cover cover_of(const Shape& shape, const std::vector<Box>& boxes);
+
+// Whether two of `boxes`, which lie in a tensor of `shape`, share an element.
+bool overlapping(const Shape& shape, const std::vector<Box>& boxes);
 
 // The elements that a range of one box shares with another box, as runs that
 // are contiguous in both. Offsets are in elements, row-major in each box.

@@ -50,6 +50,9 @@ struct TensorInfo {
   bool operator==(const TensorInfo&) const = default;
 };
 
+// "[10, 20]"
+std::string shape_text(const Shape& shape);
+
 // "model/fc.weight F32 [10, 20]"
 std::ostream& operator<<(std::ostream& out, const TensorInfo& info);
 
