@@ -17,6 +17,13 @@ constexpr EnvVariable kTable[] = {
      "depends on the launcher",
      "how ranks under an MPI launcher learn rank 0's address if no variable "
      "gives it: file, pmi or pmix"},
+    {"ARGOSY_FAULT",
+     "none",
+     "for tests: makes the process fail at a named place, \"NAME:kill\" or "
+     "\"NAME:throw:3\" for the third time"},
+    {"ARGOSY_FAULT_RANK",
+     "all ranks",
+     "for tests: the rank for which ARGOSY_FAULT holds"},
     {"ARGOSY_FLIGHT_DIR",
      "none; set by argosy run",
      "folder for the flight records that ranks write when an operation "

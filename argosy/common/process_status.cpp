@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <cstring> // sigabbrev_np()
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"

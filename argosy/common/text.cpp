@@ -121,6 +121,40 @@ std::optional<std::string> nearest(
   return best;
 }
 
+std::string to_hex(std::string_view bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    text += kDigits[value >> 4];
+    text += kDigits[value & 15];
+  }
+  return text;
+}
+
+std::optional<std::string> of_hex(std::string_view digits) {
+  const auto value = [](char digit) {
+    return digit >= '0' && digit <= '9' ? digit - '0'
+        : digit >= 'a' && digit <= 'f'  ? digit - 'a' + 10
+                                        : -1;
+  };
+  if (digits.size() % 2 != 0) {
+    return std::nullopt;
+  }
+  std::string bytes;
+  bytes.reserve(digits.size() / 2);
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    const int high = value(digits[i]);
+    const int low = value(digits[i + 1]);
+    if (high < 0 || low < 0) {
+      return std::nullopt;
+    }
+    bytes += static_cast<char>(high * 16 + low);
+  }
+  return bytes;
+}
+
 std::string ranges_text(const std::vector<int>& sorted) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < sorted.size();) {

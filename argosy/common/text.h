@@ -30,6 +30,10 @@ std::optional<double> parse_seconds(std::string_view text);
 std::optional<std::string> nearest(
     std::string_view text, const std::vector<std::string>& candidates);
 
+// Two digits for each byte; of_hex() returns nullopt for anything else.
+std::string to_hex(std::string_view bytes);
+std::optional<std::string> of_hex(std::string_view digits);
+
 // {0, 1, 2, 5} -> "0-2, 5": for error messages that name ranks.
 std::string ranges_text(const std::vector<int>& sorted);
 

@@ -383,4 +383,8 @@ optim::Ema* DistributedOptimizer::ema() {
   return impl_->strategy.ema ? &impl_->moving_average() : nullptr;
 }
 
+const DistributedStrategy& DistributedOptimizer::strategy() const {
+  return impl_->strategy;
+}
+
 } // namespace argosy::fleet

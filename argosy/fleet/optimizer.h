@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 namespace at {
 class Tensor;
@@ -14,6 +15,10 @@ namespace argosy::optim {
 class Ema;
 class GradScaler;
 } // namespace argosy::optim
+
+namespace argosy::checkpoint {
+class State;
+} // namespace argosy::checkpoint
 
 namespace argosy::fleet {
 
@@ -80,9 +85,18 @@ class DistributedOptimizer {
   optim::GradScaler* scaler();
   optim::Ema* ema();
 
+  const DistributedStrategy& strategy() const;
+
  private:
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };
+
+// How checkpoint::State takes it: "optimizer", "scaler" and "ema", and a note
+// of the strategy. With a name, "<name>", "<name>_scaler" and "<name>_ema".
+void add_to(
+    checkpoint::State& state,
+    const std::string& name,
+    DistributedOptimizer& optimizer);
 
 } // namespace argosy::fleet

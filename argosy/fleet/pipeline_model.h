@@ -2,10 +2,15 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "argosy/fleet/model.h"
 #include "argosy/pipeline/pipeline_parallel.h"
+
+namespace argosy::checkpoint {
+class State;
+} // namespace argosy::checkpoint
 
 namespace argosy::fleet {
 
@@ -77,5 +82,9 @@ class PipelineModel {
   int micro_batch_size_;
   std::shared_ptr<InputCheck> input_check_;
 };
+
+// How checkpoint::State takes it: "model", the states of this rank's stage.
+void add_to(
+    checkpoint::State& state, const std::string& name, PipelineModel& model);
 
 } // namespace argosy::fleet

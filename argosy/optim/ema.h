@@ -38,6 +38,7 @@ class Ema {
   at::Tensor average(std::size_t index) const;
 
   // For checkpoints: the averages before correction, and the number of updates.
+  const std::vector<at::Tensor>& params() const { return params_; }
   const std::vector<at::Tensor>& state() const { return averages_; }
   std::int64_t num_updates() const { return num_updates_; }
   void load(const std::vector<at::Tensor>& state, std::int64_t num_updates);

@@ -83,6 +83,9 @@ class FusedOptimizer : public torch::optim::Optimizer {
   // "<parameter>.step".
   StateDict state_dict(const std::vector<std::string>& names = {});
 
+  // The kinds that state_dict() may have, except "step".
+  std::vector<std::string> state_kinds() const;
+
   // Copies `states` into the optimizer. Parameters that `states` does not
   // mention lose their state. Throws InvalidArgument for an unknown name or a
   // wrong shape.

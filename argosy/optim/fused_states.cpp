@@ -2,6 +2,7 @@
 
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -54,6 +55,24 @@ StateDict FusedOptimizer::state_dict(const std::vector<std::string>& names) {
         }
       });
   return result;
+}
+
+std::vector<std::string> FusedOptimizer::state_kinds() const {
+  std::vector<std::string> kinds;
+  const auto add = [&](const char* kind) {
+    if (std::ranges::find(kinds, kind) == kinds.end()) {
+      kinds.emplace_back(kind);
+    }
+  };
+  for (const auto& group : param_groups_) {
+    const auto state = new_state();
+    const StateTensors of = tensors_of(*state, group.options());
+    for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {
+      add(of.names[k]);
+    }
+  }
+  add("master");
+  return kinds;
 }
 
 void FusedOptimizer::load_state_dict(

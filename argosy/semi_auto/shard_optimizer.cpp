@@ -19,6 +19,8 @@
 #include "argosy/optim/lars.h"
 #include "argosy/semi_auto/gather_buckets.h"
 #include "argosy/torch_hooks/grad_hook.h"
+#include "argosy/training/held_part.h"
+#include "argosy/world/init.h"
 
 namespace argosy {
 
@@ -59,6 +61,15 @@ struct OptimizedParameter {
         ? parameter
         : reshard(parameter.detach(), mesh(), placements);
     shard = is_plain ? to_local(moved.detach()) : moved;
+    if (shard.unsafeGetTensorImpl() != parameter.unsafeGetTensorImpl()) {
+      training::set_shard_of(
+          shard,
+          parameter,
+          dtensor::local_box(
+              parameter.sizes().vec(),
+              DistAttr(mesh(), placements),
+              get_rank()));
+    }
   }
 
   // The parameter's own gradient is resharded too, and shares its storage with

@@ -14,6 +14,7 @@
 #include "argosy/heap/allocator.h"
 #include "argosy/sharding/grad_memory.h"
 #include "argosy/sharding/param_memory.h"
+#include "argosy/training/held_part.h"
 #include "argosy/training/main_grads.h"
 #include "argosy/training/parameter_marks.h"
 
@@ -208,6 +209,7 @@ struct ShardedCore::Impl {
   void make_real(std::size_t parameter) const;
   int expert_ranks() const;
   void cut();
+  void describe_pieces(const std::vector<at::Tensor>& parameters) const;
 };
 
 std::shared_ptr<ShardMemory> ShardedCore::Impl::shards_if(
@@ -324,6 +326,29 @@ void ShardedCore::Impl::cut() {
   for (const auto& [place, tensor] : grads->pieces()) {
     pieces.push_back(
         {infos[place.parameter].name, tensors[place.parameter], place, tensor});
+  }
+  describe_pieces(tensors);
+}
+
+// Tells checkpoints what the pieces are, and where the values of parameters are
+// that have no memory between steps.
+void ShardedCore::Impl::describe_pieces(
+    const std::vector<at::Tensor>& parameters) const {
+  std::vector<at::Tensor> by_parameter(parameters.size());
+  for (const OwnPiece& piece : pieces) {
+    training::set_piece_of(
+        piece.tensor, piece.param, {piece.place.from, piece.place.count});
+    by_parameter[piece.place.parameter] = piece.tensor;
+  }
+  for (const UnitPlan& unit : plan) {
+    for (const Bucket& bucket : unit.buckets) {
+      for (const BucketEntry& entry : bucket.entries) {
+        if (!unit.resident) {
+          training::set_values_in(
+              parameters[entry.parameter], by_parameter[entry.parameter]);
+        }
+      }
+    }
   }
 }
 
@@ -447,10 +472,14 @@ void ShardedCore::after_step() {
   }
 }
 
-void ShardedCore::begin_whole() {
+void ShardedCore::settle() {
   impl_->grads->reduction().recover();
   after_step();
   impl_->params->release_all();
+}
+
+void ShardedCore::begin_whole() {
+  settle();
   impl_->params->begin_whole();
 }
 

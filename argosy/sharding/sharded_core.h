@@ -125,6 +125,7 @@ class ShardedCore final : public training::ModelCore {
   void before_step();
   void after_step();
 
+  void settle() override;
   void begin_whole() override;
   void end_whole() override;
 

@@ -11,6 +11,7 @@
 #include "argosy/common/error.h"
 #include "argosy/optim/parts.h"
 #include "argosy/tensor_parallel/rng.h"
+#include "argosy/training/held_part.h"
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy::tensor_parallel {
@@ -141,20 +142,35 @@ void add_linear(
   const LinearValues values = draw_linear(
       {linear.in_features, linear.out_features, linear.bias}, own, own.rows);
   weight = values.weight;
-  mark_cut(weight, linear.dim, group);
+  mark_cut(
+      weight,
+      linear.dim,
+      cuts_bias ? linear.out_features : linear.in_features,
+      group);
   module.register_parameter("weight", weight);
   bias = values.bias;
   if (bias.defined() && cuts_bias) {
-    mark_cut(bias, 0, group);
+    mark_cut(bias, 0, linear.out_features, group);
   }
   module.register_parameter("bias", bias, linear.bias);
 }
 
-void mark_cut(const at::Tensor& parameter, int dim, const GroupPtr& group) {
-  if (group->nranks() > 1) {
-    set_marks(parameter, {.is_distributed = true, .split_axis = dim});
-    optim::set_part_groups(parameter, {group});
+void mark_cut(
+    const at::Tensor& parameter,
+    int dim,
+    std::int64_t size,
+    const GroupPtr& group) {
+  if (group->nranks() == 1) {
+    return;
   }
+  set_marks(parameter, {.is_distributed = true, .split_axis = dim});
+  optim::set_part_groups(parameter, {group});
+  dtensor::Shape whole = parameter.sizes().vec();
+  dtensor::Box box = dtensor::whole(whole);
+  whole[dim] = size;
+  box.offset[dim] =
+      comm::shard_range(size, group->nranks(), group->rank()).begin;
+  training::set_held_box(parameter, std::move(whole), std::move(box));
 }
 
 } // namespace argosy::tensor_parallel

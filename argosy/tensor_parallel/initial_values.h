@@ -87,7 +87,12 @@ void add_linear(Layer& layer, int dim, const GroupPtr& group) {
       layer.bias);
 }
 
-// Marks a parameter that is split along `dim`, unless the group has one rank.
-void mark_cut(const at::Tensor& parameter, int dim, const GroupPtr& group);
+// Marks a parameter that is split along `dim`, which has `size` elements on all
+// ranks together, unless the group has one rank.
+void mark_cut(
+    const at::Tensor& parameter,
+    int dim,
+    std::int64_t size,
+    const GroupPtr& group);
 
 } // namespace argosy::tensor_parallel

@@ -79,7 +79,7 @@ void VocabParallelEmbeddingImpl::reset() {
   const at::Tensor part = tensor_parallel::draw_part(
       {options.num_embeddings(), options.embedding_dim(), 0, *group_},
       [&](at::Tensor& block) { block.normal_(0, 1, generator); });
-  tensor_parallel::mark_cut(part, 0, group_);
+  tensor_parallel::mark_cut(part, 0, options.num_embeddings(), group_);
   weight = register_parameter("weight", part);
 }
 

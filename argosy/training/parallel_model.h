@@ -38,6 +38,10 @@ class ModelCore {
   // outside of backward.
   virtual void reduce_gradients_early(const Tensors& /*whole*/) {}
 
+  // Brings parameters up to date, where stepping the wrapped optimizer directly
+  // has left them as they were. Blocks.
+  virtual void settle() {}
+
   // Between the two, parameters are whole on all ranks. See Whole.
   virtual void begin_whole() {}
   virtual void end_whole() {}

@@ -35,6 +35,9 @@ class RandomState {
     return next_;
   }
 
+  // Goes on with what next() has returned, as a checkpoint kept it.
+  void continue_at(const Draw& next) { set_next(next); }
+
   // While it lives, draws begin at one that was made before, if given.
   class Replay {
    public:

@@ -1,0 +1,251 @@
+#include "argosy/checkpoint/folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
+#include "argosy/common/text.h"
+
+namespace argosy::checkpoint {
+
+namespace {
+
+constexpr char kPrefix[] = "step-";
+constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
+
+std::string read_text(
+    fs::FileSystem& files, const std::string& path, Deadline deadline) {
+  const auto reader = files.open_read(path, {}, deadline);
+  if (reader->size() > kMostManifestBytes) {
+    throw CheckpointError(str_format(
+        "[checkpoint] {} has {} bytes, expected at most {}",
+        files.url(path),
+        reader->size(),
+        kMostManifestBytes));
+  }
+  std::string text(reader->size(), '\0');
+  reader->read_at(0, std::as_writable_bytes(std::span(text)), deadline);
+  return text;
+}
+
+} // namespace
+
+std::string folder_name(std::int64_t step) {
+  std::string digits = std::to_string(step);
+  if (digits.size() < 8) {
+    digits.insert(0, 8 - digits.size(), '0');
+  }
+  return kPrefix + digits;
+}
+
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) {
+    return std::nullopt;
+  }
+  const auto step = parse_int(std::string_view(name).substr(strlen(kPrefix)));
+  if (!step || *step < 0 || folder_name(*step) != name) {
+    return std::nullopt;
+  }
+  return *step;
+}
+
+Folder::Folder(fs::Location location) : location_(std::move(location)) {}
+
+std::string Folder::url(const std::string& name) const {
+  return fs().url(name.empty() ? path() : path_of(name));
+}
+
+std::string Folder::path_of(const std::string& name) const {
+  return fs::join_path(path(), name);
+}
+
+std::vector<FoundCheckpoint> Folder::list(Deadline deadline) const {
+  std::vector<FoundCheckpoint> found;
+  for (const fs::Entry& entry : fs().list(path(), deadline)) {
+    const auto step = entry.is_dir ? step_of(entry.name) : std::nullopt;
+    if (step) {
+      const std::string manifest =
+          fs::join_path(path_of(entry.name), kManifestName);
+      found.push_back(
+          {*step, entry.name, fs().stat(manifest, deadline).has_value()});
+    }
+  }
+  std::ranges::sort(found, {}, &FoundCheckpoint::step);
+  return found;
+}
+
+std::optional<FoundCheckpoint> Folder::newest(Deadline deadline) const {
+  std::optional<FoundCheckpoint> newest;
+  for (FoundCheckpoint& each : list(deadline)) {
+    if (each.committed) {
+      newest = std::move(each);
+    }
+  }
+  return newest;
+}
+
+Manifest Folder::read_manifest(
+    const std::string& name, Deadline deadline) const {
+  const std::string path = fs::join_path(path_of(name), kManifestName);
+  return parse_manifest(read_text(fs(), path, deadline), fs().url(path));
+}
+
+void Folder::begin(const std::string& name, Deadline deadline) const {
+  const std::string folder = path_of(name);
+  if (fs().stat(fs::join_path(folder, kManifestName), deadline)) {
+    throw CheckpointError(str_format(
+        "[checkpoint.save] {} exists already: save another step, or remove it "
+        "first (argosy ckpt prune)",
+        fs().url(folder)));
+  }
+  fs().remove(folder, deadline);
+  fs().make_dirs(folder, deadline);
+}
+
+void Folder::write_text(
+    const std::string& path, const std::string& text, Deadline deadline) const {
+  const auto writer =
+      fs().open_write(path, {.expected_bytes = text.size()}, deadline);
+  writer->write(std::as_bytes(std::span(text)), deadline);
+  writer->commit(deadline);
+}
+
+void Folder::commit(
+    const std::string& name,
+    const Manifest& manifest,
+    Deadline deadline) const {
+  fault_point("checkpoint.before_manifest");
+  write_text(
+      fs::join_path(path_of(name), kManifestName), to_text(manifest), deadline);
+  fault_point("checkpoint.before_latest");
+  write_text(path_of(kLatestName), name + "\n", deadline);
+}
+
+void Folder::remove(const std::string& name, Deadline deadline) const {
+  fs().remove(fs::join_path(path_of(name), kManifestName), deadline);
+  fault_point("checkpoint.half_removed");
+  fs().remove(path_of(name), deadline);
+}
+
+void Folder::sweep(Deadline deadline) const {
+  for (const FoundCheckpoint& each : list(deadline)) {
+    if (!each.committed) {
+      fs().remove(path_of(each.name), deadline);
+    }
+  }
+  fs().sweep(path(), std::chrono::hours(1), deadline);
+}
+
+// flock() is released by the kernel when the process dies, however that
+// happens: there is no stale lock.
+FolderLock::FolderLock(const Folder& folder) {
+  const std::string path = folder.path_of(kLockName);
+  if (folder.url().find("://") != std::string::npos) {
+    return;
+  }
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0) {
+    throw CheckpointError(str_format(
+        "[checkpoint.save] cannot open {}: {}", path, std::strerror(errno)));
+  }
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    char holder[256] = {};
+    const ssize_t count = ::pread(fd_, holder, sizeof(holder) - 1, 0);
+    ::close(fd_);
+    throw CheckpointError(str_format(
+        "[checkpoint.save] another job saves to {}: {}; give each job a folder "
+        "of its own",
+        folder.url(),
+        count > 0 ? holder : "unknown"));
+  }
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  const std::string text = str("process ", ::getpid(), " on ", host);
+  if (::ftruncate(fd_, 0) != 0 ||
+      ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
+    // Only what an error would show is missing.
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+}
+
+Chosen choose(
+    const std::string& url,
+    std::optional<std::int64_t> step,
+    Deadline deadline) {
+  fs::Location location = fs::open(url);
+  if (step) {
+    Folder folder(std::move(location));
+    return {std::move(folder), folder_name(*step)};
+  }
+  const std::string own = fs::join_path(location.path, kManifestName);
+  if (location.fs->stat(own, deadline)) {
+    const std::string name = fs::base_name(location.path);
+    location.path = fs::parent_path(location.path);
+    return {Folder(std::move(location)), name};
+  }
+  Folder folder(std::move(location));
+  const auto newest = folder.newest(deadline);
+  if (!newest) {
+    throw CheckpointError(str_format(
+        "[checkpoint.load] {} has no checkpoint: neither a {} nor a folder {} "
+        "with one",
+        folder.url(),
+        kManifestName,
+        folder_name(0)));
+  }
+  return {std::move(folder), newest->name};
+}
+
+std::vector<std::int64_t> superfluous(
+    std::vector<Rated> committed, const KeepPolicy& policy) {
+  if (policy.last <= 0 || committed.empty()) {
+    return {};
+  }
+  std::ranges::sort(committed, {}, &Rated::step);
+  std::set<std::int64_t> kept;
+  const std::size_t first = committed.size() -
+      std::min(committed.size(), static_cast<std::size_t>(policy.last));
+  for (std::size_t i = first; i < committed.size(); ++i) {
+    kept.insert(committed[i].step);
+  }
+  std::vector<Rated> rated;
+  for (const Rated& each : committed) {
+    if (policy.every > 0 && each.step % policy.every == 0) {
+      kept.insert(each.step);
+    }
+    if (each.metric) {
+      rated.push_back(each);
+    }
+  }
+  std::ranges::stable_sort(rated, [&](const Rated& a, const Rated& b) {
+    return policy.lower_is_better ? *a.metric < *b.metric
+                                  : *a.metric > *b.metric;
+  });
+  for (std::size_t i = 0;
+       i < rated.size() && i < static_cast<std::size_t>(policy.best);
+       ++i) {
+    kept.insert(rated[i].step);
+  }
+  std::vector<std::int64_t> removed;
+  for (const Rated& each : committed) {
+    if (kept.count(each.step) == 0) {
+      removed.push_back(each.step);
+    }
+  }
+  return removed;
+}
+
+} // namespace argosy::checkpoint

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "argosy/checkpoint/cipher.h"
+#include "argosy/checkpoint/folder.h"
+#include "argosy/checkpoint/manifest.h"
+#include "argosy/checkpoint/save_plan.h"
+#include "argosy/checkpoint/staging.h"
+#include "argosy/checkpoint/stream_writer.h"
+
+// Writes the files of one rank. Not installed.
+namespace argosy::checkpoint {
+
+// What a rank has written, for the manifest.
+struct Written {
+  struct Piece {
+    std::uint32_t tensor = 0; // in the inventory
+    PieceRecord record;
+  };
+  std::vector<FileRecord> files;
+  std::vector<Piece> pieces;
+  // By tensor: the sums of its blocks that this rank's pieces add to.
+  std::vector<std::pair<std::uint32_t, BlockSums>> sums;
+  std::uint64_t linked_bytes = 0;
+};
+
+std::string encode(const Written& written);
+Written decode_written(
+    const std::string& bytes, const std::vector<TensorInfo>& tensors);
+
+struct WriteSettings {
+  std::string name;                     // of the checkpoint
+  std::shared_ptr<const Cipher> cipher; // null: plain
+  // The last checkpoint, whose files may be linked; null: none.
+  std::shared_ptr<const Manifest> last;
+  std::string last_name;
+  Deadline deadline;
+};
+
+// Writes pieces in the order of the files. Pieces come from the user's memory
+// or from copies of it: stage() makes copies of all that is not written yet, so
+// that the user may go on.
+class RankWriter {
+ public:
+  RankWriter(
+      const Folder& folder,
+      std::shared_ptr<const SavePlan> plan,
+      const Contents& contents,
+      WriteSettings settings);
+  ~RankWriter();
+
+  std::uint64_t bytes() const; // all that this rank has to write
+  std::uint64_t bytes_left() const;
+
+  // Writes until at most this many bytes are left.
+  void write_until_left(std::uint64_t bytes);
+  // Copies what is left into `staging`, which must stay until finish().
+  void stage(Staging& staging);
+  // Writes what is left.
+  Written finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace argosy::checkpoint

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "argosy/checkpoint/exchange.h"
+#include "argosy/checkpoint/file_plan.h"
+
+// What a rank does to save. Not installed.
+namespace argosy::checkpoint {
+
+struct SavePlan {
+  Inventory inventory;
+  std::vector<PlannedWrite> writes; // of this rank
+  std::vector<FilePlan> files;      // of this rank
+  std::uint32_t first_file = 0; // number of this rank's first file, over all
+};
+
+// Makes plans, and remembers the last one: as long as no rank holds anything
+// else, a save exchanges one hash.
+class SavePlanner {
+ public:
+  // Collective. Returns what this rank gives, and the plan.
+  struct Prepared {
+    Contents contents;
+    std::shared_ptr<const SavePlan> plan;
+  };
+  Prepared prepare(State& state, const Ranks& ranks);
+
+ private:
+  std::vector<std::string> hashes_; // of all ranks' descriptions
+  std::shared_ptr<const SavePlan> plan_;
+};
+
+} // namespace argosy::checkpoint

@@ -1,0 +1,208 @@
+#include "argosy/checkpoint/stream_writer.h"
+
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
+
+namespace argosy::checkpoint {
+
+namespace {
+
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+
+// Aligned for O_DIRECT.
+struct Buffer {
+  explicit Buffer(std::size_t bytes)
+      : memory(static_cast<std::byte*>(
+            std::aligned_alloc(fs::kDirectAlignment, bytes))) {
+    if (memory == nullptr) {
+      throw SystemError(
+          str_format("[checkpoint.save] no memory for {} bytes", bytes));
+    }
+  }
+
+  std::unique_ptr<std::byte[], Free> memory;
+  std::size_t used = 0;
+};
+
+constexpr std::size_t kBufferBytes = std::size_t{8} << 20;
+constexpr std::size_t kNumBuffers = 3;
+
+} // namespace
+
+struct StreamWriter::Impl {
+  Impl() {
+    for (std::size_t i = 0; i < kNumBuffers; ++i) {
+      idle.push_back(std::make_unique<Buffer>(kBufferBytes));
+    }
+    thread = std::thread([this] { run(); });
+  }
+
+  ~Impl() {
+    std::deque<std::function<void()>> given_up;
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+      given_up.swap(jobs);
+    }
+    changed.notify_all();
+    given_up.clear(); // gives buffers back, which takes the lock
+    thread.join();
+  }
+
+  // Runs jobs in order. After an error, jobs only give their buffers back.
+  void run() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return stopping || !jobs.empty(); });
+      if (jobs.empty()) {
+        return;
+      }
+      auto job = std::move(jobs.front());
+      jobs.pop_front();
+      running = true;
+      const bool failed = error != nullptr;
+      lock.unlock();
+      std::exception_ptr thrown;
+      if (!failed) {
+        try {
+          job();
+        } catch (...) {
+          thrown = std::current_exception();
+        }
+      }
+      job = nullptr; // gives its buffer back
+      lock.lock();
+      running = false;
+      if (thrown != nullptr && error == nullptr) {
+        error = thrown;
+      }
+      changed.notify_all();
+    }
+  }
+
+  void add(std::function<void()> job) {
+    const std::lock_guard lock(mutex);
+    throw_error();
+    jobs.push_back(std::move(job));
+    changed.notify_all();
+  }
+
+  void throw_error() const {
+    if (error != nullptr) {
+      std::rethrow_exception(error);
+    }
+  }
+
+  std::unique_ptr<Buffer> take_buffer() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return !idle.empty() || error != nullptr; });
+    throw_error();
+    auto buffer = std::move(idle.back());
+    idle.pop_back();
+    buffer->used = 0;
+    return buffer;
+  }
+
+  void give_back(std::unique_ptr<Buffer> buffer) {
+    const std::lock_guard lock(mutex);
+    idle.push_back(std::move(buffer));
+    changed.notify_all();
+  }
+
+  // Hands the current buffer to the thread.
+  void flush() {
+    if (current == nullptr) {
+      return;
+    }
+    const std::shared_ptr<Buffer> full(
+        current.release(),
+        [this](Buffer* buffer) { give_back(std::unique_ptr<Buffer>(buffer)); });
+    add([writer = writer, deadline = deadline, full] {
+      fault_point("checkpoint.write");
+      writer->write({full->memory.get(), full->used}, deadline);
+    });
+  }
+
+  void close() {
+    if (writer == nullptr) {
+      return;
+    }
+    flush();
+    add([writer = std::exchange(writer, nullptr), deadline = deadline] {
+      fault_point("checkpoint.before_file");
+      writer->commit(deadline);
+    });
+  }
+
+  // Of the caller.
+  std::shared_ptr<fs::Writer> writer; // null: no file is open
+  Deadline deadline = Deadline::after(std::chrono::milliseconds(0));
+  std::unique_ptr<Buffer> current;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by mutex.
+  std::vector<std::unique_ptr<Buffer>> idle;
+  std::deque<std::function<void()>> jobs;
+  std::exception_ptr error;
+  bool running = false;
+  bool stopping = false;
+
+  std::thread thread; // last: it uses the others
+};
+
+StreamWriter::StreamWriter() : impl_(std::make_unique<Impl>()) {}
+
+StreamWriter::~StreamWriter() = default;
+
+void StreamWriter::open(
+    fs::FileSystem& files,
+    const std::string& path,
+    std::uint64_t bytes,
+    Deadline deadline) {
+  impl_->close();
+  impl_->writer = files.open_write(
+      path, {.expected_bytes = bytes, .direct = true}, deadline);
+  impl_->deadline = deadline;
+}
+
+void StreamWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (impl_->current == nullptr) {
+      impl_->current = impl_->take_buffer();
+    }
+    Buffer& buffer = *impl_->current;
+    const std::size_t count =
+        std::min(bytes.size(), kBufferBytes - buffer.used);
+    std::memcpy(buffer.memory.get() + buffer.used, bytes.data(), count);
+    buffer.used += count;
+    bytes = bytes.subspan(count);
+    if (buffer.used == kBufferBytes) {
+      impl_->flush();
+    }
+  }
+}
+
+void StreamWriter::finish() {
+  impl_->close();
+  std::unique_lock lock(impl_->mutex);
+  impl_->changed.wait(
+      lock, [&] { return impl_->jobs.empty() && !impl_->running; });
+  impl_->throw_error();
+}
+
+} // namespace argosy::checkpoint
