@@ -35,7 +35,18 @@ struct Segment {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
   std::uint64_t bytes = 0;
+  std::uint32_t file = 0; // of the piece
+  std::uint64_t offset = 0;
   Takers takers;
+};
+
+// Chunks [begin, end) of a segment that one rank reads.
+struct SegmentPart {
+  std::size_t segment = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  auto operator<=>(const SegmentPart&) const = default;
 };
 
 struct ChunkSizes {
@@ -77,21 +88,72 @@ void check_want(const Manifest& manifest, const Want& want, std::size_t rank) {
       info);
 }
 
+// Puts the reads of one rank into waves, cut at chunks where one is full.
+class Waves {
+ public:
+  Waves(ReadPlan& plan, std::uint64_t wave_bytes)
+      : plan_(plan), wave_bytes_(wave_bytes), room_(wave_bytes) {}
+
+  void add(PlannedRead rest, std::uint64_t element) {
+    while (rest.begin < rest.end) {
+      std::uint64_t bytes =
+          static_cast<std::uint64_t>(rest.end - rest.begin) * element;
+      if (bytes <= room_) {
+        put(std::move(rest), bytes);
+        return;
+      }
+      bytes = room_ / kChunkBytes * kChunkBytes;
+      if (bytes == 0) { // the wave is full
+        ++wave_;
+        room_ = wave_bytes_;
+        continue;
+      }
+      PlannedRead now = rest;
+      now.end = rest.begin + static_cast<std::int64_t>(bytes / element);
+      rest.begin = now.end;
+      put(std::move(now), bytes);
+    }
+  }
+
+ private:
+  void put(PlannedRead read, std::uint64_t bytes) {
+    plan_.waves.resize(std::max(plan_.waves.size(), wave_ + 1));
+    plan_.waves[wave_].push_back(std::move(read));
+    room_ -= bytes;
+  }
+
+  ReadPlan& plan_;
+  const std::uint64_t wave_bytes_;
+  std::uint64_t room_;
+  std::size_t wave_ = 0;
+};
+
 // The reads of one host.
 class HostPlanner {
  public:
   HostPlanner(
       const Manifest& manifest,
+      const std::vector<PieceIndex>& indices,
       const std::vector<std::vector<Want>>& wants,
       std::vector<int> ranks)
-      : manifest_(manifest), wants_(wants), ranks_(std::move(ranks)) {}
+      : manifest_(manifest),
+        indices_(indices),
+        wants_(wants),
+        ranks_(std::move(ranks)) {}
 
-  // The reads of each rank, in the order of files.
-  std::map<int, std::vector<PlannedRead>> run() {
+  // Adds the reads of each rank to the waves, in the order of files.
+  void run(std::uint64_t wave_bytes, ReadPlan& plan) {
     find_segments();
     group_segments();
     deal_segments();
-    return std::move(reads_);
+    for (const auto& [reader, parts] : parts_) {
+      Waves waves(plan, wave_bytes);
+      for (const SegmentPart& part : parts) {
+        const TensorInfo& info =
+            manifest_.tensors[segments_[part.segment].tensor].info;
+        waves.add(read_of(reader, part), element_bytes(info.dtype));
+      }
+    }
   }
 
  private:
@@ -140,11 +202,10 @@ class HostPlanner {
   void find_in_tensor(
       std::uint32_t tensor, const std::vector<WantedBox>& boxes) {
     const TensorRecord& record = manifest_.tensors[tensor];
-    const PieceIndex index(record);
     std::vector<std::vector<const WantedBox*>> needed(record.pieces.size());
     for (const WantedBox& wanted : boxes) {
       std::int64_t found = 0;
-      index.for_each(*wanted.box, [&](std::uint32_t piece) {
+      indices_[tensor].for_each(*wanted.box, [&](std::uint32_t piece) {
         needed[piece].push_back(&wanted);
         const Box& box = record.pieces[piece].box;
         found += count_common(box, *wanted.box);
@@ -184,7 +245,13 @@ class HostPlanner {
       }
       if (next != users) {
         add_segment(
-            {tensor, piece, begin, chunk, sizes.bytes(begin, chunk), {}},
+            {.tensor = tensor,
+             .piece = piece,
+             .begin = begin,
+             .end = chunk,
+             .bytes = sizes.bytes(begin, chunk),
+             .file = record.pieces[piece].file,
+             .offset = record.pieces[piece].offset},
             users,
             boxes);
         begin = chunk;
@@ -236,11 +303,9 @@ class HostPlanner {
 
   // Segments that the same ranks need are a lot, in the order of files.
   void group_segments() {
-    std::ranges::sort(segments_, [&](const Segment& a, const Segment& b) {
-      const PieceRecord& x = piece_of(a);
-      const PieceRecord& y = piece_of(b);
-      return std::tie(x.file, x.offset, a.begin, a.tensor, a.piece) <
-          std::tie(y.file, y.offset, b.begin, b.tensor, b.piece);
+    std::ranges::sort(segments_, [](const Segment& a, const Segment& b) {
+      return std::tie(a.file, a.offset, a.begin, a.tensor, a.piece) <
+          std::tie(b.file, b.offset, b.begin, b.tensor, b.piece);
     });
     std::map<std::vector<int>, std::size_t> known;
     std::vector<int> ranks;
@@ -272,11 +337,12 @@ class HostPlanner {
       }
       for (const Share& share : deal(items, quotas[lot])) {
         const int reader = lots_[lot].ranks[share.taker];
-        add_read(reader, segments_[members_[lot][share.item]], share);
+        parts_[reader].push_back(
+            {members_[lot][share.item], share.begin, share.end});
       }
     }
-    for (auto& [reader, reads] : reads_) {
-      sort_by_place(reads);
+    for (auto& [reader, parts] : parts_) {
+      std::ranges::sort(parts);
     }
   }
 
@@ -290,73 +356,34 @@ class HostPlanner {
     return std::max(average / 16, static_cast<double>(kChunkBytes));
   }
 
-  void add_read(int reader, const Segment& segment, const Share& share) {
+  PlannedRead read_of(int reader, const SegmentPart& part) const {
+    const Segment& segment = segments_[part.segment];
     const ChunkSizes sizes(
         manifest_.tensors[segment.tensor], piece_of(segment));
-    const auto begin = static_cast<std::uint32_t>(share.begin);
-    const auto end = static_cast<std::uint32_t>(share.end);
+    const auto chunk = [&](std::uint64_t in_segment) {
+      return segment.begin + static_cast<std::uint32_t>(in_segment);
+    };
     PlannedRead read{
         reader,
         segment.tensor,
         segment.piece,
-        sizes.first_element(segment.begin + begin),
-        sizes.first_element(segment.begin + end),
+        sizes.first_element(chunk(part.begin)),
+        sizes.first_element(chunk(part.end)),
         segment.takers};
     std::ranges::stable_partition(
         read.takers, [&](const Taker& taker) { return taker.rank == reader; });
-    reads_[reader].push_back(std::move(read));
-  }
-
-  void sort_by_place(std::vector<PlannedRead>& reads) const {
-    const auto place = [&](const PlannedRead& read) {
-      const PieceRecord& piece =
-          manifest_.tensors[read.tensor].pieces[read.piece];
-      return std::tuple(
-          piece.file, piece.offset, read.begin, read.tensor, read.piece);
-    };
-    std::ranges::sort(reads, {}, place);
+    return read;
   }
 
   const Manifest& manifest_;
+  const std::vector<PieceIndex>& indices_; // of its tensors
   const std::vector<std::vector<Want>>& wants_;
   const std::vector<int> ranks_;
   std::vector<Segment> segments_;
   std::vector<Lot> lots_;
   std::vector<std::vector<std::size_t>> members_; // segments of each lot
-  std::map<int, std::vector<PlannedRead>> reads_;
+  std::map<int, std::vector<SegmentPart>> parts_; // of each reader
 };
-
-// Adds the reads of one rank to the waves, cut at chunks where one is full.
-void fill_waves(
-    const Manifest& manifest,
-    const std::vector<PlannedRead>& reads,
-    std::uint64_t wave_bytes,
-    ReadPlan& plan) {
-  std::size_t wave = 0;
-  std::uint64_t room = wave_bytes;
-  for (PlannedRead rest : reads) {
-    const TensorInfo& info = manifest.tensors[rest.tensor].info;
-    const std::uint64_t element = element_bytes(info.dtype);
-    while (rest.begin < rest.end) {
-      std::uint64_t bytes =
-          static_cast<std::uint64_t>(rest.end - rest.begin) * element;
-      if (bytes > room) {
-        bytes = room / kChunkBytes * kChunkBytes;
-      }
-      if (bytes == 0) { // the wave is full
-        ++wave;
-        room = wave_bytes;
-        continue;
-      }
-      PlannedRead now = rest;
-      now.end = rest.begin + static_cast<std::int64_t>(bytes / element);
-      rest.begin = now.end;
-      room -= bytes;
-      plan.waves.resize(std::max(plan.waves.size(), wave + 1));
-      plan.waves[wave].push_back(std::move(now));
-    }
-  }
-}
 
 } // namespace
 
@@ -377,12 +404,14 @@ ReadPlan plan_reads(
       check_want(manifest, want, rank);
     }
   }
+  std::vector<PieceIndex> indices;
+  for (const TensorRecord& tensor : manifest.tensors) {
+    indices.emplace_back(tensor);
+  }
   ReadPlan plan;
   for (const auto& [host, ranks] : ranks_of) {
-    for (const auto& [reader, reads] :
-         HostPlanner(manifest, wants, ranks).run()) {
-      fill_waves(manifest, reads, std::max(wave_bytes, kChunkBytes), plan);
-    }
+    HostPlanner(manifest, indices, wants, ranks)
+        .run(std::max(wave_bytes, kChunkBytes), plan);
   }
   return plan;
 }

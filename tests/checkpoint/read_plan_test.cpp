@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <map>
 #include <set>
 
@@ -337,6 +337,11 @@ TEST(ReadPlan, IsFastForManyRanks) {
     }
     manifest.tensors.push_back(
         record_of(str("layer", t), DType::kF32, shape, boxes));
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      manifest.tensors.back().pieces[i].file = i;
+      manifest.tensors.back().pieces[i].offset =
+          static_cast<std::uint64_t>(t) * 7000;
+    }
   }
   Wants wants(48);
   for (std::int64_t rank = 0; rank < 48; ++rank) {
@@ -351,12 +356,12 @@ TEST(ReadPlan, IsFastForManyRanks) {
     for (int rank = 0; rank < 48; ++rank) {
       hosts.push_back(rank % num_hosts);
     }
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     const ReadPlan plan = plan_reads(manifest, wants, hosts);
-    const std::chrono::duration<double> took =
-        std::chrono::steady_clock::now() - start;
-    std::printf("%d hosts: %.3f s\n", num_hosts, took.count());
-    EXPECT_LT(took.count(), 10); // 1 s on a quiet machine
+    const double took =
+        static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    RecordProperty(str("seconds_", num_hosts), std::to_string(took));
+    EXPECT_LT(took, 5); // 0.5 s on a quiet machine
     expect_balance(manifest, hosts, plan, kChunkBytes * 2.0);
   }
 }
