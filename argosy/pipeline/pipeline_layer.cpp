@@ -15,6 +15,7 @@
 #include "argosy/pipeline/segment.h"
 #include "argosy/recomputation/recompute.h"
 #include "argosy/tensor_parallel/rng.h"
+#include "argosy/training/held_part.h"
 
 namespace argosy::pipeline {
 
@@ -214,6 +215,7 @@ std::vector<SharedWeight> PipelineLayerImpl::find_shared(
           layers[first[key]].type);
       shared.push_back(
           {key + "." + name, *parameter, {stages.begin(), stages.end()}});
+      training::set_first_name(*parameter, str(first[key], '.', name));
     }
   }
   return shared;

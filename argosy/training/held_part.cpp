@@ -39,6 +39,10 @@ struct PieceTag {
   dtensor::Box box;                 // of a DTensor
 };
 
+struct FirstNameTag {
+  std::string name;
+};
+
 // Of a parameter whose values are elsewhere.
 struct ElsewhereTag {
   WeakTensor piece;
@@ -144,6 +148,15 @@ at::Tensor parameter_of(const at::Tensor& tensor) {
 
 void set_values_in(const at::Tensor& parameter, const at::Tensor& piece) {
   torch_hooks::set_tag(parameter, ElsewhereTag{weak_of(piece)});
+}
+
+void set_first_name(const at::Tensor& parameter, std::string name) {
+  torch_hooks::set_tag(parameter, FirstNameTag{std::move(name)});
+}
+
+std::optional<std::string> first_name(const at::Tensor& parameter) {
+  const auto* tag = torch_hooks::find_tag<FirstNameTag>(parameter);
+  return tag != nullptr ? std::optional(tag->name) : std::nullopt;
 }
 
 } // namespace argosy::training

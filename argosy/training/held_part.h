@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "argosy/dtensor/layout/layout.h"
@@ -58,5 +59,11 @@ at::Tensor parameter_of(const at::Tensor& tensor);
 // parameter has no memory between steps. An undefined piece: this rank has no
 // values.
 void set_values_in(const at::Tensor& parameter, const at::Tensor& piece);
+
+// Says that a parameter is a copy of one that has this name where it comes
+// first, as weights that stages of a pipeline share. Checkpoints have it once.
+void set_first_name(const at::Tensor& parameter, std::string name);
+// None if nobody said so.
+std::optional<std::string> first_name(const at::Tensor& parameter);
 
 } // namespace argosy::training

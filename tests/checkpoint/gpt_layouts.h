@@ -67,11 +67,11 @@ struct RunOptions {
   c10::ScalarType type = c10::kDouble;
 };
 
-// 13 words divide by nothing; 8 heads, 8 tokens and 16 rows by all.
+// 13 words divide by nothing; 8 heads, 8 tokens and 24 rows by all.
 inline const GptTask& layout_task() {
   static const GptTask task{
       .gpt = {.vocab = 13, .context = 8, .width = 16, .layers = 4, .heads = 8},
-      .rows = 16};
+      .rows = 24};
   return task;
 }
 
@@ -165,7 +165,7 @@ class GptRun {
   int steps() const { return steps_; }
 
  private:
-  static constexpr std::int64_t kSamples = 40; // 2.5 batches an epoch
+  static constexpr std::int64_t kSamples = 96; // 4 batches an epoch
 
   void make_whole() {
     gpt_model_.emplace(gpt_);

@@ -88,8 +88,8 @@ void merge(Ended& run, GptRun& rank, const std::vector<double>& losses) {
   }
 }
 
-constexpr int kFirst = 3; // steps until the save; in the second epoch
-constexpr int kMore = 3;
+constexpr int kFirst = 3; // steps until the save
+constexpr int kMore = 3;  // and after it; an epoch has 4
 
 Ended run_through(
     const Layout& layout,
@@ -121,10 +121,13 @@ std::function<std::string(const std::string&)> renaming(
   const long layers = testing::layout_task().gpt.layers;
   testing::run_ranks(1, [&](World&) {
     const examples::ParallelGptOptions gpt{testing::layout_task().gpt};
-    const pipeline::PipelineLayer list(examples::gpt_layers(gpt), {});
+    const pipeline::PipelineLayer list(
+        examples::gpt_layers(gpt), pipeline::PipelineLayerOptions());
     for (const auto& item : list->named_parameters()) {
       const std::string whole = examples::gpt_name(item.key(), layers);
-      from.pp > 1 ? names[whole] = item.key() : names[item.key()] = whole;
+      // Shared weights are saved under their first name.
+      from.pp > 1 ? names.emplace(whole, item.key())
+                  : names.emplace(item.key(), whole);
     }
   });
   return [names](const std::string& name) {

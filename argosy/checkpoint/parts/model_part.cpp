@@ -24,6 +24,14 @@ struct ModuleStates {
   std::map<std::string, std::string> aliases; // further name -> first name
 };
 
+// "model/fc.weight" for fc.weight.
+std::string name_in(
+    const std::string& prefix,
+    const std::string& key,
+    const at::Tensor& state) {
+  return prefix + '/' + training::first_name(state).value_or(key);
+}
+
 ModuleStates states_of(
     const std::string& prefix, const torch::nn::Module& module) {
   ModuleStates all;
@@ -34,7 +42,7 @@ ModuleStates states_of(
       if (!tensor.defined()) {
         continue;
       }
-      const std::string name = prefix + '/' + item.key();
+      const std::string name = name_in(prefix, item.key(), tensor);
       const auto [known, is_new] =
           first.emplace(tensor.unsafeGetTensorImpl(), name);
       if (is_new) {
@@ -141,7 +149,9 @@ void add_names(
     const torch::nn::Module& module,
     ParameterNames& names) {
   for (const auto& item : module.named_parameters(true)) {
-    names.emplace(item.value().unsafeGetTensorImpl(), name + '/' + item.key());
+    names.emplace(
+        item.value().unsafeGetTensorImpl(),
+        name_in(name, item.key(), item.value()));
   }
 }
 
