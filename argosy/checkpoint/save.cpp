@@ -103,7 +103,7 @@ struct Checkpointer::Impl {
 
   std::unique_ptr<SaveRun> begin(State& state, std::int64_t step);
   std::shared_ptr<const Cipher> begin_folder(const std::string& name);
-  void copy_or_write(SaveRun& run);
+  void copy_or_write(SaveRun& run, const Contents& contents);
   void complete(SaveRun& run);
   void commit(const SaveRun& run, const std::vector<std::string>& all);
   Manifest manifest_of(
@@ -139,21 +139,8 @@ std::unique_ptr<SaveRun> Checkpointer::Impl::begin(
   auto [contents, plan] = planner.prepare(state, ranks);
   run->plan = std::move(plan);
   run->values = contents.values();
-  const std::string name = folder_name(step);
-  run->cipher = begin_folder(name);
-  fault_point("checkpoint.begun");
-  run->writer = std::make_unique<RankWriter>(
-      folder,
-      run->plan,
-      contents,
-      WriteSettings{
-          .name = name,
-          .cipher = run->cipher,
-          .last = last,
-          .last_name = last_name,
-          .deadline = deadline()});
-  run->report.bytes = run->writer->bytes();
-  copy_or_write(*run);
+  run->cipher = begin_folder(folder_name(step));
+  copy_or_write(*run, contents);
   return run;
 }
 
@@ -175,8 +162,20 @@ std::shared_ptr<const Cipher> Checkpointer::Impl::begin_folder(
 
 // Leaves nothing that refers to the user's memory. Errors wait for complete(),
 // where ranks tell one another.
-void Checkpointer::Impl::copy_or_write(SaveRun& run) {
+void Checkpointer::Impl::copy_or_write(SaveRun& run, const Contents& contents) {
   try {
+    fault_point("checkpoint.begun");
+    run.writer = std::make_unique<RankWriter>(
+        folder,
+        run.plan,
+        contents,
+        WriteSettings{
+            .name = folder_name(run.step),
+            .cipher = run.cipher,
+            .last = last,
+            .last_name = last_name,
+            .deadline = deadline()});
+    run.report.bytes = run.writer->bytes();
     if (!options.async) {
       return; // complete() writes from the user's memory
     }
@@ -201,7 +200,6 @@ void Checkpointer::Impl::complete(SaveRun& run) {
       written = run.writer->finish();
       return encode(written);
     });
-    fault_point("checkpoint.all_written");
     ranks.from_first("save", [&] {
       commit(run, all);
       return std::string();
@@ -342,7 +340,10 @@ void Checkpointer::Impl::tell(const SaveReport& its_report) {
 void Checkpointer::Impl::start(std::unique_ptr<SaveRun> run) {
   thread = std::thread(
       [this, run = std::shared_ptr(std::move(run)), world = current_world()] {
-        const WorldScope scope(world);
+        std::optional<WorldScope> scope;
+        if (world != nullptr) {
+          scope.emplace(world);
+        }
         lower_priority();
         try {
           complete(*run);
