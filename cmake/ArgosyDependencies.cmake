@@ -11,6 +11,9 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
+# Only its header, which is compiled for each instruction set.
+pkg_check_modules(libxxhash REQUIRED IMPORTED_TARGET libxxhash)
 
 # Only its header: the library is loaded at run time, where a launcher has it.
 pkg_check_modules(pmix QUIET pmix)

@@ -22,7 +22,9 @@ struct Hash128 {
   auto operator<=>(const Hash128&) const = default;
 };
 
-std::string to_hex(const Hash128& hash); // 32 digits
+// 32 digits, the highest first, as xxh128sum prints them.
+std::string to_hex(const Hash128& hash);
+// Throws CheckpointError if it is not 32 lower-case digits.
 Hash128 hash_of_hex(std::string_view hex);
 
 // XXH3, 128 bits.
@@ -39,7 +41,8 @@ inline constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 // The sums that make up the hashes of a tensor's blocks. The sum of a block is
 // that of a hash of each element and its index, so ranks that hold different
 // boxes compute parts of it, which add up. Equal tensors have equal sums on any
-// layout.
+// layout. They find damage and differences, but do not withstand someone who
+// looks for another tensor with the same sums.
 class BlockSums {
  public:
   explicit BlockSums(const TensorInfo& info);
@@ -56,7 +59,8 @@ class BlockSums {
 
   std::int64_t num_blocks() const;
 
-  // The Merkle root over all blocks, of the tensor's type and shape too.
+  // The Merkle root over all blocks, of the tensor's type and shape too. Throws
+  // InvalidArgument if a block is absent.
   Hash128 root() const;
 
  private:

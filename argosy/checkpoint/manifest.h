@@ -12,7 +12,7 @@
 #include "argosy/checkpoint/tensor_info.h"
 
 // manifest.json: what a checkpoint consists of. A folder without one is not a
-// checkpoint. docs/checkpoint.md describes the format.
+// checkpoint. docs/checkpoint-format.md describes the format.
 namespace argosy::checkpoint {
 
 inline constexpr int kManifestVersion = 1;
@@ -82,6 +82,8 @@ bool is_of_rank(std::string_view name);
 // no root.
 std::optional<Hash128> root_of(const Manifest& manifest);
 
+// Throws InvalidArgument for values that JSON does not have: NaN, infinity,
+// text that is not UTF-8.
 std::string to_text(const Manifest& manifest);
 
 // Parses and checks: versions, types, limits, boxes inside of shapes that cover

@@ -13,6 +13,7 @@ constexpr size_t kVectorBytes = 32;
 
 using Floats = VectorOf<float, 32>::Type;
 using Doubles = VectorOf<double, 32>::Type;
+using Quads = VectorOf<std::uint64_t, 32>::Type;
 using Words = VectorOf<std::int32_t, 32>::Type;
 using HalfBits = VectorOf<std::uint16_t, 16>::Type;
 
@@ -30,6 +31,11 @@ inline Floats square_root(Floats value) {
 
 inline Doubles square_root(Doubles value) {
   return (Doubles)_mm256_sqrt_pd((__m256d)value);
+}
+
+// The products of the lower 32 bits of each.
+inline Quads multiply_lower(Quads a, Quads b) {
+  return (Quads)_mm256_mul_epu32((__m256i)a, (__m256i)b);
 }
 
 // `to` is aligned to the vector.

@@ -13,6 +13,7 @@ constexpr size_t kVectorBytes = 64;
 
 using Floats = VectorOf<float, 64>::Type;
 using Doubles = VectorOf<double, 64>::Type;
+using Quads = VectorOf<std::uint64_t, 64>::Type;
 using Words = VectorOf<std::int32_t, 64>::Type;
 using HalfBits = VectorOf<std::uint16_t, 32>::Type;
 
@@ -35,6 +36,11 @@ inline Floats square_root(Floats value) {
 
 inline Doubles square_root(Doubles value) {
   return (Doubles)_mm512_maskz_sqrt_pd(0xff, (__m512d)value);
+}
+
+// The products of the lower 32 bits of each.
+inline Quads multiply_lower(Quads a, Quads b) {
+  return (Quads)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)b);
 }
 
 // `to` is aligned to the vector.

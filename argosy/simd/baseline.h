@@ -13,6 +13,7 @@ constexpr size_t kVectorBytes = 16;
 
 using Floats = VectorOf<float, 16>::Type;
 using Doubles = VectorOf<double, 16>::Type;
+using Quads = VectorOf<std::uint64_t, 16>::Type;
 using Words = VectorOf<std::int32_t, 16>::Type;
 using HalfBits = VectorOf<std::uint16_t, 8>::Type;
 
@@ -73,6 +74,11 @@ inline Floats square_root(Floats value) {
 
 inline Doubles square_root(Doubles value) {
   return (Doubles)_mm_sqrt_pd((__m128d)value);
+}
+
+// The products of the lower 32 bits of each.
+inline Quads multiply_lower(Quads a, Quads b) {
+  return (Quads)_mm_mul_epu32((__m128i)a, (__m128i)b);
 }
 
 // `to` is aligned to the vector.

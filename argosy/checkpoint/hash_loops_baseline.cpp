@@ -1,0 +1,10 @@
+// First the instruction set, then the loops that are compiled for it.
+#include "argosy/simd/baseline.h"
+
+#include "argosy/checkpoint/hash_loops.h"
+
+namespace argosy::checkpoint {
+
+constinit const HashKernels kBaselineHashKernels = make_hash_kernels();
+
+} // namespace argosy::checkpoint
