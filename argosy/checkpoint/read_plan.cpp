@@ -251,7 +251,8 @@ class HostPlanner {
              .end = chunk,
              .bytes = sizes.bytes(begin, chunk),
              .file = record.pieces[piece].file,
-             .offset = record.pieces[piece].offset},
+             .offset = record.pieces[piece].offset,
+             .takers = {}},
             users,
             boxes);
         begin = chunk;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "argosy/common/file.h"
 #include "tests/checkpoint/sample_manifest.h"
 #include "tests/support/refusal.h"
 
@@ -186,6 +188,35 @@ TEST(Manifest, RefusesTextThatIsNoManifest) {
   EXPECT_THAT(
       refusal_of(replaced("\"epoch\":3", "\"epoch\":" + std::string(100, '['))),
       HasSubstr("levels"));
+}
+
+// The first JSON block below "## Example" of the page about the format.
+std::string example_of_the_page() {
+  const auto page = read_file(
+      std::filesystem::path(ARGOSY_SOURCE_DIR) / "docs/checkpoint-format.md");
+  const std::string begin = "```json\n";
+  const std::size_t at =
+      page.value().find(begin, page->find("## Example")) + begin.size();
+  return page->substr(at, page->find("```", at) - at);
+}
+
+TEST(Manifest, ThePageHasATrueExample) {
+  const std::string text = example_of_the_page();
+  const Manifest manifest = parse_manifest(text, "docs/checkpoint-format.md");
+  EXPECT_EQ(to_text(manifest), text);
+  const std::vector<float> values = {0, 1, 2, 3, 4, 5};
+  const TensorRecord& tensor = manifest.tensors.at(0);
+  BlockSums sums(tensor.info);
+  for (const PieceRecord& piece : tensor.pieces) {
+    const float* data = values.data() + 3 * piece.box.offset[0];
+    sums.add(piece.box, 0, 3, data);
+    const Hash128 hash = hash_bytes(std::as_bytes(std::span(data, 3)));
+    EXPECT_EQ(to_hex(piece.hashes.at(0)), to_hex(hash));
+  }
+  EXPECT_EQ(to_hex(tensor.root.value()), to_hex(sums.root()));
+  EXPECT_EQ(
+      to_hex(manifest.root.value()),
+      to_hex(root_of({{tensor.info.name, sums.root()}})));
 }
 
 } // namespace

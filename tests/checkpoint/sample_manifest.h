@@ -33,7 +33,7 @@ inline Manifest sample_manifest(bool encrypted = false) {
       {"rank-0.safetensors", 4096 + (10 << 20) + 500},
       {"rank-1.safetensors", 4096 + 500}};
   manifest.tensors = {
-      {{"model/\xc3\xa9 \"a\".weight", DType::kF32, {10, 4}},
+      {{"model/a\xc3\xa9 \"b\".weight", DType::kF32, {10, 4}},
        {piece({{0, 0}, {5, 4}}, 0, 4096, 1),
         piece({{5, 0}, {5, 2}}, 1, 4096, 1),
         piece({{5, 2}, {5, 2}}, 1, 4136, 1)},
