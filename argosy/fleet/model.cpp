@@ -193,21 +193,25 @@ sharding::ShardingOptions sharding_of(
   return options;
 }
 
+} // namespace
+
+RecomputeOptions recompute_options(const RecomputeConfigs& configs) {
+  RecomputeOptions options;
+  if (configs.enable_offload) {
+    options.store = open_file_activation_store();
+  }
+  return options;
+}
+
 std::shared_ptr<const RecomputedModules> recomputed_of(
     const torch::nn::Module& module, const DistributedStrategy& strategy) {
   if (!strategy.recompute) {
     return nullptr;
   }
   const RecomputeConfigs& configs = strategy.recompute_configs;
-  RecomputeOptions options;
-  if (configs.enable_offload) {
-    options.store = open_file_activation_store();
-  }
   return std::make_shared<RecomputedModules>(
-      module, configs.checkpoints, std::move(options));
+      module, configs.checkpoints, recompute_options(configs));
 }
-
-} // namespace
 
 ModelSetup prepare_model(
     torch::nn::Module& module,
@@ -215,10 +219,7 @@ ModelSetup prepare_model(
     const Axes& axes,
     std::shared_ptr<Registry> registry) {
   if (is_spread(module)) {
-    ModelSetup setup =
-        prepare_spread_model(module, strategy, axes, std::move(registry));
-    setup.recomputed = recomputed_of(module, strategy);
-    return setup;
+    return prepare_spread_model(module, strategy, axes, std::move(registry));
   }
   check_copies(strategy, axes);
   make_real(module, strategy);
@@ -239,7 +240,6 @@ ModelSetup prepare_model(
     setup.sharding = sharding_of(module, strategy, axes);
   }
   setup.autocast = strategy.amp;
-  setup.recomputed = recomputed_of(module, strategy);
   // A sharded model still reduces gradients over the ranks that share it.
   setup.is_local = is_local(strategy) && !strategy.is_sharded();
   // The hook of dgc needs the optimizer's momentum; Registry::link() sets it.

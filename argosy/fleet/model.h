@@ -21,6 +21,7 @@ struct Axes;
 class InputCheck;
 class SpreadCore;
 struct DistributedStrategy;
+struct RecomputeConfigs;
 
 // How distributed_model() wraps a model, derived from a strategy.
 struct ModelSetup {
@@ -28,7 +29,8 @@ struct ModelSetup {
   std::optional<sharding::Level> level; // nullopt: plain data parallel
   sharding::ShardingOptions sharding;
   bool autocast = false;
-  std::shared_ptr<const RecomputedModules> recomputed; // null: none
+  // Null: none, or modules of a pipeline's stages, which see to it themselves.
+  std::shared_ptr<const RecomputedModules> recomputed;
   bool is_local = false; // local SGD: gradients are never reduced
   std::shared_ptr<DeferredHook>
       hook; // null unless the optimizer provides it (dgc)
@@ -48,6 +50,12 @@ ModelSetup prepare_model(
     const DistributedStrategy& strategy,
     const Axes& axes,
     std::shared_ptr<Registry> registry);
+
+// The modules of a prepared model that run again in backward; null if the
+// strategy has no `recompute`.
+std::shared_ptr<const RecomputedModules> recomputed_of(
+    const torch::nn::Module& module, const DistributedStrategy& strategy);
+RecomputeOptions recompute_options(const RecomputeConfigs& configs);
 
 namespace detail {
 

@@ -61,11 +61,6 @@ void check_recompute(const DistributedStrategy& strategy, Problems& problems) {
           !strategy.recompute_configs.checkpoints.get().empty(),
       "recompute needs recompute_configs.checkpoints: the names of the modules "
       "to run again");
-  problems.require(
-      !strategy.recompute || strategy.hybrid_configs.pp_degree == 1,
-      "recompute and hybrid_configs.pp_degree {} exclude each other: a "
-      "PipelineLayer runs layers again by its option recompute_interval",
-      strategy.hybrid_configs.pp_degree.get());
 }
 
 // Rules that a pair of switches cannot express.
