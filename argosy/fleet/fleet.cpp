@@ -125,6 +125,7 @@ Fleet::Fleet(JobRole role, const DistributedStrategy& strategy)
       util_(role_.worker_index(), role_.worker_num(), axes_.world),
       registry_(std::make_shared<Registry>()) {
   check_strategy(strategy_);
+  autocast_lists(strategy_); // refuses names of ops that do not exist
   set_current_hybrid_mesh(axes_.hybrid);
 }
 

@@ -40,6 +40,7 @@ PipelineOptions options_of(
   // Paddle's name for sending shapes once instead of with every message.
   options.dynamic_shapes = !configs.p2p_cache_shape;
   options.autocast = setup.autocast;
+  options.autocast_lists = setup.autocast_lists;
   return options;
 }
 
