@@ -54,7 +54,7 @@ class OwnLetters {
   }
 
  private:
-  char next_ = '\x01'; // below all letters that rules have
+  char next_ = '\x80'; // no letter of a rule, which is ASCII
 };
 
 // The slices of an operand that the strategy does not name.

@@ -8,6 +8,7 @@
 #include <torch/nn/modules/instancenorm.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
+#include <torch/nn/modules/rnn.h>
 
 #include <optional>
 
@@ -106,6 +107,37 @@ LayerRule attention() {
        {"out_proj.weight", "-p"}}};
 }
 
+// The rows of all weights and biases of gates, g. The projections of an LSTM
+// stay whole.
+LayerRule gates(const Module& layer, const std::string& input) {
+  LayerRule rule{input, {}};
+  for (const auto& each : layer.named_parameters(/*recurse=*/false)) {
+    if (each.key().find("_hr") == std::string::npos) {
+      rule.states.emplace_back(
+          each.key(), each.value().dim() == 2 ? "g-" : "g");
+    }
+  }
+  return rule;
+}
+
+std::optional<LayerRule> recurrent_of(const Module& layer) {
+  using namespace torch::nn; // NOLINT
+  if (is_one_of<LSTMCellImpl, GRUCellImpl, RNNCellImpl>(layer)) {
+    return gates(layer, "b-");
+  }
+  const auto* lstm = as<LSTMImpl>(layer);
+  const auto* gru = as<GRUImpl>(layer);
+  const auto* rnn = as<RNNImpl>(layer);
+  if (lstm == nullptr && gru == nullptr && rnn == nullptr) {
+    return std::nullopt;
+  }
+  const bool batch_first = lstm != nullptr ? lstm->options.batch_first()
+      : gru != nullptr                     ? gru->options.batch_first()
+                                           : rnn->options.batch_first();
+  // Time steps are computed one after the other.
+  return gates(layer, batch_first ? "b--" : "-b-");
+}
+
 } // namespace
 
 LayerRule rule_of(const Module& layer) {
@@ -122,6 +154,9 @@ LayerRule rule_of(const Module& layer) {
     return attention();
   }
   if (auto rule = any_convolution_of(layer)) {
+    return *rule;
+  }
+  if (auto rule = recurrent_of(layer)) {
     return *rule;
   }
   const auto rule = norm_of(layer);

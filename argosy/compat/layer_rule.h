@@ -31,7 +31,8 @@ struct LayerRule {
 namespace compat {
 
 // The rule of a layer of LibTorch: Linear, Embedding, convolutions, batch,
-// instance, group and layer norms, MultiheadAttention.
+// instance, group and layer norms, MultiheadAttention, LSTM, GRU, RNN and their
+// cells.
 // Throws InvalidArgument for others.
 LayerRule rule_of(const torch::nn::Module& layer);
 

@@ -48,10 +48,17 @@ using InputFn = std::function<at::Tensor(const at::Tensor&)>;
 //   GroupNorm
 //   LayerNorm               {b, 1}              {1}
 //   MultiheadAttention      {t, b, 1}           {p, 1}: in_proj_weight
+//   LSTM, GRU, RNN          {1, b, 1}           {g, 1}: weight_ih_l0
+//     with batch_first      {b, 1, 1}
+//   LSTMCell, GRUCell,      {b, 1}              {g, 1}: weight_ih
+//   RNNCell
 //
 // Equal letters are sliced alike. Linear, Embedding and norms take inputs of
 // more dims: those between stay whole, or give a number for each dim. Biases
-// and running statistics follow.
+// and running statistics follow, and all weights and biases of a recurrent
+// layer (g: rows of the gates). Slices of these save the memory of weights,
+// gradients and optimizer states: LSTM, GRU and RNN gather the weights once in
+// each forward, and only slices of the batch divide the work.
 //
 // The input is placed by itself where an op takes a parameter of the layer as
 // its weight, as all layers above do; for others, call what is returned on the

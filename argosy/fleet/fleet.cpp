@@ -125,6 +125,7 @@ Fleet::Fleet(JobRole role, const DistributedStrategy& strategy)
       util_(role_.worker_index(), role_.worker_num(), axes_.world),
       registry_(std::make_shared<Registry>()) {
   check_strategy(strategy_);
+  autocast_lists(strategy_); // refuses names of ops that do not exist
   set_current_hybrid_mesh(axes_.hybrid);
 }
 
@@ -138,7 +139,9 @@ void Fleet::check_has_no_stages() const {
 }
 
 ModelSetup Fleet::prepare(torch::nn::Module& module) {
-  return prepare_model(module, strategy_, axes_, registry_);
+  ModelSetup setup = prepare_model(module, strategy_, axes_, registry_);
+  setup.recomputed = recomputed_of(module, strategy_);
+  return setup;
 }
 
 PipelineModel Fleet::distributed_model(const pipeline::PipelineLayer& layers) {
@@ -149,7 +152,10 @@ PipelineModel Fleet::distributed_model(
     const std::shared_ptr<pipeline::StageModel>& stage,
     std::vector<pipeline::LossFn> loss_fns) {
   return PipelineModel(
-      stage, std::move(loss_fns), strategy_, prepare(stage->module()));
+      stage,
+      std::move(loss_fns),
+      strategy_,
+      prepare_model(stage->module(), strategy_, axes_, registry_));
 }
 
 void Fleet::replace_strategy(const DistributedStrategy& strategy) {

@@ -21,9 +21,9 @@ constexpr char kNoServers[] =
     "it belongs to parameter servers; a collective job has none, so leave it "
     "out";
 constexpr char kNoCudnn[] = "there is no cuDNN on the CPU; leave it out";
-constexpr char kFixedOps[] =
-    "LibTorch's autocast has fixed lists of ops; run the layer inside "
-    "optim::AutoCast(false) instead";
+constexpr char kNoNames[] =
+    "activations have no names; set amp_configs.custom_black_list, or run the "
+    "layer inside optim::AutoCast(false)";
 constexpr char kBfloat16[] =
     "LibTorch has no float16 matrix products on the CPU; set "
     "amp_configs.use_pure_bf16";
@@ -163,9 +163,7 @@ const std::vector<ForeignName>& foreign_names() {
        "set sharding_configs.stage to 2"},
       {"pipeline_configs.enable_partial_send_recv", kSwitch, kPerformance},
       // Precision and memory.
-      {"amp_configs.custom_white_list", kNone, kFixedOps},
-      {"amp_configs.custom_black_list", kNone, kFixedOps},
-      {"amp_configs.custom_black_varnames", kNone, kFixedOps},
+      {"amp_configs.custom_black_varnames", kNone, kNoNames},
       {"amp_configs.use_pure_fp16", kOff, kBfloat16},
       {"amp_configs.use_fp16_guard", kSwitch, kPerformance},
       {"amp_configs.use_optimizer_fp16",

@@ -75,22 +75,23 @@ std::optional<c10::ScalarType> sent_type_of(
   return strategy.bf16_allreduce ? std::optional(c10::kBFloat16) : std::nullopt;
 }
 
+std::shared_ptr<data_parallel::BucketHook> power_sgd_of(
+    const DistributedStrategy& strategy) {
+  return strategy.power_sgd
+      ? power_sgd(
+            {.rank = strategy.power_sgd_configs.rank,
+             .start_step = strategy.power_sgd_configs.start_step,
+             .min_compression = strategy.power_sgd_configs.min_compression})
+      : nullptr;
+}
+
 // At most one applies: strategy_check.cpp excludes combinations.
 std::shared_ptr<data_parallel::BucketHook> hook_of(
     const DistributedStrategy& strategy) {
   if (strategy.fp16_allreduce) {
     return fp16_compression();
   }
-  if (strategy.bf16_allreduce) {
-    return bf16_compression();
-  }
-  if (strategy.power_sgd) {
-    return power_sgd(
-        {.rank = strategy.power_sgd_configs.rank,
-         .start_step = strategy.power_sgd_configs.start_step,
-         .min_compression = strategy.power_sgd_configs.min_compression});
-  }
-  return nullptr;
+  return strategy.bf16_allreduce ? bf16_compression() : power_sgd_of(strategy);
 }
 
 bool has_main_grads(const DistributedStrategy& strategy) {
@@ -181,6 +182,7 @@ sharding::ShardingOptions sharding_of(
   options.find_unused_parameters = strategy.find_unused_parameters;
   options.main_grad = has_main_grads(strategy);
   options.sent_type = sent_type_of(strategy);
+  options.hook = power_sgd_of(strategy);
   options.is_local = is_local(strategy);
   if (configs.offload) {
     options.offload = offload::OffloadOptions{
@@ -193,21 +195,34 @@ sharding::ShardingOptions sharding_of(
   return options;
 }
 
+} // namespace
+
+optim::AutoCastLists autocast_lists(const DistributedStrategy& strategy) {
+  if (!strategy.amp) {
+    return {};
+  }
+  return {
+      strategy.amp_configs.custom_white_list,
+      strategy.amp_configs.custom_black_list};
+}
+
+RecomputeOptions recompute_options(const RecomputeConfigs& configs) {
+  RecomputeOptions options;
+  if (configs.enable_offload) {
+    options.store = open_file_activation_store();
+  }
+  return options;
+}
+
 std::shared_ptr<const RecomputedModules> recomputed_of(
     const torch::nn::Module& module, const DistributedStrategy& strategy) {
   if (!strategy.recompute) {
     return nullptr;
   }
   const RecomputeConfigs& configs = strategy.recompute_configs;
-  RecomputeOptions options;
-  if (configs.enable_offload) {
-    options.store = open_file_activation_store();
-  }
   return std::make_shared<RecomputedModules>(
-      module, configs.checkpoints, std::move(options));
+      module, configs.checkpoints, recompute_options(configs));
 }
-
-} // namespace
 
 ModelSetup prepare_model(
     torch::nn::Module& module,
@@ -215,10 +230,7 @@ ModelSetup prepare_model(
     const Axes& axes,
     std::shared_ptr<Registry> registry) {
   if (is_spread(module)) {
-    ModelSetup setup =
-        prepare_spread_model(module, strategy, axes, std::move(registry));
-    setup.recomputed = recomputed_of(module, strategy);
-    return setup;
+    return prepare_spread_model(module, strategy, axes, std::move(registry));
   }
   check_copies(strategy, axes);
   make_real(module, strategy);
@@ -239,13 +251,14 @@ ModelSetup prepare_model(
     setup.sharding = sharding_of(module, strategy, axes);
   }
   setup.autocast = strategy.amp;
-  setup.recomputed = recomputed_of(module, strategy);
+  setup.autocast_lists = autocast_lists(strategy);
   // A sharded model still reduces gradients over the ranks that share it.
   setup.is_local = is_local(strategy) && !strategy.is_sharded();
   // The hook of dgc needs the optimizer's momentum; Registry::link() sets it.
   if (strategy.dgc) {
     setup.hook = std::make_shared<DeferredHook>();
     setup.options.hook = setup.hook;
+    setup.sharding.hook = setup.hook;
   }
   setup.registry = std::move(registry);
   setup.input_check = make_input_check(axes.model);

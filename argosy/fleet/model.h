@@ -21,6 +21,7 @@ struct Axes;
 class InputCheck;
 class SpreadCore;
 struct DistributedStrategy;
+struct RecomputeConfigs;
 
 // How distributed_model() wraps a model, derived from a strategy.
 struct ModelSetup {
@@ -28,7 +29,9 @@ struct ModelSetup {
   std::optional<sharding::Level> level; // nullopt: plain data parallel
   sharding::ShardingOptions sharding;
   bool autocast = false;
-  std::shared_ptr<const RecomputedModules> recomputed; // null: none
+  optim::AutoCastLists autocast_lists;
+  // Null: none, or modules of a pipeline's stages, which see to it themselves.
+  std::shared_ptr<const RecomputedModules> recomputed;
   bool is_local = false; // local SGD: gradients are never reduced
   std::shared_ptr<DeferredHook>
       hook; // null unless the optimizer provides it (dgc)
@@ -48,6 +51,15 @@ ModelSetup prepare_model(
     const DistributedStrategy& strategy,
     const Axes& axes,
     std::shared_ptr<Registry> registry);
+
+// Empty unless the strategy has `amp`.
+optim::AutoCastLists autocast_lists(const DistributedStrategy& strategy);
+
+// The modules of a prepared model that run again in backward; null if the
+// strategy has no `recompute`.
+std::shared_ptr<const RecomputedModules> recomputed_of(
+    const torch::nn::Module& module, const DistributedStrategy& strategy);
+RecomputeOptions recompute_options(const RecomputeConfigs& configs);
 
 namespace detail {
 
@@ -97,6 +109,7 @@ class DistributedModel : public training::ParallelModel<Module> {
               return detail::make_core(inner, setup);
             }),
         autocast_(setup.autocast),
+        autocast_lists_(setup.autocast_lists),
         recomputed_(setup.recomputed),
         input_check_(setup.input_check),
         spread_(detail::as_spread(this->core())),
@@ -115,7 +128,7 @@ class DistributedModel : public training::ParallelModel<Module> {
     }
     std::optional<optim::AutoCast> cast;
     if (autocast_) {
-      cast.emplace();
+      cast.emplace(true, c10::kBFloat16, autocast_lists_);
     }
     auto result = [&] {
       std::optional<RecomputedModules::Scope> again;
@@ -169,6 +182,7 @@ class DistributedModel : public training::ParallelModel<Module> {
   }
 
   bool autocast_;
+  optim::AutoCastLists autocast_lists_;
   std::shared_ptr<const RecomputedModules> recomputed_;
   std::shared_ptr<InputCheck> input_check_;
   std::shared_ptr<SpreadCore> spread_; // null: parameters are plain tensors

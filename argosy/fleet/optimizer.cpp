@@ -72,7 +72,9 @@ DgcOptions dgc_of(const DistributedStrategy& strategy, double momentum) {
   options.sparsity = configs.sparsity;
   options.momentum = momentum;
   if (strategy.grad_clip) {
-    options.clip_norm = strategy.grad_clip_configs.limit;
+    // It clips gradients of the scaled loss.
+    options.clip_norm = strategy.grad_clip_configs.limit *
+        (strategy.amp ? strategy.amp_configs.init_loss_scaling : 1.0);
   }
   return options;
 }

@@ -40,6 +40,7 @@ PipelineOptions options_of(
   // Paddle's name for sending shapes once instead of with every message.
   options.dynamic_shapes = !configs.p2p_cache_shape;
   options.autocast = setup.autocast;
+  options.autocast_lists = setup.autocast_lists;
   return options;
 }
 
@@ -64,6 +65,11 @@ PipelineModel::PipelineModel(
     const ModelSetup& setup)
     : micro_batch_size_(strategy.pipeline_configs.micro_batch_size),
       input_check_(setup.input_check) {
+  if (strategy.recompute) {
+    model->recompute_modules(
+        strategy.recompute_configs.checkpoints,
+        recompute_options(strategy.recompute_configs));
+  }
   auto core = detail::make_core(model->module(), setup);
   detail::register_model(core, model->module(), setup);
   pipeline_ = std::make_shared<PipelineParallel>(

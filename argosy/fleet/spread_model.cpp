@@ -151,6 +151,7 @@ ModelSetup prepare_spread_model(
   ModelSetup setup;
   setup.is_spread = true;
   setup.autocast = strategy.amp;
+  setup.autocast_lists = autocast_lists(strategy);
   setup.registry = std::move(registry);
   return setup;
 }

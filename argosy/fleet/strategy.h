@@ -50,6 +50,16 @@ struct AmpConfigs : Section {
       "use_main_grad",
       false,
       "accumulate and reduce gradients of bfloat16 weights in float32"};
+  Setting<std::vector<std::string>> custom_white_list{
+      this,
+      "custom_white_list",
+      {},
+      "ops to compute in bfloat16, by Paddle's or LibTorch's names"};
+  Setting<std::vector<std::string>> custom_black_list{
+      this,
+      "custom_black_list",
+      {},
+      "ops to compute in float32, by Paddle's or LibTorch's names"};
 };
 
 struct RecomputeConfigs : Section {

@@ -18,9 +18,6 @@ constexpr char kNotSent[] =
 constexpr char kReplaced[] = "each replaces the optimizer";
 constexpr char kAveraged[] =
     "local SGD works with SGD only, with or without momentum";
-constexpr char kWhole[] =
-    "it keeps whole gradients for later steps, and ranks have parts of them; "
-    "fp16_allreduce and bf16_allreduce go with sharding";
 constexpr char kMeans[] =
     "parameters differ by rank between two averages of local SGD, and so would "
     "their moving averages";
@@ -61,11 +58,29 @@ void check_recompute(const DistributedStrategy& strategy, Problems& problems) {
           !strategy.recompute_configs.checkpoints.get().empty(),
       "recompute needs recompute_configs.checkpoints: the names of the modules "
       "to run again");
+}
+
+// Compressions that keep what they do not send.
+void check_kept_errors(
+    const DistributedStrategy& strategy, Problems& problems) {
+  if (!strategy.dgc && !strategy.power_sgd) {
+    return;
+  }
+  const std::string name = strategy.dgc ? "dgc" : "power_sgd";
+  const int stage = strategy.is_sharded() ? strategy.sharding_configs.stage : 0;
   problems.require(
-      !strategy.recompute || strategy.hybrid_configs.pp_degree == 1,
-      "recompute and hybrid_configs.pp_degree {} exclude each other: a "
-      "PipelineLayer runs layers again by its option recompute_interval",
-      strategy.hybrid_configs.pp_degree.get());
+      stage < 2,
+      "{} and sharding_configs.stage {} exclude each other: it keeps an error "
+      "of the size of all gradients on every rank, which is what stage 2 "
+      "saves; set stage 1, or fp16_allreduce or bf16_allreduce",
+      name,
+      stage);
+  problems.require(
+      !strategy.amp || !strategy.amp_configs.use_dynamic_loss_scaling,
+      "{} and amp exclude each other while the scale of the loss changes: it "
+      "keeps an error for later steps, when the loss has another scale; set "
+      "amp_configs.use_dynamic_loss_scaling to false, or bf16_allreduce",
+      name);
 }
 
 // Rules that a pair of switches cannot express.
@@ -86,6 +101,7 @@ void check_configs(const DistributedStrategy& strategy, Problems& problems) {
           strategy.grad_clip_configs.by.get() == "norm",
       "dgc and grad_clip by value exclude each other: dgc clips what a rank "
       "adds to its momentum, by its norm");
+  check_kept_errors(strategy, problems);
   const bool local = strategy.localsgd || strategy.adaptive_localsgd;
   problems.require(
       !local || strategy.gradient_scale_configs.scale_strategy.get() == "avg",
@@ -112,9 +128,6 @@ const std::vector<Exclusion>& exclusions() {
       {"fp16_allreduce", "bf16_allreduce", kSent},
       {"fp16_allreduce", "power_sgd", kSent},
       {"bf16_allreduce", "power_sgd", kSent},
-      {"dgc",
-       "amp",
-       "dgc keeps gradients for later steps, when the loss has another scale"},
       {"dgc", "localsgd", kNotSent},
       {"dgc", "adaptive_localsgd", kNotSent},
       {"fp16_allreduce", "localsgd", kNotSent},
@@ -123,16 +136,10 @@ const std::vector<Exclusion>& exclusions() {
       {"bf16_allreduce", "adaptive_localsgd", kNotSent},
       {"power_sgd", "localsgd", kNotSent},
       {"power_sgd", "adaptive_localsgd", kNotSent},
-      {"power_sgd",
-       "amp",
-       "power_sgd keeps its error for later steps, when the loss has another "
-       "scale"},
       {"lars", "localsgd", kAveraged},
       {"lars", "adaptive_localsgd", kAveraged},
       {"lamb", "localsgd", kAveraged},
       {"lamb", "adaptive_localsgd", kAveraged},
-      {"dgc", "sharding", kWhole},
-      {"power_sgd", "sharding", kWhole},
       {"ema", "localsgd", kMeans},
       {"ema", "adaptive_localsgd", kMeans},
   };

@@ -77,6 +77,11 @@ class FusedOptimizer : public torch::optim::Optimizer {
   // those of tensor parallel layers.
   void set_part_sums(std::shared_ptr<PartSums> part_sums);
 
+  // The kinds of state that parameters of a group with these options have;
+  // without master weights and step counts.
+  std::vector<std::string> state_kinds(
+      const torch::optim::OptimizerOptions& options) const;
+
   // The state by name, "<parameter>.<kind>", for checkpoints. `names` are the
   // names of the parameters in the order of the groups; if empty, their
   // numbers. The tensors alias the optimizer's state, except

@@ -31,6 +31,20 @@ void FusedOptimizer::for_each_param(
   }
 }
 
+std::vector<std::string> FusedOptimizer::state_kinds(
+    const torch::optim::OptimizerOptions& options) const {
+  std::vector<std::string> kinds;
+  if (!has_state(options)) {
+    return kinds;
+  }
+  const auto state = new_state();
+  const StateTensors of = tensors_of(*state, options);
+  for (std::size_t k = 0; k < of.tensors.size() && of.tensors[k]; ++k) {
+    kinds.emplace_back(of.names[k]);
+  }
+  return kinds;
+}
+
 StateDict FusedOptimizer::state_dict(const std::vector<std::string>& names) {
   StateDict result;
   // Kept to the end: stored states exist as tensors only while it lives.

@@ -79,8 +79,12 @@ Tensors whole_backward(
 
 } // namespace
 
-Engine::Engine(StageModel& model, bool autocast)
-    : model_(model), autocast_(autocast), transport_(model.group()) {}
+Engine::Engine(
+    StageModel& model, bool autocast, optim::AutoCastLists autocast_lists)
+    : model_(model),
+      autocast_(autocast),
+      autocast_lists_(std::move(autocast_lists)),
+      transport_(model.group()) {}
 
 bool Engine::is_last(int chunk) const {
   return schedule_->part_of(model_.stage(), chunk) + 1 == schedule_->parts();
@@ -209,7 +213,7 @@ Tensors Engine::run_part(int chunk, const Tensors& inputs) {
   }
   Tensors outputs;
   {
-    const optim::AutoCast cast;
+    const optim::AutoCast cast(true, at::kBFloat16, autocast_lists_);
     outputs = model_.forward(chunk, inputs);
   }
   // The loss is computed in float32.

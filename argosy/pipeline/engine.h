@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "argosy/optim/autocast.h"
 #include "argosy/pipeline/microbatches.h"
 #include "argosy/pipeline/stage_model.h"
 #include "argosy/pipeline/transport.h"
@@ -51,7 +52,10 @@ class Engine {
 
   // `model` must outlive the engine. With `autocast`, parts compute in
   // bfloat16.
-  explicit Engine(StageModel& model, bool autocast = false);
+  explicit Engine(
+      StageModel& model,
+      bool autocast = false,
+      optim::AutoCastLists autocast_lists = {});
 
   // Runs forwards and backwards. Gradients accumulate in the parameters, one
   // microbatch after the other.
@@ -91,6 +95,7 @@ class Engine {
 
   StageModel& model_;
   const bool autocast_;
+  const optim::AutoCastLists autocast_lists_;
   Transport transport_;
   Listener listener_;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -234,6 +235,10 @@ Tensors PipelineLayerImpl::forward(int chunk, const Tensors& inputs) {
   const Local* next = all.data();
   const Local* const end = next + all.size();
   if (options_.recompute_interval <= 0) {
+    std::optional<RecomputedModules::Scope> again;
+    if (recomputed() != nullptr) {
+      again.emplace(*recomputed());
+    }
     return run(next, end, inputs);
   }
   Tensors values = inputs;

@@ -93,6 +93,11 @@ class PipelineLayerImpl final : public torch::nn::Module, public StageModel {
   void save_layers(const std::string& directory, int tensor_rank = 0) const;
   void load_layers(const std::string& directory, int tensor_rank = 0);
 
+ protected:
+  bool recomputes_all() const override {
+    return options_.recompute_interval > 0;
+  }
+
  private:
   struct Local {
     int index = 0;

@@ -72,7 +72,7 @@ PipelineParallel::PipelineParallel(
       options_(std::move(options)),
       core_(std::move(core)),
       schedule_(schedule_for(*model_, options_)),
-      engine_(*model_, options_.autocast) {}
+      engine_(*model_, options_.autocast, options_.autocast_lists) {}
 
 PipelineParallel::PipelineParallel(
     const std::shared_ptr<PipelineLayerImpl>& layers,

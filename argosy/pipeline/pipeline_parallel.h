@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "argosy/optim/autocast.h"
 #include "argosy/pipeline/engine.h"
 #include "argosy/pipeline/microbatches.h"
 #include "argosy/training/parallel_model.h"
@@ -34,6 +35,7 @@ struct PipelineOptions {
   bool dynamic_shapes = false;
   // Parts compute and send bfloat16; the loss is float32.
   bool autocast = false;
+  optim::AutoCastLists autocast_lists;
 };
 
 // Options of a single batch.

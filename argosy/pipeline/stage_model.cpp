@@ -24,6 +24,36 @@ void StageModel::set_shared_weights(std::vector<SharedWeight> weights) {
   share_weights(shared_, group_);
 }
 
+void StageModel::recompute_modules(
+    const std::vector<std::string>& patterns, const RecomputeOptions& options) {
+  ARGOSY_CHECK(
+      !recomputes_all(),
+      "[pipeline.recompute] modules to recompute by name, in a model whose "
+      "option recompute_interval or recompute runs all layers again: leave "
+      "one of the two out");
+  // The other stages have other modules.
+  std::vector<int> matches;
+  for (const std::string& each : patterns) {
+    matches.push_back(RecomputedModules::matches(module(), each) ? 1 : 0);
+  }
+  at::Tensor anywhere = at::tensor(matches, at::kInt);
+  all_reduce(anywhere, ReduceOp::MAX, group_);
+  std::vector<std::string> own;
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    ARGOSY_CHECK(
+        anywhere[static_cast<std::int64_t>(i)].item<int>() == 1,
+        "[pipeline.recompute] no stage has a module with parameters that "
+        "matches \"{}\"",
+        patterns[i]);
+    if (matches[i] == 1) {
+      own.push_back(patterns[i]);
+    }
+  }
+  recomputed_ = own.empty()
+      ? nullptr
+      : std::make_unique<const RecomputedModules>(module(), own, options);
+}
+
 void broadcast_from_first(std::vector<double>& numbers, const GroupPtr& group) {
   const GroupPtr ranks = group ? group : get_group(0);
   at::Tensor told = at::tensor(numbers, at::kDouble);

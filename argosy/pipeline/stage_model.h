@@ -3,12 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "argosy/comm/group.h"
 #include "argosy/comm/ops.h"
 #include "argosy/pipeline/schedule.h"
+#include "argosy/recomputation/modules.h"
 
 namespace torch::nn {
 class Module;
@@ -56,7 +58,23 @@ class StageModel {
   // A module that has the parameters of all chunks.
   virtual torch::nn::Module& module() = 0;
 
+  // From now on, modules of module() whose whole names match one of the regular
+  // expressions run again in backward (RecomputedModules). An expression must
+  // match on some stage, not on each. All stages call it alike, with the same
+  // expressions; blocks. Throws InvalidArgument, on all stages, when an
+  // expression matches nowhere, and when the model runs all its layers again
+  // already.
+  void recompute_modules(
+      const std::vector<std::string>& patterns,
+      const RecomputeOptions& options = {});
+
  protected:
+  // Whether options of the model say that forward runs again in backward.
+  virtual bool recomputes_all() const { return false; }
+
+  // Null: no modules of this stage run again.
+  const RecomputedModules* recomputed() const { return recomputed_.get(); }
+
   // A null group means the pipe axis of the current HybridMesh, or
   // all ranks if there is none. Throws InvalidArgument when `chunks` < 1.
   StageModel(const GroupPtr& group, int chunks, PartOrder order);
@@ -70,6 +88,7 @@ class StageModel {
   const int chunks_;
   const PartOrder order_;
   std::vector<SharedWeight> shared_;
+  std::unique_ptr<const RecomputedModules> recomputed_;
 };
 
 // Replaces the numbers by those of the first rank of `group` (null: of the

@@ -31,24 +31,42 @@ bool is_inside_of(const std::string& name, const std::string& module) {
       name[module.size()] == '.';
 }
 
+std::regex expression_of(const std::string& pattern) {
+  try {
+    return std::regex(pattern);
+  } catch (const std::regex_error& error) {
+    throw InvalidArgument(str_format(
+        "[recomputation.modules] \"{}\" is not a regular expression: {}",
+        pattern,
+        error.what()));
+  }
+}
+
+// The modules with parameters that match.
+std::vector<std::string> names_that_match(
+    const torch::nn::Module& model, const std::string& pattern) {
+  const std::regex expression = expression_of(pattern);
+  std::vector<std::string> names;
+  for (const auto& each : model.named_modules("", /*include_self=*/false)) {
+    if (std::regex_match(each.key(), expression) &&
+        !each.value()->parameters().empty()) {
+      names.push_back(each.key());
+    }
+  }
+  return names;
+}
+
 // The outermost modules that match.
 std::vector<std::string> matching_names(
     const torch::nn::Module& model, const std::vector<std::string>& patterns) {
   std::vector<std::string> names;
   for (const std::string& pattern : patterns) {
-    const std::regex expression(pattern);
-    bool found = false;
-    for (const auto& each : model.named_modules("", /*include_self=*/false)) {
-      if (std::regex_match(each.key(), expression) &&
-          !each.value()->parameters().empty()) {
-        found = true;
-        names.push_back(each.key());
-      }
-    }
+    const auto found = names_that_match(model, pattern);
     ARGOSY_CHECK(
-        found,
+        !found.empty(),
         "[recomputation.modules] no module with parameters matches \"{}\"",
         pattern);
+    names.insert(names.end(), found.begin(), found.end());
   }
   std::ranges::sort(names);
   const auto all = names;
@@ -230,6 +248,11 @@ RecomputedModules::RecomputedModules(
     }
   }
   plan_ = std::move(plan);
+}
+
+bool RecomputedModules::matches(
+    const torch::nn::Module& model, const std::string& pattern) {
+  return !names_that_match(model, pattern).empty();
 }
 
 const std::vector<std::string>& RecomputedModules::names() const {

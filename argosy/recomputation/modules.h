@@ -37,12 +37,18 @@ class RecomputedModules {
  public:
   // Takes the modules whose whole name in named_modules() matches one of the
   // regular expressions, with all modules inside of them. Throws
-  // InvalidArgument when an expression matches no module with parameters.
+  // InvalidArgument when an expression matches no module with parameters, or is
+  // none.
   // `model` must outlive this object, and keep its parameters.
   RecomputedModules(
       const torch::nn::Module& model,
       const std::vector<std::string>& patterns,
       RecomputeOptions options = {});
+
+  // Whether the expression matches a module with parameters, as the constructor
+  // asks for.
+  static bool matches(
+      const torch::nn::Module& model, const std::string& pattern);
 
   // Of the modules; what is inside of another one is left out.
   const std::vector<std::string>& names() const;

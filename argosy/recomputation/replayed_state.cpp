@@ -71,14 +71,10 @@ RestoreState capture_dtensor_random() {
 
 RestoreState capture_autocast() {
   return [then = torch_hooks::Autocast()] {
-    const torch_hooks::Autocast now;
-    then.set();
+    const auto scope = std::make_shared<torch_hooks::AutocastScope>(then);
     torch_hooks::begin_casts();
-    return at_end([now] {
-      torch_hooks::end_casts(); // the cache of casts must not outlive the
-                                // replay
-      now.set();
-    });
+    // The cache of casts must not outlive the replay.
+    return at_end([scope] { torch_hooks::end_casts(); });
   };
 }
 
@@ -141,11 +137,16 @@ std::shared_ptr<void> ReplayedState::first_run() const {
   return own_generator_ ? own_generator_() : nullptr;
 }
 
-std::vector<std::shared_ptr<void>> ReplayedState::restore() const {
-  std::vector<std::shared_ptr<void>> guards;
-  guards.reserve(states_.size());
+std::shared_ptr<void> ReplayedState::restore() const {
+  using Guards = std::vector<std::shared_ptr<void>>;
+  const std::shared_ptr<Guards> guards(new Guards, [](Guards* all) {
+    while (!all->empty()) {
+      all->pop_back();
+    }
+    delete all;
+  });
   for (const RestoreState& state : states_) {
-    guards.push_back(state());
+    guards->push_back(state());
   }
   return guards;
 }

@@ -28,8 +28,9 @@ class ReplayedState {
  public:
   explicit ReplayedState(bool with_random);
 
-  // Restores the states for as long as the result lives.
-  std::vector<std::shared_ptr<void>> restore() const;
+  // Restores the states for as long as the result lives; the last is set back
+  // first.
+  std::shared_ptr<void> restore() const;
 
   // The result must live as long as the first run. Ranks that are threads share
   // torch's default generator, so that others may draw in between; during the

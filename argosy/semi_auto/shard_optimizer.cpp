@@ -1,6 +1,7 @@
 #include "argosy/semi_auto/shard_optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -17,6 +18,7 @@
 #include "argosy/optim/fused.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/lars.h"
+#include "argosy/semi_auto/accumulators.h"
 #include "argosy/semi_auto/gather_buckets.h"
 #include "argosy/torch_hooks/grad_hook.h"
 #include "argosy/training/held_part.h"
@@ -52,9 +54,19 @@ struct OptimizedParameter {
   Placements placements; // of the optimizer state, and of gradients in step()
   at::Tensor shard;      // what the optimizer holds
   bool is_plain = false;
+  bool has_placed_states = false; // by a ShardAccumulatorFn
 
   ProcessMesh mesh() const { return process_mesh_of(parameter); }
   bool is_in_place() const { return placements == placements_of(parameter); }
+
+  // A state of the parameter, whole or a DTensor, as the optimizer is to have
+  // it.
+  at::Tensor state_of(const at::Tensor& state) const {
+    const at::Tensor placed = is_dtensor(state)
+        ? reshard(state.detach(), mesh(), placements)
+        : shard_tensor(state.detach(), mesh(), placements);
+    return is_plain ? to_local(placed).clone() : placed;
+  }
 
   void make_shard() {
     const at::Tensor moved = is_in_place()
@@ -113,6 +125,51 @@ void check_parameter(const at::Tensor& parameter, const ProcessMesh& mesh) {
       mesh);
 }
 
+// What shard_fn makes of an accumulator.
+at::Tensor placed_by(
+    const ShardAccumulatorFn& shard_fn,
+    const std::string& name,
+    const at::Tensor& parameter,
+    const at::Tensor& accumulator) {
+  at::Tensor placed = shard_fn(name, parameter, accumulator);
+  ARGOSY_CHECK(
+      placed.defined() && is_dtensor(placed) &&
+          placed.sizes() == accumulator.sizes() &&
+          placed.scalar_type() == accumulator.scalar_type() &&
+          process_mesh_of(placed) == process_mesh_of(parameter) &&
+          !has_partial(placements_of(placed)),
+      "[shard_optimizer] shard_fn returns another tensor for {} of a parameter "
+      "of shape {}, expected the accumulator, on the mesh of the parameter, in "
+      "Shard and Replicate",
+      name,
+      parameter.sizes());
+  return placed;
+}
+
+// Of all accumulators of a parameter, for a kernel that takes them together.
+Placements common_placements(
+    const std::vector<std::string>& names,
+    const at::Tensor& parameter,
+    const ShardAccumulatorFn& shard_fn) {
+  Placements common = placements_of(parameter);
+  for (const std::string& name : names) {
+    const Placements placements = placements_of(
+        placed_by(shard_fn, name, parameter, at::zeros_like(parameter)));
+    ARGOSY_CHECK(
+        name == names.front() || placements == common,
+        "[shard_optimizer] shard_fn places {} of a parameter of shape {} in {} "
+        "and {} in {}: an optimizer of argosy::optim updates both in one pass, "
+        "expected the same placements, or an optimizer of torch::optim",
+        names.front(),
+        parameter.sizes(),
+        common,
+        name,
+        placements);
+    common = placements;
+  }
+  return common;
+}
+
 ProcessMesh mesh_of(const torch::optim::Optimizer& optimizer) {
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
@@ -134,22 +191,88 @@ struct ShardOptimizer::Impl {
   std::vector<OptimizedParameter> parameters;
   std::vector<torch_hooks::GradHook> hooks;
   std::shared_ptr<dtensor::GatherAhead> ahead; // stage 3
+  ShardAccumulatorFn shard_accumulator;        // null: states are the shards'
 
-  // Replaces all parameters by what the optimizer holds instead.
-  void add_all(int stage, const ShardStatesFn& placements) {
+  using PlacementsFn = std::function<Placements(
+      const at::Tensor& parameter, const torch::optim::OptimizerOptions&)>;
+
+  // Replaces all parameters by what the optimizer holds instead, and places the
+  // states that it has.
+  void add_all(int stage, const PlacementsFn& placements) {
     ARGOSY_CHECK(
-        // torch keys the state by the address of the tensor, which add()
-        // replaces.
-        optimizer.state().empty(),
-        "[shard_optimizer] the optimizer has already stepped; shard it before "
-        "its first step");
+        !semi_auto::has_unknown_states(optimizer),
+        "[shard_optimizer] the optimizer has stepped, and is none of SGD, "
+        "Adam, "
+        "AdamW, Adagrad, RMSprop and those of argosy::optim, whose states can "
+        "be sharded then; shard it before its first step");
     const at::NoGradGuard no_grad;
+    auto* const fused = dynamic_cast<optim::FusedOptimizer*>(&optimizer);
+    const optim::StateDict states =
+        fused != nullptr ? fused->state_dict() : optim::StateDict();
     for (auto& group : optimizer.param_groups()) {
       for (at::Tensor& parameter : group.params()) {
         check_parameter(parameter, mesh);
-        add(parameter, stage, placements(parameter));
+        const std::string key = semi_auto::state_key(parameter);
+        add(parameter, stage, placements(parameter, group.options()));
+        if (fused == nullptr) {
+          take_state(group.options(), key);
+        }
       }
     }
+    if (!states.empty()) {
+      fused->load_state_dict(sharded(states));
+    }
+  }
+
+  // Of the parameter that was added last: the state that the optimizer has for
+  // it under `key`; its constructor may make states, as Adagrad's does. Where
+  // accumulators are placed one by one they are made here, so that none is ever
+  // somewhere else.
+  void take_state(
+      const torch::optim::OptimizerOptions& options, const std::string& key) {
+    OptimizedParameter& held = parameters.back();
+    auto& states = optimizer.state();
+    std::unique_ptr<torch::optim::OptimizerParamState> state;
+    if (const auto found = states.find(key); found != states.end()) {
+      state = std::move(found->second);
+      states.erase(found);
+      for (const auto& [name, tensor] : semi_auto::accumulators_of(*state)) {
+        *tensor = held.state_of(*tensor);
+      }
+    } else if (shard_accumulator) {
+      state = semi_auto::new_state(options, held.shard);
+    }
+    if (state) {
+      states[semi_auto::state_key(held.shard)] = std::move(state);
+      place_accumulators(held);
+    }
+  }
+
+  // The states of a FusedOptimizer, by "<number of the parameter>.<kind>".
+  optim::StateDict sharded(const optim::StateDict& states) const {
+    optim::StateDict result;
+    for (const auto& [name, tensor] : states) {
+      const OptimizedParameter& held = parameters.at(std::stoul(name));
+      const bool is_count = tensor.dim() == 0 && name.ends_with(".step");
+      result[name] = is_count ? tensor : held.state_of(tensor);
+    }
+    return result;
+  }
+
+  // Once for each parameter, as soon as it has a state.
+  void place_accumulators(OptimizedParameter& held) {
+    if (!shard_accumulator || held.has_placed_states) {
+      return;
+    }
+    const auto found = optimizer.state().find(semi_auto::state_key(held.shard));
+    if (found == optimizer.state().end()) {
+      return;
+    }
+    for (const auto& [name, tensor] :
+         semi_auto::accumulators_of(*found->second)) {
+      *tensor = placed_by(shard_accumulator, name, held.parameter, *tensor);
+    }
+    held.has_placed_states = true;
   }
 
   // Stage 1 shards the state alone, stage 2 also gradients, stage 3 also the
@@ -159,7 +282,7 @@ struct ShardOptimizer::Impl {
     OptimizedParameter held{
         .parameter = parameter,
         .placements = placements,
-        .is_plain = is_elementwise(optimizer)};
+        .is_plain = is_elementwise(optimizer) && !shard_accumulator};
     if (stage == 3) {
       shard_tensor_(parameter, held.mesh(), held.placements);
     }
@@ -187,10 +310,10 @@ struct ShardOptimizer::Impl {
 
 ShardOptimizer::ShardOptimizer(
     torch::optim::Optimizer& optimizer, ShardingStage stage)
-    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}, nullptr}) {
+    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}, nullptr, {}}) {
   const ProcessMesh& mesh = impl_->mesh;
   const int axis = stage.stage == 0 ? 0 : semi_auto::sharding_axis(stage, mesh);
-  impl_->add_all(stage.stage, [&](const at::Tensor& parameter) {
+  impl_->add_all(stage.stage, [&](const at::Tensor& parameter, const auto&) {
     const Placements now = placements_of(parameter);
     return stage.stage == 0
         ? now
@@ -203,8 +326,8 @@ ShardOptimizer::ShardOptimizer(
 
 ShardOptimizer::ShardOptimizer(
     torch::optim::Optimizer& optimizer, const ShardStatesFn& shard_fn)
-    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}, nullptr}) {
-  impl_->add_all(1, [&](const at::Tensor& parameter) {
+    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}, nullptr, {}}) {
+  impl_->add_all(1, [&](const at::Tensor& parameter, const auto&) {
     const Placements placements = normalized(
         shard_fn(parameter),
         static_cast<int>(parameter.dim()),
@@ -216,6 +339,29 @@ ShardOptimizer::ShardOptimizer(
         placements,
         parameter.sizes());
     return placements;
+  });
+}
+
+ShardOptimizer::ShardOptimizer(
+    torch::optim::Optimizer& optimizer, const ShardAccumulatorFn& shard_fn)
+    : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}, nullptr, {}}) {
+  if (const auto* fused =
+          dynamic_cast<const optim::FusedOptimizer*>(&optimizer)) {
+    impl_->add_all(1, [&](const at::Tensor& parameter, const auto& options) {
+      return common_placements(
+          fused->state_kinds(options), parameter, shard_fn);
+    });
+    return;
+  }
+  ARGOSY_CHECK(
+      semi_auto::has_known_accumulators(optimizer),
+      "[shard_optimizer] a shard_fn for each accumulator of an optimizer that "
+      "is none of SGD, Adam, AdamW, Adagrad, RMSprop and those of "
+      "argosy::optim: give one for each parameter, which takes the parameter "
+      "alone");
+  impl_->shard_accumulator = shard_fn;
+  impl_->add_all(0, [](const at::Tensor& parameter, const auto&) {
+    return placements_of(parameter);
   });
 }
 
@@ -260,6 +406,7 @@ void ShardOptimizer::update_parameters() {
       held.shard.mutable_grad().reset();
     }
     held.update_parameter();
+    impl_->place_accumulators(held);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "argosy/semi_auto/stages.h"
@@ -35,20 +36,49 @@ namespace argosy {
 //                                 : placements_of(parameter);
 //   });
 //
-// The optimizer keeps its options. It must not have stepped before, and must
-// outlive this object. All ranks of the mesh call the same methods in the same
-// order.
+// Or a function places each accumulator by itself, as in Paddle:
+//
+//   auto optimizer = shard_optimizer(
+//       adam,
+//       [](const std::string& name, const at::Tensor& parameter,
+//          const at::Tensor& accumulator) {
+//         return name == "exp_avg" ? reshard(accumulator, {Shard(0)})
+//                                  : accumulator;
+//       });
+//
+// The optimizer keeps its options and its states, which are sharded here if it
+// has stepped before. It must outlive this object. All ranks of the mesh call
+// the same methods in the same order.
+
 // The placements of a parameter's optimizer states, all alike, and of its
 // gradient in step(). Partial has no meaning there.
 using ShardStatesFn = std::function<Placements(const at::Tensor& parameter)>;
 
+// Returns an accumulator, a DTensor of the shape of its parameter, where it is
+// to be: called once for each, in the order of the parameters, with a name of
+// torch ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "sum",
+// "square_avg", "grad_avg"). Optimizers of torch::optim (SGD, Adam, AdamW,
+// Adagrad, RMSprop) then run on DTensors, and each op of an update moves what
+// is elsewhere. Those of argosy::optim update an element in one pass: all
+// accumulators of a parameter must be in the same place, and gradients go
+// there.
+using ShardAccumulatorFn = std::function<at::Tensor(
+    const std::string& name,
+    const at::Tensor& parameter,
+    const at::Tensor& accumulator)>;
+
 class ShardOptimizer {
  public:
   // Throws InvalidArgument when a parameter is not a DTensor, when parameters
-  // are on several meshes, or when the optimizer has already stepped.
+  // are on several meshes, or when the optimizer has stepped and its states are
+  // not known.
   ShardOptimizer(torch::optim::Optimizer& optimizer, ShardingStage stage);
   ShardOptimizer(
       torch::optim::Optimizer& optimizer, const ShardStatesFn& shard_fn);
+  // Throws InvalidArgument, too, when the accumulators of the optimizer are not
+  // known.
+  ShardOptimizer(
+      torch::optim::Optimizer& optimizer, const ShardAccumulatorFn& shard_fn);
   ~ShardOptimizer();
   ShardOptimizer(ShardOptimizer&&) noexcept;
   ShardOptimizer& operator=(ShardOptimizer&&) = delete;
@@ -78,6 +108,10 @@ inline ShardOptimizer shard_optimizer(
 }
 inline ShardOptimizer shard_optimizer(
     torch::optim::Optimizer& optimizer, const ShardStatesFn& shard_fn) {
+  return {optimizer, shard_fn};
+}
+inline ShardOptimizer shard_optimizer(
+    torch::optim::Optimizer& optimizer, const ShardAccumulatorFn& shard_fn) {
   return {optimizer, shard_fn};
 }
 

@@ -94,7 +94,14 @@ void GradMemory::add(std::size_t unit, const ShardedBucket& bucket) {
     parameter.tensor = bucket.params[i];
     parameter.bucket = buckets_.size();
     parameter.begin = entry.begin;
+    if (options_.hook) {
+      state.hooked.gradients.push_back(
+          optim::alias(state.whole, entry.begin, bucket.params[i]));
+      state.hooked.parameters.push_back(entry.parameter);
+    }
   }
+  state.hooked.index = buckets_.size();
+  state.hooked.flat = state.whole;
   make_pieces(state, bucket);
   buckets_.push_back(std::move(state));
 }
@@ -215,6 +222,11 @@ void GradMemory::launch(std::size_t index) {
 }
 
 void GradMemory::start_reducing(BucketState& bucket, const at::Tensor& out) {
+  if (options_.hook) {
+    bucket.is_in_hook = true;
+    options_.hook->start(bucket.hooked, options_.group);
+    return;
+  }
   const auto& sent = options_.sent_type;
   if (!sent || c10::elementSize(*sent) >= c10::elementSize(bucket.type)) {
     bucket.reducing =
@@ -225,6 +237,17 @@ void GradMemory::start_reducing(BucketState& bucket, const at::Tensor& out) {
   bucket.received = at::empty({out.numel()}, *sent);
   bucket.reducing = reduce_scatter(
       bucket.received, bucket.sent, ReduceOp::AVG, options_.group, false);
+}
+
+// A hook leaves the averages in `whole`, of which `out` is a part.
+void GradMemory::end_reducing(BucketState& bucket) {
+  if (bucket.is_in_hook) {
+    options_.hook->finish(bucket.hooked, options_.group);
+    bucket.is_in_hook = false;
+    return;
+  }
+  bucket.reducing->wait();
+  bucket.reducing = nullptr;
 }
 
 // Where this pass's slice is. With keeps_whole, `incoming` holds the old values
@@ -238,8 +261,7 @@ at::Tensor GradMemory::fresh_part(const BucketState& bucket) const {
 // to average it over the replicas.
 void GradMemory::retire_oldest() {
   BucketState& bucket = buckets_[in_flight_.front()];
-  bucket.reducing->wait();
-  bucket.reducing = nullptr;
+  end_reducing(bucket);
   in_flight_.pop_front();
   bucket.sent = at::Tensor();
   const at::Tensor fresh =
@@ -308,6 +330,9 @@ void GradMemory::abandon() noexcept {
 void GradMemory::discard(BucketState& bucket) {
   const at::NoGradGuard no_grad;
   const at::Tensor incoming = std::exchange(bucket.incoming, at::Tensor());
+  if (std::exchange(bucket.is_in_hook, false)) {
+    options_.hook->abandon(bucket.hooked, options_.group);
+  }
   // Wait first: what is under way still writes to the slice and the buffer.
   for (WorkPtr* work : {&bucket.reducing, &bucket.averaging}) {
     if (const WorkPtr started = std::exchange(*work, nullptr)) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "argosy/comm/ops.h"
+#include "argosy/data_parallel/bucket_hook.h"
 #include "argosy/sharding/buffer_pool.h"
 #include "argosy/sharding/shard_memory.h"
 #include "argosy/sharding/unit.h"
@@ -36,6 +37,9 @@ struct GradOptions {
   bool main_grad = false;
   // The type in which wider gradients are sent. None: their own.
   std::optional<c10::ScalarType> sent_type;
+  // With keeps_whole: averages the whole gradients over `group`. Null: a
+  // reduce_scatter does.
+  std::shared_ptr<data_parallel::BucketHook> hook;
 };
 
 // Owns the gradients of a sharded model. During backward, the gradients of a
@@ -81,7 +85,8 @@ class GradMemory final : private training::BucketReducer {
     c10::ScalarType type = c10::kFloat;
     at::Tensor whole; // undefined while no gradients come in
     at::Tensor part;  // this rank's slice of the reduced gradients
-    std::vector<std::size_t> pieces; // indices into pieces_
+    std::vector<std::size_t> pieces;  // indices into pieces_
+    data_parallel::GradBucket hooked; // with a hook: `whole`, as it takes it
 
     // Of the current pass.
     // keeps_whole: a copy of what `part` had before. Otherwise: what this pass
@@ -92,7 +97,8 @@ class GradMemory final : private training::BucketReducer {
     at::Tensor sent;
     at::Tensor received;
     WorkPtr reducing;
-    WorkPtr averaging; // over replicas
+    bool is_in_hook = false; // between start() and finish()
+    WorkPtr averaging;       // over replicas
   };
 
   struct Parameter {
@@ -111,6 +117,7 @@ class GradMemory final : private training::BucketReducer {
   void discard(BucketState& bucket);
   at::Tensor& whole_of(BucketState& bucket);
   void start_reducing(BucketState& bucket, const at::Tensor& out);
+  void end_reducing(BucketState& bucket);
   at::Tensor fresh_part(const BucketState& bucket) const;
   bool has_gradient(const BucketState& bucket) const;
 

@@ -116,6 +116,18 @@ GroupPtr replicas_of(const ShardingOptions& options, const GroupPtr& group) {
   return group && group->nranks() > 1 && !options.is_local ? group : nullptr;
 }
 
+void check_hook(Level level, const ShardingOptions& options) {
+  ARGOSY_CHECK(
+      !options.hook || level == Level::os,
+      "[sharding] a hook for gradients with {}, expected os: from os_g on, "
+      "ranks do not keep whole gradients",
+      to_string(level));
+  ARGOSY_CHECK(
+      !options.hook || !options.sent_type,
+      "[sharding] a hook for gradients and a sent_type, expected one of them: "
+      "each decides how gradients are sent");
+}
+
 void check_sent_type(const ShardingOptions& options) {
   ARGOSY_CHECK(
       !options.sent_type || *options.sent_type == c10::kHalf ||
@@ -321,7 +333,8 @@ void ShardedCore::Impl::cut() {
           .keeps_whole = level == Level::os,
           .find_unused_parameters = options.find_unused_parameters,
           .main_grad = options.main_grad,
-          .sent_type = options.sent_type},
+          .sent_type = options.sent_type,
+          .hook = group->nranks() > 1 ? options.hook : nullptr},
       [memory = params.get()](std::size_t unit) { memory->release(unit); });
   for (const auto& [place, tensor] : grads->pieces()) {
     pieces.push_back(
@@ -359,6 +372,7 @@ ShardedCore::ShardedCore(
     keep_tensor_memory();
   }
   check_sent_type(impl_->options);
+  check_hook(level, impl_->options);
   impl_->check_same();
   // Whole parameters are made at once, others unit by unit.
   if (level != Level::p_g_os) {

@@ -13,6 +13,10 @@
 #include "argosy/sharding/unit_plan.h"
 #include "argosy/training/parallel_model.h"
 
+namespace argosy::data_parallel {
+class BucketHook;
+}
+
 namespace argosy::sharding {
 
 // What is sharded over the ranks.
@@ -59,6 +63,11 @@ struct ShardingOptions {
   // Send gradients as this type, kHalf or kBFloat16, if that is narrower than
   // theirs. The average is rounded once in each group. None: as they are.
   std::optional<c10::ScalarType> sent_type;
+  // For os: how gradients are averaged over `group`, such as power_sgd()
+  // (data_parallel/compression.h). What is kept for later steps is whole on
+  // every rank. Each rank makes its own, with the same options. Null: a
+  // reduce_scatter.
+  std::shared_ptr<data_parallel::BucketHook> hook;
   // Local SGD: gradients are averaged over `group` and not over `dp_group`. Who
   // sets it averages the pieces over dp_group every few steps; see
   // optim::LocalSgd.

@@ -7,6 +7,7 @@
 #include "argosy/comm/operation/observer.h"
 #include "argosy/observe/span.h"
 #include "argosy/tensor_parallel/rng.h"
+#include "argosy/torch_hooks/autocast.h"
 #include "argosy/world/world.h"
 
 namespace argosy::tensor_parallel {
@@ -124,10 +125,12 @@ void TurnThreads::run(
   // mode, autocast and random stream.
   const auto world = current_world();
   const at::ThreadLocalState state;
+  const torch_hooks::Autocast autocast;
   const at::Generator* const generator = RngStatesTracker::Scope::current();
   const std::function<void(int)> task = [&](int index) {
     const at::ThreadLocalStateGuard same_state(state);
     const WorldScope same_world(world);
+    const torch_hooks::AutocastScope same_autocast(autocast);
     std::optional<RngStatesTracker::Scope> same_generator;
     if (generator != nullptr) {
       same_generator.emplace(*generator);

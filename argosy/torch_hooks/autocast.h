@@ -2,6 +2,10 @@
 
 #include <ATen/autocast_mode.h>
 
+#include <memory>
+
+#include "argosy/torch_hooks/op_casts.h"
+
 namespace argosy::torch_hooks {
 
 // The autocast settings of the calling thread, as they were when this was made.
@@ -11,17 +15,28 @@ struct Autocast {
   bool cache = at::autocast::is_autocast_cache_enabled();
   at::ScalarType cpu_dtype = at::autocast::get_autocast_cpu_dtype();
   at::ScalarType device_dtype = at::autocast::get_autocast_gpu_dtype();
+  std::shared_ptr<const OpCasts> ops = current_op_casts(); // null: none
 
   bool operator==(const Autocast&) const = default;
 
   // Makes them the calling thread's.
-  void set() const {
-    at::autocast::set_cpu_enabled(cpu);
-    at::autocast::set_enabled(device);
-    at::autocast::set_autocast_cache_enabled(cache);
-    at::autocast::set_autocast_cpu_dtype(cpu_dtype);
-    at::autocast::set_autocast_gpu_dtype(device_dtype);
-  }
+  void set() const;
+};
+
+// While it lives, these are the settings of the calling thread. Scopes of all
+// kinds that catch ops of a thread must end in reverse order.
+class AutocastScope {
+ public:
+  explicit AutocastScope(const Autocast& settings);
+  ~AutocastScope();
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+  const Autocast& before() const { return before_; }
+
+ private:
+  const Autocast before_;
+  const bool was_caught_;
 };
 
 // Autocast keeps its casts of weights between these; nested ones share them.
@@ -36,12 +51,7 @@ inline void end_casts() {
   }
 }
 
-// What autocast makes of an argument of a matrix product on the CPU.
-inline at::Tensor cast_as_autocast(const at::Tensor& tensor) {
-  return at::autocast::is_cpu_enabled()
-      ? at::autocast::cached_cast(
-            at::autocast::get_autocast_cpu_dtype(), tensor, at::kCPU)
-      : tensor;
-}
+// What autocast makes of an argument of at::linear() on the CPU.
+at::Tensor cast_as_autocast(const at::Tensor& tensor);
 
 } // namespace argosy::torch_hooks

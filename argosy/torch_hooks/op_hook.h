@@ -39,6 +39,9 @@ class CaughtOp {
     return stack_.data() + (stack_.size() - schema().returns().size());
   }
 
+  // The op does not go to the kernel of this key, which is below ours.
+  void skip(c10::DispatchKey key) { below_ = below_.remove(key); }
+
   // Runs the op. The ops that it calls are caught again.
   void run() { op_.redispatchBoxed(below_, &stack_); }
   // Runs the op; the ops that it calls are not caught.
@@ -46,7 +49,7 @@ class CaughtOp {
 
  private:
   const c10::OperatorHandle& op_;
-  const c10::DispatchKeySet below_;
+  c10::DispatchKeySet below_;
   const c10::DispatchKey key_;
   torch::jit::Stack& stack_;
 };
@@ -64,7 +67,8 @@ enum class InterceptOrder : std::uint8_t {
   kSegment,
   kGenerator,
   kRecorder,
-  kMemory
+  kMemory,
+  kCast,
 };
 using Interceptor = void (*)(CaughtOp& caught, c10::function_ref<void()> next);
 

@@ -52,17 +52,10 @@ class ModesScope {
   // A run without grad stays so: recorded modes switch grad off, never on.
   explicit ModesScope(const Modes& modes) : grad_(modes.grad && is_grad()) {
     if (modes.autocast) {
-      // Reads the thread's settings, so it comes before they are replaced.
-      autocast_ = torch_hooks::Autocast();
-      modes.autocast->set();
+      autocast_.emplace(*modes.autocast);
     }
     if (modes.generator) {
       generator_.emplace(*modes.generator);
-    }
-  }
-  ~ModesScope() {
-    if (autocast_) {
-      autocast_->set();
     }
   }
   ModesScope(const ModesScope&) = delete;
@@ -72,7 +65,7 @@ class ModesScope {
   static bool is_grad() { return c10::GradMode::is_enabled(); }
 
   const c10::AutoGradMode grad_;
-  std::optional<torch_hooks::Autocast> autocast_; // that of before
+  std::optional<torch_hooks::AutocastScope> autocast_;
   std::optional<torch_hooks::GeneratorScope> generator_;
 };
 

@@ -8,10 +8,12 @@
 
 #include "argosy/compat/hybrid_communicate_group.h"
 #include "argosy/fleet/fleet.h"
+#include "argosy/fleet/pipeline_model.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/gradients.h"
+#include "argosy/pipeline/pipeline_layer.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "examples/05_hybrid/parallel_gpt.h"
@@ -338,6 +340,87 @@ TEST(MainGrads, NeedWeightsInBfloat16) {
     EXPECT_THAT(
         testing::refusal([&] { init(true, strategy); }),
         ::testing::HasSubstr("needs amp_configs.use_pure_bf16"));
+  });
+}
+
+// ---- Lists of ops -----------------------------------------------------------
+
+constexpr char kLists[] = R"({"amp": true, "amp_configs": {
+    "custom_white_list": ["tanh"],
+    "custom_black_list": ["softmax", "matmul_v2"]}})";
+
+// Notes the types of its ops' results.
+struct TypesImpl : torch::nn::Module {
+  torch::nn::Linear product =
+      register_module("product", torch::nn::Linear(4, 4));
+  std::vector<at::ScalarType> seen;
+
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor y = product(x);
+    const at::Tensor z = y.tanh();
+    const at::Tensor w = z.softmax(-1);
+    seen = {y.scalar_type(), z.scalar_type(), w.scalar_type()};
+    return w;
+  }
+};
+TORCH_MODULE(Types);
+
+const std::vector<at::ScalarType> kListed{
+    torch::kFloat, torch::kBFloat16, torch::kFloat};
+
+TEST(AmpLists, SayWhichOpsComputeInWhichType) {
+  testing::run_ranks(2, [](World&) {
+    for (const std::string more :
+         {"{}", R"({"sharding": true, "sharding_configs": {"stage": 3}})"}) {
+      auto strategy = DistributedStrategy::from_json(kLists);
+      strategy.merge_json(more);
+      init(true, strategy);
+      Types net;
+      auto model = distributed_model(net);
+      const at::Tensor y = model(torch::ones({2, 4}));
+      EXPECT_EQ(net->seen, kListed);
+      y.sum().backward();
+      net->forward(torch::ones({2, 4})); // outside of the model's forward
+      EXPECT_EQ(net->seen, std::vector<at::ScalarType>(3, torch::kFloat));
+    }
+  });
+}
+
+TEST(AmpLists, HoldOnTheStagesOfAPipeline) {
+  testing::run_ranks(2, [](World& world) {
+    auto strategy = DistributedStrategy::from_json(kLists);
+    strategy.hybrid_configs.pp_degree = 2;
+    strategy.pipeline_configs.accumulate_steps = 2;
+    init(true, strategy);
+    pipeline::PipelineLayerOptions options;
+    options.loss_fns = {[](const Tensors& outputs, const Tensors& labels) {
+      return torch::mse_loss(outputs[0], labels[0]);
+    }};
+    Types first;
+    Types second;
+    auto model = distributed_model(pipeline::PipelineLayer(
+        std::vector<pipeline::LayerDesc>{
+            pipeline::existing(first), pipeline::existing(second)},
+        options));
+    torch::optim::SGD sgd(model.module().parameters(), 0.1);
+    auto optimizer = distributed_optimizer(sgd);
+    const at::Tensor x = torch::ones({4, 4});
+    model.train_batch({x}, {x}, optimizer);
+    EXPECT_EQ((world.rank() == 0 ? first : second)->seen, kListed);
+  });
+}
+
+TEST(AmpLists, NameOpsThatExist) {
+  testing::run_ranks(1, [](World&) {
+    EXPECT_THAT(
+        testing::refusal([] {
+          init(
+              true,
+              DistributedStrategy::from_json(
+                  R"({"amp": true, "amp_configs": {
+                      "custom_white_list": ["sofmax"]}})"));
+        }),
+        ::testing::HasSubstr("did you mean softmax?"));
   });
 }
 

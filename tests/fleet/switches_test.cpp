@@ -313,6 +313,93 @@ TEST_P(Switches, DeepGradientCompressionClipsWhatARankAdds) {
   });
 }
 
+// Stage 1 keeps whole gradients, which the compression averages; each rank then
+// steps its part of the parameters.
+TEST_P(Switches, CompressionGoesWithStage1) {
+  check_hook(
+      [](auto& s) {
+        s.power_sgd = true;
+        s.power_sgd_configs.rank = 1;
+        s.power_sgd_configs.start_step = 3;
+        s.sharding = true;
+      },
+      [] { return power_sgd({.rank = 1, .start_step = 3}); });
+  on_ranks([](World& world) {
+    if (world.size() == 1) {
+      return;
+    }
+    for (const bool first : {false, true}) {
+      expect_equal(
+          by_fleet<optim::SGD>(
+              world,
+              [](auto& s) {
+                use_dgc(s);
+                s.sharding = true;
+              },
+              momentum(),
+              {.optimizer_first = first}),
+          by_hand(
+              world,
+              plain<optim::SGD>(optim::SGDOptions(0.05)),
+              DataParallelOptions{
+                  .hook = deep_gradient_compression(dgc_options())}));
+    }
+  });
+}
+
+// Errors have the scale of the loss, which must not matter. Powers of two
+// change no digits.
+TEST_P(Switches, CompressionGoesWithAFixedScaleOfTheLoss) {
+  on_ranks([](World& world) {
+    for (const bool is_dgc : {false, true}) {
+      const auto trained = [&](double scale) {
+        return by_fleet<optim::SGD>(
+            world,
+            [&](auto& s) {
+              if (is_dgc) {
+                use_dgc(s);
+              } else {
+                s.power_sgd = true;
+                s.power_sgd_configs.rank = 1;
+                s.power_sgd_configs.start_step = 3;
+              }
+              s.grad_clip = true;
+              s.grad_clip_configs.limit = 0.05;
+              s.amp = true;
+              s.amp_configs.use_dynamic_loss_scaling = false;
+              s.amp_configs.init_loss_scaling = scale;
+            },
+            momentum());
+      };
+      const Params once = trained(1);
+      const Params scaled = trained(1024);
+      for (std::size_t i = 0; i < once.size(); ++i) {
+        EXPECT_TRUE(torch::allclose(scaled[i], once[i], 1e-5, 1e-6)) << i;
+      }
+    }
+  });
+}
+
+// Passes without sync add up in what is sent.
+TEST_P(Switches, CompressionWithStage1AddsUpMergedGradients) {
+  on_ranks([](World& world) {
+    const auto trained = [&](bool sharding) {
+      return by_fleet<optim::Adam>(
+          world,
+          [&](auto& s) {
+            s.power_sgd = true;
+            s.power_sgd_configs.rank = 1;
+            s.power_sgd_configs.start_step = 1;
+            s.gradient_merge = true;
+            s.gradient_merge_configs.k_steps = 3;
+            s.sharding = sharding;
+          },
+          optim::AdamOptions(0.01));
+    };
+    expect_equal(trained(true), trained(false));
+  });
+}
+
 TEST_P(Switches, SumsGradientsWhenAsked) {
   const int n = GetParam();
   const Train train = [n](Net& net, HandModel& model, int rank) {

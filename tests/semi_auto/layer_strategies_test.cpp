@@ -7,6 +7,7 @@
 
 #include "argosy/compat/shard_op.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/dtensor/tensor/comm_debug.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/support/refusal.h"
@@ -203,6 +204,114 @@ TEST(LayerStrategyRanks, Attention) {
       {{"in_proj_weight", {Replicate(), Shard(0)}},
        {"in_proj_bias", {Replicate(), Shard(0)}},
        {"out_proj.weight", {Replicate(), Shard(1)}}});
+}
+
+// Weights lie in parts, which are gathered for the layer.
+TEST(LayerStrategyRanks, RecurrentLayersSliceTheirGates) {
+  using torch::nn::GRU;
+  using torch::nn::GRUOptions;
+  using torch::nn::LSTM;
+  using torch::nn::LSTMOptions;
+  using torch::nn::RNN;
+  using torch::nn::RNNOptions;
+  const auto first = [](auto& layer, const at::Tensor& x) {
+    return std::get<0>(layer(x));
+  };
+  const Placements cut{Replicate(), Shard(0)};
+  const Names all{
+      {"weight_ih_l0", cut},
+      {"weight_hh_l0", cut},
+      {"bias_ih_l0", cut},
+      {"bias_hh_l0", cut}};
+  const at::Tensor x = values({3, 4, 6});
+  check_layer([] { return LSTM(6, 5); }, first, x, {{1, 2, 1}, {2, 1}}, all);
+  check_layer([] { return GRU(6, 5); }, first, x, {{1, 2, 1}, {2, 1}}, all);
+  check_layer([] { return RNN(6, 5); }, first, x, {{1, 2, 1}, {2, 1}}, all);
+  // The batch over all ranks.
+  check_layer([] { return LSTM(6, 5); }, first, x, {{1, 4, 1}}, {});
+  // More of the same.
+  check_layer(
+      [] {
+        return LSTM(LSTMOptions(6, 5)
+                        .num_layers(2)
+                        .bidirectional(true)
+                        .batch_first(true)
+                        .proj_size(3));
+      },
+      first,
+      x,
+      {{1, 1, 1}, {4, 1}},
+      {{"weight_hh_l1_reverse", {Shard(0), Shard(0)}},
+       {"weight_hr_l0", {Replicate(), Replicate()}}});
+  check_layer(
+      [] { return GRU(GRUOptions(6, 5).bias(false).num_layers(2)); },
+      first,
+      x,
+      {{1, 2, 1}, {2, 1}},
+      {{"weight_ih_l1", cut}});
+  check_layer(
+      [] { return RNN(RNNOptions(6, 5).nonlinearity(torch::kReLU)); },
+      first,
+      x,
+      {{1, 2, 1}, {2, 1}},
+      all);
+}
+
+TEST(LayerStrategyRanks, RecurrentCellsSliceTheirGates) {
+  const Placements cut{Replicate(), Shard(0)};
+  const Names all{{"weight_ih", cut}, {"weight_hh", cut}, {"bias_ih", cut}};
+  const at::Tensor x = values({4, 6});
+  const OpStrategy strategy{{2, 1}, {2, 1}};
+  check_layer(
+      [] { return torch::nn::LSTMCell(6, 5); },
+      [](auto& layer, const at::Tensor& in) { return std::get<0>(layer(in)); },
+      x,
+      strategy,
+      all);
+  check_layer([] { return torch::nn::GRUCell(6, 5); }, kCall, x, strategy, all);
+  check_layer([] { return torch::nn::RNNCell(6, 5); }, kCall, x, strategy, all);
+}
+
+// Weights, gradients and states are parts; training is that of one process, and
+// each forward gathers each weight once, however long the sequence.
+TEST(LayerStrategyRanks, RecurrentLayersTrainInParts) {
+  run_ranks(2, [](World&) {
+    const ProcessMesh mesh = ProcessMesh::of_shape({2});
+    torch::nn::LSTM plain(6, 4);
+    torch::nn::LSTM layer(6, 4);
+    set_values(*plain);
+    set_values(*layer);
+    shard_layer_by(*layer, mesh, {{1, 1, 1}, {2, 1}});
+    torch::optim::Adam plain_adam(plain->parameters(), 0.1);
+    torch::optim::Adam adam(layer->parameters(), 0.1);
+    const at::Tensor x = values({9, 4, 6});
+    for (int step = 0; step < 3; ++step) {
+      const auto train = [&](auto& net, auto& optimizer) {
+        optimizer.zero_grad();
+        const at::Tensor y = std::get<0>(net(x));
+        y.pow(2).mean().backward();
+        optimizer.step();
+      };
+      train(plain, plain_adam);
+      train(layer, adam);
+    }
+    const auto parameters = layer->named_parameters();
+    for (const auto& each : plain->named_parameters()) {
+      const at::Tensor& part = parameters[each.key()];
+      EXPECT_TRUE(torch::allclose(full_tensor(part), each.value(), 1e-4, 1e-5))
+          << each.key();
+      EXPECT_EQ(to_local(part).numel(), each.value().numel() / 2);
+      EXPECT_EQ(placements_of(part.grad()), Placements{Shard(0)});
+      const auto& state = static_cast<torch::optim::AdamParamState&>(
+          *adam.state().at(c10::guts::to_string(part.unsafeGetTensorImpl())));
+      EXPECT_EQ(placements_of(state.exp_avg()), Placements{Shard(0)});
+    }
+    const at::Tensor placed = shard_tensor(x, mesh, {Replicate()});
+    const CommDebug debug;
+    layer(placed);
+    EXPECT_EQ(debug.count("all_gather"), 4u);
+    EXPECT_EQ(debug.entries().size(), 4u) << debug.table();
+  });
 }
 
 TEST(LayerStrategyRanks, EmbeddingsSliceTheVocabulary) {

@@ -1,6 +1,10 @@
 // Recurrent layers. LibTorch writes the gates into what it makes of the state:
 // were that on all ranks, as zeros are, a batch that is cut would be gathered
 // there. So the state is cut as the batch is.
+//
+// Weights that are cut are gathered once for all time steps. A cut of their
+// rows is no cut of hidden units, since the rows of a gate are together, and
+// every step needs all hidden units: ranks would gather in each step.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/gru_native.h>
@@ -38,6 +42,18 @@ at::Tensor cut_state(
   return place(state, process_mesh_of(input), placed);
 }
 
+// The gradients of what this returns go back to the parts: where the batch is
+// cut, by a reduce_scatter.
+std::vector<at::Tensor> whole_weights(at::TensorList weights) {
+  std::vector<at::Tensor> whole;
+  for (const at::Tensor& each : weights) {
+    whole.push_back(
+        is_dtensor(each) ? reshard(each, replicated_on(process_mesh_of(each)))
+                         : each);
+  }
+  return whole;
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(
     const at::Tensor& input,
     at::TensorList state,
@@ -55,7 +71,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(
   return at::native::lstm(
       input,
       cut,
-      weights,
+      whole_weights(weights),
       has_biases,
       num_layers,
       dropout,
@@ -89,7 +105,7 @@ std::tuple<at::Tensor, at::Tensor> with_cut_state(
   return layer(
       input,
       cut_state(state, input, batch_first),
-      weights,
+      whole_weights(weights),
       has_biases,
       num_layers,
       dropout,

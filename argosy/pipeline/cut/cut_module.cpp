@@ -109,6 +109,7 @@ std::vector<std::int64_t> CutModule::key_of(const Metas& inputs) const {
   const torch_hooks::Autocast autocast;
   key.push_back(autocast.cpu ? static_cast<int>(autocast.cpu_dtype) : -1);
   key.push_back(autocast.device ? static_cast<int>(autocast.device_dtype) : -1);
+  key.push_back(autocast.ops ? autocast.ops->fingerprint() : -1);
   for (const auto& each : module_->modules()) {
     key.push_back(each->is_training() ? 1 : 0);
   }

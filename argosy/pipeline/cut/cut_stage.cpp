@@ -108,11 +108,15 @@ std::vector<SharedWeight> CutStage::find_shared() const {
 }
 
 Tensors CutStage::run(int part, const Tensors& given, const Metas& inputs) {
-  if (!options_.recompute) {
-    return cut_.forward(part, given, inputs);
-  }
   // Not inside: what a recording saves for backward is no part of the call.
   cut_.prepare(inputs);
+  if (!options_.recompute) {
+    std::optional<RecomputedModules::Scope> again;
+    if (recomputed() != nullptr) {
+      again.emplace(*recomputed());
+    }
+    return cut_.forward(part, given, inputs);
+  }
   return argosy::recompute(
       *options_.recompute,
       [this, part, inputs](const Tensors& kept) {

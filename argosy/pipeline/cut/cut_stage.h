@@ -77,6 +77,11 @@ class CutStage final : public StageModel {
   void save(const std::filesystem::path& path);
   void load(const std::filesystem::path& path);
 
+ protected:
+  bool recomputes_all() const override {
+    return options_.recompute.has_value();
+  }
+
  private:
   CutStage(const LayerDesc::Built& built, Tensors examples, CutOptions options);
 
