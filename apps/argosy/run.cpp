@@ -5,7 +5,8 @@
 namespace argosy::cli {
 
 int run(const std::vector<std::string>& arguments) {
-  return launch::run(arguments, comm::flight::describe_hang);
+  return launch::run(
+      arguments, {comm::flight::collect_records, comm::flight::describe_hang});
 }
 
 } // namespace argosy::cli

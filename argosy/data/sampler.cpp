@@ -81,10 +81,11 @@ SamplerState SamplerState::from_json(std::string_view text) {
 }
 
 DistributedBatchSampler::DistributedBatchSampler(
-    std::int64_t dataset_size, SamplerOptions options)
+    std::int64_t dataset_size, SamplerOptions options, const CallSite& site)
     : dataset_size_(dataset_size), options_(with_ranks(options)) {
   check_options(dataset_size, options_);
-  check_ = SamplerCheck(dataset_size, options_, !options.num_replicas);
+  check_ = SamplerCheck(
+      {site.text(), dataset_size, options_, !options.num_replicas});
 }
 
 std::optional<Batch> DistributedBatchSampler::next() {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "argosy/common/call_site.h"
 #include "argosy/data/batch_plan.h"
 #include "argosy/data/sampler_check.h"
 
@@ -37,21 +38,29 @@ struct SamplerState {
 };
 
 // Distributes the samples of a dataset over ranks, batch by batch. All ranks
-// construct it with equal arguments except `rank`, in the same order if they
-// make several; what the options leave out comes from the calling thread's
-// world. Waits for no other rank. Not thread-safe.
+// construct it with equal arguments except `rank`; what the options leave out
+// comes from the calling thread's world. Waits for no other rank. Not
+// thread-safe.
 class DistributedBatchSampler {
  public:
   // Throws InvalidArgument for invalid options; where the options do not say
   // the ranks and the job has several, but the calling thread has no world yet;
   // and for options that differ from those of another rank, if the sampler
-  // shares the data among all ranks of the world.
-  DistributedBatchSampler(std::int64_t dataset_size, SamplerOptions options);
+  // shares the data among all ranks of the world. The samplers that ranks make
+  // in the same line of the program are compared, the first with the first and
+  // so on: one that a rank makes alone is compared with none.
+  DistributedBatchSampler(
+      std::int64_t dataset_size,
+      SamplerOptions options,
+      const CallSite& site = CallSite::here());
 
   template <Sized Dataset>
-  DistributedBatchSampler(const Dataset& dataset, SamplerOptions options)
+  DistributedBatchSampler(
+      const Dataset& dataset,
+      SamplerOptions options,
+      const CallSite& site = CallSite::here())
       : DistributedBatchSampler(
-            static_cast<std::int64_t>(dataset.size()), options) {}
+            static_cast<std::int64_t>(dataset.size()), options, site) {}
 
   // Returns the next batch of this rank; nullopt at the end of an epoch, after
   // which the next call starts a new epoch. The first call throws

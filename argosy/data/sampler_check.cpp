@@ -87,20 +87,21 @@ std::string uneven_batches_of_world() {
   return notes ? notes->kept(kBatches) : "";
 }
 
-SamplerCheck::SamplerCheck(
-    std::int64_t dataset_size,
-    const SamplerOptions& options,
-    bool is_of_world) {
+SamplerCheck::SamplerCheck(const MadeSampler& made) {
+  const SamplerOptions& options = made.options;
   const auto notes = current_notes();
   // A sampler for one rank is that rank's own affair.
   if (!notes || options.replicas() == 1) {
     return;
   }
-  notes->keep(kBatches, uneven_batches(dataset_size, options));
+  notes->keep(kBatches, uneven_batches(made.dataset_size, options));
   notes_ = notes;
-  key_ = str("sampler/", notes->count("sampler"));
-  own_ = str(notes->rank(), "\n", settings_text(dataset_size, options));
-  is_of_world_ = is_of_world || options.replicas() == notes->size();
+  // By the line, not by their number alone: a rank may make one more than the
+  // others, such as for an evaluation of its own.
+  const std::string name = str("sampler/", made.site);
+  key_ = str(name, "/", notes->count(name));
+  own_ = str(notes->rank(), "\n", settings_text(made.dataset_size, options));
+  is_of_world_ = made.is_of_world || options.replicas() == notes->size();
   looks_left_ = 2;
   check();
 }
@@ -131,7 +132,7 @@ void SamplerCheck::check() {
       !how,
       "[data.sampler] sampler check: {}; expected the same on all ranks, which "
       "otherwise train on wrong parts of the data and do not take equally many "
-      "steps",
+      "steps. A sampler for one rank alone has num_replicas = 1",
       how.value_or(""));
 }
 

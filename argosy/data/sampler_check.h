@@ -20,19 +20,25 @@ std::string uneven_batches(
 // What the last sampler of the calling thread's world says of it.
 std::string uneven_batches_of_world();
 
-// Compares the samplers that the ranks of a world make, the first of each rank
-// with the first of the others and so on, without waiting for any. A sampler
-// that shares the data among all ranks must be the same on all of them; others
-// may belong to a part of the job.
+// A sampler that a rank makes.
+struct MadeSampler {
+  std::string site; // the line of the program that makes it
+  std::int64_t dataset_size = 0;
+  SamplerOptions options; // with the ranks
+  bool is_of_world = false;
+};
+
+// Compares the samplers that the ranks of a world make in the same line of the
+// program, the first of each rank with the first of the others and so on,
+// without waiting for any. A sampler that shares the data among all ranks must
+// be the same on all of them; others may belong to a part of the job, or to one
+// rank.
 class SamplerCheck {
  public:
   SamplerCheck() = default; // compares nothing
 
   // For the sampler that the calling thread makes. Throws as check().
-  SamplerCheck(
-      std::int64_t dataset_size,
-      const SamplerOptions& options,
-      bool is_of_world);
+  explicit SamplerCheck(const MadeSampler& made);
 
   // To be called on each use; the first one looks again. Throws
   // InvalidArgument, naming the ranks and the values that differ.

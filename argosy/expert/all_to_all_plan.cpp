@@ -28,11 +28,13 @@ void check_counts(const Counts& counts, std::size_t size) {
   }
 }
 
-Counts sums_by_rank(const Counts& counts, std::size_t experts) {
+// `sizes[r]` of the counts are those of rank r.
+Counts sums_by_rank(const Counts& counts, const Counts& sizes) {
   Counts sums;
-  for (auto i = counts.begin(); i != counts.end();
-       i += static_cast<std::ptrdiff_t>(experts)) {
-    sums.push_back(sum_of({i, i + static_cast<std::ptrdiff_t>(experts)}));
+  auto begin = counts.begin();
+  for (const std::int64_t size : sizes) {
+    sums.push_back(sum_of({begin, begin + size}));
+    begin += size;
   }
   return sums;
 }
@@ -89,19 +91,20 @@ std::ostream& operator<<(std::ostream& out, const AllToAllPlan& plan) {
 }
 
 AllToAllPlan plan_all_to_all(
-    const Counts& local_count, const Counts& global_count, int ranks) {
-  const auto n = static_cast<std::size_t>(ranks);
+    const Counts& local_count,
+    const Counts& global_count,
+    const Member& member) {
   ARGOSY_CHECK(
-      !local_count.empty() && local_count.size() % n == 0,
-      "[expert] {} counts of rows do not divide by {} ranks",
-      local_count.size(),
-      ranks);
+      !local_count.empty(), "[expert] no counts of rows, expected some");
+  const auto all = static_cast<std::int64_t>(local_count.size());
+  const auto experts = static_cast<std::size_t>(experts_of(all, member).size);
+  const auto ranks = static_cast<std::size_t>(member.ranks);
   check_counts(local_count, local_count.size());
-  check_counts(global_count, local_count.size());
-  const std::size_t experts = local_count.size() / n;
+  check_counts(global_count, experts * ranks);
   AllToAllPlan plan{
-      sums_by_rank(local_count, experts),
-      sums_by_rank(global_count, experts),
+      sums_by_rank(local_count, experts_by_rank(all, member.ranks)),
+      sums_by_rank(
+          global_count, Counts(ranks, static_cast<std::int64_t>(experts))),
       blocks_of(global_count, experts),
       Counts(experts)};
   for (std::size_t i = 0; i < global_count.size(); ++i) {

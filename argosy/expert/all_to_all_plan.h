@@ -4,6 +4,8 @@
 #include <iosfwd>
 #include <vector>
 
+#include "argosy/expert/expert_cut.h"
+
 namespace argosy::expert {
 
 // Rows that stay together when rows are reordered.
@@ -32,12 +34,13 @@ struct AllToAllPlan {
 
 std::ostream& operator<<(std::ostream& out, const AllToAllPlan& plan);
 
-// With i = rank * n + e, `local_count[i]` rows go to expert e of that rank, and
-// `global_count[i]` rows come from that rank for the local expert e. Throws
-// InvalidArgument if counts are negative or do not match `ranks`.
+// `local_count[e]` rows go to expert e of all ranks, which experts_of() divides
+// over them. With n local experts, `global_count[rank * n + e]` rows come from
+// that rank for the local expert e. Throws InvalidArgument if counts are
+// negative, or not as many as that.
 AllToAllPlan plan_all_to_all(
     const std::vector<std::int64_t>& local_count,
     const std::vector<std::int64_t>& global_count,
-    int ranks);
+    const Member& member);
 
 } // namespace argosy::expert

@@ -2,10 +2,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/stack.h>
 
 #include "argosy/common/error.h"
+#include "argosy/expert/expert_cut.h"
 #include "argosy/expert/routing.h"
 #include "argosy/expert/row_kernels.h"
 #include "argosy/expert/row_travel.h"
@@ -18,6 +20,7 @@ struct Dispatch {
   at::Tensor slots; // row of each choice in what this rank sends; -1: dropped
   AllToAllPlan all_to_all;
   GroupPtr group;
+  bool any_learn = true;
 };
 
 namespace {
@@ -98,27 +101,57 @@ std::vector<std::int64_t> to_vector(const at::Tensor& numbers) {
   return {data, data + numbers.numel()};
 }
 
+// What the ranks tell each other before rows travel: whether a rank's experts
+// need gradients, and how many rows of each chunk come for each expert.
+struct Notice {
+  bool any_learn = true;
+  at::Tensor counts; // [rank, chunk, local expert]
+};
+
+// `counts` are those of each chunk, by expert. A message to a rank is
+// [learn, chunk 0, chunk 1, ...], with the counts of that rank's experts.
+Notice exchange_notices(const Tensors& counts, const ExpertsSide& side) {
+  const auto chunks = static_cast<std::int64_t>(counts.size());
+  const int ranks = side.group->nranks();
+  Tensors messages;
+  RowSplits sizes;
+  const std::int64_t own =
+      experts_of(side.num_experts, {ranks, side.group->rank()}).size;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto theirs = experts_of(side.num_experts, {ranks, rank});
+    messages.push_back(at::full({1}, side.learn ? 1 : 0, at::kLong));
+    for (const at::Tensor& of_chunk : counts) {
+      messages.push_back(of_chunk.narrow(0, theirs.begin, theirs.size));
+    }
+    sizes.in.push_back(1 + chunks * theirs.size);
+    sizes.out.push_back(1 + chunks * own);
+  }
+  at::Tensor arrived = at::cat(messages);
+  if (ranks > 1) {
+    const at::Tensor sent = arrived;
+    arrived = at::empty({ranks * (1 + chunks * own)}, at::kLong);
+    alltoall_single(arrived, sent, sizes, side.group);
+  }
+  const at::Tensor by_rank = arrived.view({ranks, 1 + chunks * own});
+  return {
+      by_rank.select(1, 0).any().item<bool>(),
+      by_rank.narrow(1, 1, chunks * own).reshape({ranks, chunks, own})};
+}
+
 } // namespace
 
 std::vector<DispatchPtr> plan_chunks(
-    const at::Tensor& experts,
-    std::int64_t num_experts,
-    int chunks,
-    const GroupPtr& group) {
+    const at::Tensor& experts, const ExpertsSide& side, int chunks) {
   const observe::Span span(kDispatch);
-  const int ranks = group->nranks();
   Tensors chosen;
   Tensors counts;
   for (int i = 0; i < chunks; ++i) {
     const auto range = comm::shard_range(experts.size(0), chunks, i);
     chosen.push_back(experts.narrow(0, range.begin, range.size).contiguous());
-    counts.push_back(number_count(chosen.back(), num_experts));
+    counts.push_back(number_count(chosen.back(), side.num_experts));
   }
   // A small exchange before the rows: the receiver must know how many come.
-  // What goes to a rank lies together: [rank, chunk, expert].
-  const at::Tensor by_rank =
-      at::stack(counts).view({chunks, ranks, -1}).transpose(0, 1).contiguous();
-  const at::Tensor arriving = exchange_counts(by_rank, group);
+  const Notice notice = exchange_notices(counts, side);
   std::vector<DispatchPtr> plans;
   for (int i = 0; i < chunks; ++i) {
     const auto place = static_cast<std::size_t>(i);
@@ -126,18 +159,20 @@ std::vector<DispatchPtr> plan_chunks(
         slots_of(chosen[place], counts[place]),
         plan_all_to_all(
             to_vector(counts[place]),
-            to_vector(arriving.select(1, i).contiguous()),
-            ranks),
-        group}));
+            to_vector(notice.counts.select(1, i).contiguous()),
+            {side.group->nranks(), side.group->rank()}),
+        side.group,
+        notice.any_learn}));
   }
   return plans;
 }
 
-DispatchPtr plan_dispatch(
-    const at::Tensor& experts,
-    std::int64_t num_experts,
-    const GroupPtr& group) {
-  return plan_chunks(experts, num_experts, 1, group).front();
+DispatchPtr plan_dispatch(const at::Tensor& experts, const ExpertsSide& side) {
+  return plan_chunks(experts, side, 1).front();
+}
+
+bool any_learn(const Dispatch& plan) {
+  return plan.any_learn;
 }
 
 const std::vector<std::int64_t>& expert_rows(const Dispatch& plan) {

@@ -13,18 +13,27 @@ namespace argosy::expert {
 struct Dispatch;
 using DispatchPtr = std::shared_ptr<const Dispatch>;
 
+// The experts of all ranks, and this rank's.
+struct ExpertsSide {
+  std::int64_t num_experts = 0; // of all ranks
+  GroupPtr group;
+  // Whether those of this rank need gradients. May differ by rank: some may be
+  // frozen, and a rank may have none.
+  bool learn = true;
+};
+
 // Plans the moves for the chosen experts [tokens, k]. The ranks exchange counts
 // of rows: all ranks of the group must call it alike; blocks.
-DispatchPtr plan_dispatch(
-    const at::Tensor& experts, std::int64_t num_experts, const GroupPtr& group);
+DispatchPtr plan_dispatch(const at::Tensor& experts, const ExpertsSide& side);
 
 // The same for chunks of the tokens, comm::shard_range() of them each. One
 // exchange of counts for all.
 std::vector<DispatchPtr> plan_chunks(
-    const at::Tensor& experts,
-    std::int64_t num_experts,
-    int chunks,
-    const GroupPtr& group);
+    const at::Tensor& experts, const ExpertsSide& side, int chunks);
+
+// Whether experts of any rank need gradients. All ranks then take part in
+// sending them, also those whose own experts do not need any.
+bool any_learn(const Dispatch& plan);
 
 // The number of rows of each local expert.
 const std::vector<std::int64_t>& expert_rows(const Dispatch& plan);

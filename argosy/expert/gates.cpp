@@ -78,12 +78,11 @@ GateImpl::GateImpl(GateOptions its_options)
   const std::int64_t experts = options.num_experts();
   ARGOSY_CHECK(
       options.d_model() > 0 && experts > 0 && options.top_k() > 0 &&
-          options.top_k() <= experts && experts % group_->nranks() == 0,
-      "[expert.gate] top {} of {} experts on {} ranks, expected equally many "
-      "experts on each rank and at most as many choices as experts",
+          options.top_k() <= experts,
+      "[expert.gate] top {} of {} experts, expected at most as many choices as "
+      "experts",
       options.top_k(),
-      experts,
-      group_->nranks());
+      experts);
   const at::Generator generator = tensor_parallel::initial_generator();
   const double bound = 1 / std::sqrt(static_cast<double>(options.d_model()));
   const auto add = [&](const char* name, at::IntArrayRef sizes) {

@@ -71,7 +71,9 @@ at::Tensor go(
   const GroupPtr members = group_or_axis(group, "expert");
   const Way way{
       expert::plan_all_to_all(
-          counts_of(local_count), counts_of(global_count), members->nranks()),
+          counts_of(local_count),
+          counts_of(global_count),
+          {members->nranks(), members->rank()}),
       members};
   const std::int64_t rows =
       forth ? way.plan.num_sent() : way.plan.num_received();

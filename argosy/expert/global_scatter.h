@@ -12,12 +12,12 @@ namespace argosy::expert {
 
 // Sends the rows of x [n, d], which are ordered by expert, and returns the rows
 // for the local experts, ordered by expert and then by sending rank. Counts are
-// int64 with an element for each expert of all ranks, n experts a rank:
-// `local_count[rank * n + e]` rows go to expert e of a rank, and
-// `global_count[rank * n + e]` rows come from a rank for the local expert e
-// (exchange_counts() converts one to the other). One all-to-all. Differentiable
-// to any order. Throws InvalidArgument if the rows of x do not match the
-// counts.
+// int64: `local_count` has an element for each expert of all ranks; where they
+// do not divide by the ranks, the first ranks have one more. With n local
+// experts, `global_count[rank * n + e]` rows come from a rank for the local
+// expert e (exchange_counts() converts one to the other). One all-to-all.
+// Differentiable to any order. Throws InvalidArgument if the rows of x do not
+// match the counts.
 at::Tensor global_scatter(
     const at::Tensor& x,
     const at::Tensor& local_count,

@@ -8,6 +8,7 @@
 
 #include "argosy/comm/shards.h"
 #include "argosy/common/error.h"
+#include "argosy/expert/expert_cut.h"
 #include "argosy/expert/expert_seed.h"
 #include "argosy/expert/grouped_ffn.h"
 #include "argosy/mesh/hybrid_mesh.h"
@@ -55,14 +56,11 @@ GroupedExpertsImpl::GroupedExpertsImpl(GroupedExpertsOptions its_options)
   const GroupPtr group = group_or_axis(options.group(), "expert");
   ARGOSY_CHECK(
       options.d_model() > 0 && options.hidden() > 0 &&
-          options.num_experts() > 0 &&
-          options.num_experts() % group->nranks() == 0,
-      "[expert.grouped_experts] {} experts of {} x {} on {} ranks, expected "
-      "equally many on each",
+          options.num_experts() > 0,
+      "[expert.grouped_experts] {} experts of {} x {}, expected 1 or more",
       options.num_experts(),
       options.d_model(),
-      options.hidden(),
-      group->nranks());
+      options.hidden());
   draw(*group);
   // Norms of LAMB and LARS are those of the experts of all ranks, as in one
   // process.
@@ -84,7 +82,9 @@ void GroupedExpertsImpl::draw(const Group& group) {
   const std::int64_t hidden = is_cut
       ? comm::shard_range(options.hidden(), mp.nranks(), mp.rank()).size
       : options.hidden();
-  const std::int64_t n = options.num_experts() / group.nranks();
+  const auto own =
+      expert::experts_of(options.num_experts(), {group.nranks(), group.rank()});
+  const std::int64_t n = own.size;
   const auto add = [&](const char* name, at::IntArrayRef sizes, int cut) {
     const at::Tensor whole = at::empty(sizes);
     set_marks(
@@ -104,7 +104,7 @@ void GroupedExpertsImpl::draw(const Group& group) {
   }
   const std::uint64_t seed = expert::draw_seed();
   for (std::int64_t i = 0; i < n; ++i) {
-    const at::Generator generator = expert::seeded(seed, group.rank() * n + i);
+    const at::Generator generator = expert::seeded(seed, own.begin + i);
     const ExpertLinear up{d, options.hidden(), is_cut ? 1 : -1};
     const ExpertLinear down{options.hidden(), d, is_cut ? 0 : -1};
     draw_linear(weight1[i], bias1[i], up, mp, generator);

@@ -8,6 +8,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/expert/dispatch.h"
+#include "argosy/expert/expert_cut.h"
 #include "argosy/expert/expert_seed.h"
 #include "argosy/expert/overlap.h"
 #include "argosy/mesh/hybrid_mesh.h"
@@ -63,12 +64,9 @@ MoELayerImpl::MoELayerImpl(MoELayerOptions its_options)
       "[expert.moe] overlap_chunks is {}, expected 1 or more",
       options.overlap_chunks());
   ARGOSY_CHECK(
-      gate->options.num_experts() == options.num_experts() &&
-          options.num_experts() % group_->nranks() == 0,
-      "[expert.moe] a gate for {} experts on {} ranks, expected {}, as many on "
-      "each rank",
+      gate->options.num_experts() == options.num_experts(),
+      "[expert.moe] a gate for {} experts, expected {}",
       gate->options.num_experts(),
-      group_->nranks(),
       options.num_experts());
   add_experts();
   mark_parameters();
@@ -91,9 +89,10 @@ void MoELayerImpl::add_experts() {
   }
   const auto list =
       register_module("experts", std::make_shared<torch::nn::Module>());
-  const std::int64_t n = options.num_experts() / group_->nranks();
+  const auto own = expert::experts_of(
+      options.num_experts(), {group_->nranks(), group_->rank()});
   const std::uint64_t seed = expert::draw_seed();
-  for (std::int64_t i = group_->rank() * n; i < (group_->rank() + 1) * n; ++i) {
+  for (std::int64_t i = own.begin; i < own.begin + own.size; ++i) {
     // By the global number of the expert: the values do not depend on how many
     // ranks share the experts.
     expert::with_seed(seed, i, [&] { experts.push_back(options.expert()(i)); });
@@ -155,22 +154,33 @@ at::Tensor MoELayerImpl::route(const at::Tensor& x) {
 
 at::Tensor MoELayerImpl::through_experts(
     const at::Tensor& tokens, const Routing& routing) {
+  const Tensors parameters = named_children()["experts"]->parameters();
+  const expert::ExpertsSide side{
+      .num_experts = options.num_experts(),
+      .group = group_,
+      .learn = at::GradMode::is_enabled() &&
+          std::ranges::any_of(parameters, [](const auto& each) {
+                 return each.requires_grad();
+               })};
   if (options.overlap_chunks() > 1) {
     return expert::overlapped_experts(
         tokens,
         routing,
-        {.num_experts = options.num_experts(),
+        {.side = side,
          .chunks = options.overlap_chunks(),
-         .group = group_,
-         .parameters = named_children()["experts"]->parameters(),
+         .parameters = parameters,
          .run = [this](const at::Tensor& rows, const auto& counts) {
            return run_experts(rows, counts);
          }});
   }
-  const auto plan =
-      expert::plan_dispatch(routing.experts, options.num_experts(), group_);
-  const at::Tensor results =
+  const auto plan = expert::plan_dispatch(routing.experts, side);
+  at::Tensor results =
       run_experts(expert::dispatch(tokens, plan), expert::expert_rows(*plan));
+  // Backward must send the gradients of the rows for the experts of others,
+  // even if this rank has none that learn.
+  if (expert::any_learn(*plan) && !results.requires_grad()) {
+    results = results.detach().requires_grad_();
+  }
   return expert::combine(results, routing.weights, plan);
 }
 
@@ -201,7 +211,7 @@ at::Tensor MoELayerImpl::compute(
         counts[i],
         options.d_model());
   }
-  return at::cat(parts);
+  return parts.empty() ? rows : at::cat(parts);
 }
 
 // Adds the gate's loss to the backward of the output, without adding to its

@@ -60,8 +60,9 @@ struct MoELayerOptions {
   TORCH_ARG(int, overlap_chunks) = 1;
 };
 
-// A mixture-of-experts layer. Each rank of a group holds some of the experts,
-// and each token uses a few of them: y = sum over the choices of
+// A mixture-of-experts layer. Each rank of a group holds some of the experts
+// (if they do not divide by the ranks, the first ranks hold one more), and each
+// token uses a few of them: y = sum over the choices of
 // weight * expert(x). Choices that the gate has dropped add nothing. x is
 // [..., d_model].
 //

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -50,8 +51,9 @@ class Overlap {
   Overlap(OverlapOptions options, const at::Tensor& experts)
       : options_(std::move(options)) {
     int index = 0;
-    for (const DispatchPtr& plan : plan_chunks(
-             experts, options_.num_experts, options_.chunks, options_.group)) {
+    for (const DispatchPtr& plan :
+         plan_chunks(experts, options_.side, options_.chunks)) {
+      any_learn_ = any_learn(*plan);
       chunks_.push_back(
           {comm::shard_range(experts.size(0), options_.chunks, index++),
            TokenTravel(plan, /*sync_op=*/false)});
@@ -77,6 +79,8 @@ class Overlap {
     weights_ = weights;
     return at::cat(outputs);
   }
+
+  bool experts_learn() const { return any_learn_; }
 
   // The gradients of the tokens, the weights and the parameters.
   Tensors backward(const at::Tensor& gradient) {
@@ -151,6 +155,7 @@ class Overlap {
 
   const OverlapOptions options_;
   std::vector<Chunk> chunks_;
+  bool any_learn_ = false;
   at::Tensor weights_;
 };
 
@@ -169,13 +174,18 @@ at::Tensor overlapped_experts(
       inputs.end(), trained.parameters.begin(), trained.parameters.end());
   const bool with_graph = at::GradMode::is_enabled();
   auto overlap = std::make_shared<Overlap>(trained, routing.experts);
+  if (overlap->experts_learn()) {
+    // Makes this a node of the graph although nothing of this rank may learn:
+    // others wait for its gradients.
+    inputs.push_back(at::empty({0}, tokens.options()).requires_grad_());
+  }
   return torch_hooks::apply(
       inputs,
       [&](const Tensors& in) {
         return Tensors{overlap->forward(in[0], in[1], with_graph)};
       },
-      [kept = std::make_shared<std::shared_ptr<Overlap>>(overlap)](
-          const Tensors& gradients) {
+      [kept = std::make_shared<std::shared_ptr<Overlap>>(overlap),
+       count = inputs.size()](const Tensors& gradients) {
         ARGOSY_CHECK(
             !at::GradMode::is_enabled(),
             "[expert.moe] overlapped experts have no second derivative");
@@ -185,7 +195,9 @@ at::Tensor overlapped_experts(
             "expected once");
         // Frees the graphs of the chunks when this backward ends.
         const auto once = std::exchange(*kept, nullptr);
-        return once->backward(gradients[0].contiguous());
+        Tensors all = once->backward(gradients[0].contiguous());
+        all.resize(count);
+        return all;
       })[0];
 }
 

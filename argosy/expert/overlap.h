@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "argosy/comm/ops.h"
+#include "argosy/expert/dispatch.h"
 #include "argosy/expert/gates.h"
 
 // Experts that compute while tokens travel. Not installed.
 namespace argosy::expert {
 
 struct OverlapOptions {
-  std::int64_t num_experts = 0; // of all ranks
+  ExpertsSide side;
   int chunks = 2;
-  GroupPtr group;
   // Of the experts of this rank.
   Tensors parameters;
   // The results of the local experts; expert e has counts[e] of the rows.

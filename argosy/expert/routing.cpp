@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "argosy/common/error.h"
+#include "argosy/expert/expert_cut.h"
 
 namespace argosy::expert {
 
@@ -44,6 +45,25 @@ void check_expert(std::int64_t expert, std::int64_t upper) {
       expert,
       upper);
 }
+
+// How many counts go to and come from each rank.
+struct CountSplits {
+  static CountSplits of(std::int64_t num_experts, const Group& group) {
+    const int ranks = group.nranks();
+    const std::int64_t own =
+        experts_of(num_experts, {ranks, group.rank()}).size;
+    return {
+        experts_by_rank(num_experts, ranks),
+        std::vector<std::int64_t>(static_cast<std::size_t>(ranks), own)};
+  }
+
+  std::int64_t num_by_source() const {
+    return by_source.front() * static_cast<std::int64_t>(by_source.size());
+  }
+
+  std::vector<std::int64_t> by_expert;
+  std::vector<std::int64_t> by_source;
+};
 
 } // namespace
 
@@ -165,21 +185,37 @@ at::Tensor limit_over_ranks(
   const at::Tensor wanted =
       exchange_counts(number_count(experts, num_experts), group);
   const at::Tensor taken = limit_by_capacity(
-      wanted, at::full({num_experts / ranks}, capacity, at::kLong), ranks);
-  return prune_gate_by_capacity(experts, exchange_counts(taken, group));
+      wanted, at::full({wanted.numel() / ranks}, capacity, at::kLong), ranks);
+  return prune_gate_by_capacity(
+      experts, return_counts(taken, num_experts, group));
 }
 
 at::Tensor exchange_counts(const at::Tensor& counts, const GroupPtr& group) {
-  ARGOSY_CHECK(
-      counts.numel() % group->nranks() == 0,
-      "[expert.exchange_counts] {} counts do not divide by {} ranks",
-      counts.numel(),
-      group->nranks());
   if (group->nranks() == 1) {
     return counts.clone();
   }
-  at::Tensor received = at::empty_like(counts);
-  alltoall_single(received, counts, {}, group);
+  const auto cut = CountSplits::of(counts.numel(), *group);
+  at::Tensor received = at::empty({cut.num_by_source()}, counts.options());
+  alltoall_single(
+      received, counts, {.out = cut.by_source, .in = cut.by_expert}, group);
+  return received;
+}
+
+at::Tensor return_counts(
+    const at::Tensor& counts, std::int64_t num_experts, const GroupPtr& group) {
+  const auto cut = CountSplits::of(num_experts, *group);
+  ARGOSY_CHECK(
+      counts.numel() == cut.num_by_source(),
+      "[expert.return_counts] {} counts, expected {}: one for each rank and "
+      "each expert of this rank",
+      counts.numel(),
+      cut.num_by_source());
+  if (group->nranks() == 1) {
+    return counts.clone();
+  }
+  at::Tensor received = at::empty({num_experts}, counts.options());
+  alltoall_single(
+      received, counts, {.out = cut.by_expert, .in = cut.by_source}, group);
   return received;
 }
 

@@ -48,8 +48,15 @@ at::Tensor limit_over_ranks(
     std::int64_t capacity,
     const GroupPtr& group);
 
-// Converts counts of rows by destination [rank * n + e] to counts by source,
-// and the reverse. All ranks must call it alike; blocks.
+// Converts counts of rows by destination, one for each expert of all ranks, to
+// counts by source: with n local experts, [rank * n + e] come from that rank
+// for the local expert e. Where experts do not divide by the ranks, the first
+// ranks have one more. If they divide, it also converts counts by source to
+// counts by destination. All ranks must call it alike; blocks.
 at::Tensor exchange_counts(const at::Tensor& counts, const GroupPtr& group);
+
+// The reverse of exchange_counts() for any number of experts.
+at::Tensor return_counts(
+    const at::Tensor& counts, std::int64_t num_experts, const GroupPtr& group);
 
 } // namespace argosy::expert

@@ -46,14 +46,14 @@ class Agent {
       Membership& membership,
       SignalSource& signals,
       int alive_fd,
-      const DescribeHang& describe_hang)
+      const HangReader& hang_reader)
       : options_(options),
         argv_(argv),
         inherited_(inherited),
         membership_(membership),
         signals_(signals),
         alive_fd_(alive_fd),
-        describe_hang_(describe_hang),
+        hang_reader_(hang_reader),
         topology_(
             options.bind_to == BindTo::None ? Topology{} : read_topology()),
         run_dir_(
@@ -85,7 +85,7 @@ class Agent {
   Membership& membership_;
   SignalSource& signals_;
   const int alive_fd_;
-  const DescribeHang& describe_hang_;
+  const HangReader& hang_reader_;
   const Topology topology_;
   RunDir run_dir_;
 };
@@ -138,8 +138,11 @@ HangNotice::Setup Agent::notice_setup(const JobPlan& plan) const {
   return {
       .folder = plan.flight_dir,
       .after = hang_warning_after(inherited_),
+      .num_workers = plan.assignment.own().num_workers,
       .is_one_node = plan.assignment.num_nodes() == 1,
-      .describe = describe_hang_};
+      .reader = hang_reader_,
+      .share = plan.assignment.num_nodes() == 1 ? nullptr
+                                                : membership_.hang_share()};
 }
 
 SuperviseOptions Agent::supervise_options(HangNotice& notice) {
@@ -240,9 +243,9 @@ int run_agent(
     Membership& membership,
     SignalSource& signals,
     int alive_fd,
-    const DescribeHang& describe_hang) {
+    const HangReader& hang_reader) {
   Agent agent(
-      options, argv, inherited, membership, signals, alive_fd, describe_hang);
+      options, argv, inherited, membership, signals, alive_fd, hang_reader);
   return agent.run();
 }
 

@@ -21,6 +21,6 @@ int run_agent(
     Membership& membership,
     SignalSource& signals,
     int alive_fd,
-    const DescribeHang& describe_hang);
+    const HangReader& hang_reader);
 
 } // namespace argosy::launch

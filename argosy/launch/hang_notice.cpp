@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,10 +20,16 @@ using std::chrono::milliseconds;
 // All workers that wait ask at nearly the same time; one answer serves all.
 constexpr milliseconds kQuiet{2000};
 
+// How long other nodes may take to answer, and how often to look whether they
+// have.
+constexpr milliseconds kAnswerLimit{2500};
+constexpr milliseconds kPoll{50};
+
 } // namespace
 
 HangNotice::HangNotice(Setup setup) : setup_(std::move(setup)) {
-  if (!setup_.describe || setup_.folder.empty() || setup_.after.count() == 0) {
+  if (!setup_.reader.collect || setup_.folder.empty() ||
+      setup_.after.count() == 0) {
     return;
   }
   try {
@@ -38,6 +45,9 @@ int HangNotice::fd() const {
 }
 
 milliseconds HangNotice::wait_time(milliseconds most) const {
+  if (round_) {
+    return std::min(most, kPoll);
+  }
   return asked_ ? std::min(most, quiet_until_.remaining(most)) : most;
 }
 
@@ -47,24 +57,82 @@ void HangNotice::look() {
   }
   const std::vector<std::string> written = events_->take();
   asked_ = asked_ || std::ranges::count(written, kFlightHangName) > 0;
-  if (asked_ && quiet_until_.expired()) {
+  answer_others(false);
+  if (asked_ && !round_ && quiet_until_.expired()) {
     asked_ = false;
-    // Somewhat less: a worker's clock need not agree with its record's.
-    print(setup_.after * 9 / 10, Job::Runs);
     quiet_until_ = Deadline::after(kQuiet);
+    round_ = begin_round();
+  }
+  if (round_) {
+    // Somewhat less: a worker's clock need not agree with its record's.
+    end_round(Job::Runs, setup_.after * 9 / 10);
   }
 }
 
 void HangNotice::before_end() {
-  if (events_ && has_flight_wait(setup_.folder)) {
-    print(noted_wait(setup_.after) / 2, Job::Ends);
+  if (!events_ || !has_flight_wait(setup_.folder)) {
+    return;
+  }
+  round_ = begin_round();
+  while (round_) {
+    end_round(Job::Ends, noted_wait(setup_.after) / 2);
+    if (round_) {
+      // Others may end at the same time, and ask.
+      answer_others(true);
+      std::this_thread::sleep_for(kPoll);
+    }
   }
 }
 
-void HangNotice::print(milliseconds at_least, Job job) {
+std::string HangNotice::collect() const {
+  try {
+    return setup_.reader.collect(setup_.folder, setup_.num_workers);
+  } catch (const std::exception& error) {
+    log::warn("[launch.hang] ", error.what());
+    return "";
+  }
+}
+
+std::optional<HangNotice::Round> HangNotice::begin_round() {
+  Round round{
+      .ask = setup_.share == nullptr ? 0 : setup_.share->ask(),
+      .own = collect(),
+      .deadline = Deadline::after(kAnswerLimit)};
+  if (round.ask > 0) {
+    answered_ = std::max(answered_, round.ask);
+    setup_.share->answer(round.ask, round.own);
+  }
+  return round;
+}
+
+void HangNotice::answer_others(bool look) {
+  const int ask = setup_.share == nullptr ? 0 : setup_.share->last_ask(look);
+  if (ask > answered_) {
+    answered_ = ask;
+    setup_.share->answer(ask, collect());
+  }
+}
+
+// Prints when all nodes have answered, or when the time is over.
+void HangNotice::end_round(Job job, milliseconds at_least) {
+  std::vector<std::string> records;
+  if (round_->ask > 0) {
+    HangShare::Answers others = setup_.share->answers_to(round_->ask);
+    if (!others.is_complete && !round_->deadline.expired()) {
+      return;
+    }
+    records = std::move(others.records);
+  }
+  records.push_back(round_->own);
+  round_.reset();
+  print(records, at_least, job);
+}
+
+void HangNotice::print(
+    const std::vector<std::string>& records, milliseconds at_least, Job job) {
   std::string text;
   try {
-    text = setup_.describe(setup_.folder, at_least);
+    text = setup_.reader.describe(records, at_least);
   } catch (const std::exception& error) {
     log::warn("[launch.hang] ", error.what());
   }

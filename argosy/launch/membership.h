@@ -22,6 +22,9 @@ class Membership {
   // Watches the other nodes during an attempt; null: not watched.
   virtual JobWatch* watch() = 0;
 
+  // For notices of hangs; null: other nodes cannot be asked.
+  virtual HangShare* hang_share() = 0;
+
   // Reports a failure on this node. The first reported failure of all nodes is
   // the job's root cause.
   virtual void report(const Failure& failure) = 0;

@@ -6,6 +6,7 @@
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/launch/hang_share.h"
 #include "argosy/launch/node_record.h"
 #include "argosy/launch/reserved_ports.h"
 
@@ -32,6 +33,9 @@ Deadline soon() {
 //   error          why the rendezvous is impossible
 //   failure        the root cause: the Failure that was reported first
 //   done/<arrival> set when that node's workers have succeeded
+//   hang_asks      counter of asks for flight records
+// And under hang/<epoch>.<restarts>/, apart because they are long:
+//   <arrival>      the last ask that node has answered, and its records
 struct AttemptId {
   int epoch = 0;
   int restarts = 0;
@@ -62,6 +66,7 @@ class Rendezvous : public Membership, public JobWatch {
 
   NodeAssignment join() override;
   JobWatch* watch() override { return this; }
+  HangShare* hang_share() override { return share_.get(); }
   void report(const Failure& failure) override;
   std::optional<Failure> root_cause() override;
   void leave() override;
@@ -105,6 +110,7 @@ class Rendezvous : public Membership, public JobWatch {
   // Set while the attempt runs without us: how long to wait for its end.
   std::optional<Deadline> turned_away_;
   std::optional<Failure> lost_store_;
+  std::unique_ptr<StoreHangShare> share_; // of the current attempt
 };
 
 NodeAssignment Rendezvous::join() {
@@ -120,6 +126,13 @@ NodeAssignment Rendezvous::join() {
     throw;
   }
   joined_ = true;
+  share_ = std::make_unique<StoreHangShare>(HangRoom{
+      .kv = kv_,
+      .asks = key("hang_asks"),
+      .answers = str(base_, "hang/", attempt_.text(), "/"),
+      .node = arrival_,
+      .num_nodes = static_cast<int>(members_.size()),
+      .lease = lease_.get()});
   return assign();
 }
 
@@ -327,6 +340,9 @@ bool Rendezvous::must_stop() {
       return true;
     }
     report_vanished(state);
+    if (const auto asks = state.find(key("hang_asks")); asks != state.end()) {
+      share_->note_asks(asks->second);
+    }
     // If two nodes report at the same time, one report wins. All nodes then
     // read the same cause.
     return false; // the next poll finds what we reported

@@ -80,8 +80,7 @@ int run_job(
 // Flags and the program are checked before run_guarded(), so that most mistakes
 // are reported before any process starts. Everything that starts threads
 // (stores, leases) comes inside it, because the guard forks.
-int run(
-    const std::vector<std::string>& words, const DescribeHang& describe_hang) {
+int run(const std::vector<std::string>& words, const HangReader& hang_reader) {
   ensure_stdio();
   const Environment own = Environment::of_process();
   const CommandLine line = parse_command_line(words, own);
@@ -113,7 +112,7 @@ int run(
           membership,
           signals,
           alive_fd,
-          describe_hang);
+          hang_reader);
     });
   });
 }

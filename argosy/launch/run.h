@@ -10,9 +10,8 @@ namespace argosy::launch {
 // Implements `argosy run`: interprets its arguments, runs the job and returns
 // the exit code. Blocks. Call it from a process without other threads, because
 // it forks. Throws InvalidArgument for an invalid command line, before starting
-// anything. Without `describe_hang`, it says nothing of workers that hang.
+// anything. Without `hang_reader`, it says nothing of workers that hang.
 int run(
-    const std::vector<std::string>& words,
-    const DescribeHang& describe_hang = nullptr);
+    const std::vector<std::string>& words, const HangReader& hang_reader = {});
 
 } // namespace argosy::launch

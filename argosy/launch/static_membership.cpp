@@ -67,6 +67,7 @@ class StaticMembership : public Membership {
   }
 
   JobWatch* watch() override { return nullptr; }
+  HangShare* hang_share() override { return nullptr; }
   void report(const Failure&) override {}
   std::optional<Failure> root_cause() override { return std::nullopt; }
   void leave() override {}

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <ostream>
 #include <utility>
 
@@ -145,6 +146,33 @@ std::vector<UnitMembers> without_small(
   return result;
 }
 
+// Adds the experts of a module to the unit that has other parameters of it, or
+// makes a unit of them at their place in the order of registration.
+std::vector<UnitMembers> with_experts(
+    std::vector<UnitMembers> units,
+    const std::vector<UnitMembers>& of_experts,
+    Modules& modules,
+    const std::vector<ParameterInfo>& parameters) {
+  std::map<std::string, std::size_t> unit_of;
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    for (const std::size_t i : units[unit].parameters) {
+      unit_of.emplace(modules.of(parameters[i].name), unit);
+    }
+  }
+  for (const UnitMembers& experts : of_experts) {
+    const auto place = unit_of.find(experts.name);
+    if (place == unit_of.end()) {
+      units.push_back(experts);
+    } else {
+      append(units[place->second], experts);
+    }
+  }
+  std::ranges::stable_sort(units, {}, [](const UnitMembers& unit) {
+    return unit.parameters.front();
+  });
+  return units;
+}
+
 Bucket& bucket_in(UnitPlan& unit, const ParameterInfo& parameter) {
   for (Bucket& bucket : unit.buckets) {
     if (training::same_kind(bucket, parameter)) {
@@ -171,24 +199,31 @@ std::ostream& operator<<(std::ostream& out, const std::vector<UnitPlan>& plan) {
   return out;
 }
 
-// Two passes, because sizes of distributed parameters differ by rank: they must
-// not decide where units of the others begin.
+// Sizes of distributed parameters differ by rank, and so do sizes and numbers
+// of experts: they must not decide where units of the others begin. So each
+// kind gets a pass of its own.
 std::vector<UnitMembers> members_by_size(
     const std::vector<ParameterInfo>& parameters, std::size_t bytes) {
+  enum class Kind { Same, Distributed, Expert };
+  const auto kind_of = [](const ParameterInfo& parameter) {
+    return parameter.is_expert     ? Kind::Expert
+        : parameter.is_distributed ? Kind::Distributed
+                                   : Kind::Same;
+  };
   std::vector<UnitMembers> units;
-  for (const bool is_distributed : {false, true}) {
-    std::size_t room = 0;
+  for (const Kind kind : {Kind::Same, Kind::Distributed, Kind::Expert}) {
+    std::optional<std::size_t> room; // none: no unit of this kind yet
     for (std::size_t i = parameters.size(); i-- > 0;) {
       const ParameterInfo& parameter = parameters[i];
-      if (!parameter.trainable || parameter.is_distributed != is_distributed) {
+      if (!parameter.trainable || kind_of(parameter) != kind) {
         continue;
       }
-      if (units.empty() || parameter.bytes() > room) {
+      if (!room || parameter.bytes() > *room) {
         units.push_back({.name = parameter.name});
         room = bytes;
       }
       units.back().parameters.push_back(i);
-      room -= std::min(room, parameter.bytes());
+      *room -= std::min(*room, parameter.bytes());
     }
   }
   return units;
@@ -199,18 +234,22 @@ std::vector<UnitMembers> members_by_module(
     const std::vector<std::string>& boundaries,
     std::size_t least_bytes) {
   Modules modules(boundaries);
+  // Ranks may have other experts, or none: they join the units that the other
+  // parameters make.
   std::vector<UnitMembers> units;
-  std::map<std::string, std::size_t> known;
+  std::vector<UnitMembers> of_experts;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
+    auto& some = parameters[i].is_expert ? of_experts : units;
     const std::string module = modules.of(parameters[i].name);
-    const auto [place, is_new] = known.emplace(module, units.size());
-    if (is_new) {
-      units.push_back({.name = module});
+    auto place = std::ranges::find(some, module, &UnitMembers::name);
+    if (place == some.end()) {
+      place = some.insert(place, {.name = module});
     }
-    units[place->second].parameters.push_back(i);
+    place->parameters.push_back(i);
   }
   modules.check_all_used();
-  return without_small(std::move(units), parameters, least_bytes);
+  units = without_small(std::move(units), parameters, least_bytes);
+  return with_experts(std::move(units), of_experts, modules, parameters);
 }
 
 std::vector<UnitMembers> members_by_fusion(

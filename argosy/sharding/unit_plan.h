@@ -38,7 +38,7 @@ struct UnitMembers {
 // Groups parameters into units of up to `bytes`, in the reverse of the order of
 // registration, which is the order of their gradients. With 0 bytes every
 // parameter is a unit. Leaves out parameters that do not train. Units have
-// either distributed parameters only, or none.
+// either distributed parameters only, or none; so with experts.
 std::vector<UnitMembers> members_by_size(
     const std::vector<ParameterInfo>& parameters, std::size_t bytes);
 

@@ -10,6 +10,7 @@
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/mesh/rank_mesh.h"
 #include "argosy/tensor_parallel/grid_cuts.h"
+#include "argosy/trace/recorded_call.h"
 
 namespace argosy {
 
@@ -65,6 +66,23 @@ tensor_parallel::Cuts cuts_for(
       tensor_parallel::axes_of(grid, layout), tensor.dim() - 1);
 }
 
+// Rows are dim 0, features the last of at least two.
+std::atomic<bool>& flag_of(
+    tensor_parallel::GridEvenness& evenness, const tensor_parallel::Cut& cut) {
+  return cut.dim == 0 ? evenness.rows : evenness.features;
+}
+
+// One op for a recording: the sizes are those of each run.
+at::Tensor concat_uneven(
+    const at::Tensor& part, const tensor_parallel::Cut& cut) {
+  const auto call = [cut](const Tensors& in) {
+    const std::int64_t size =
+        tensor_parallel::sum_over(in[0].size(cut.dim), cut.group);
+    return Tensors{functional::c_concat(in[0], cut.group, cut.dim, size)};
+  };
+  return trace::recorded_call({part}, call)[0];
+}
+
 } // namespace
 
 std::ostream& operator<<(std::ostream& out, GridLayout layout) {
@@ -74,7 +92,18 @@ std::ostream& operator<<(std::ostream& out, GridLayout layout) {
 TensorGrid::TensorGrid(
     const std::vector<std::int64_t>& shape, const GroupPtr& group)
     : shape_(shape),
-      mesh_(rank_mesh(mesh_of(shape, group_or_axis(group, "model")))) {}
+      mesh_(rank_mesh(mesh_of(shape, group_or_axis(group, "model")))),
+      evenness_(std::make_shared<tensor_parallel::GridEvenness>()) {}
+
+std::shared_ptr<tensor_parallel::GridEvenness> evenness_of(
+    const TensorGrid& grid) {
+  return grid.evenness_;
+}
+
+void TensorGrid::expect_uneven() const {
+  evenness_->rows = false;
+  evenness_->features = false;
+}
 
 GroupPtr TensorGrid::group_over(const std::vector<std::string>& axes) const {
   std::vector<int> places;
@@ -88,8 +117,9 @@ at::Tensor TensorGrid::part(const at::Tensor& whole, GridLayout layout) const {
   const tensor_parallel::Cuts cuts = cuts_for(*this, whole, layout);
   at::Tensor part = whole;
   for (const tensor_parallel::Cut& cut : cuts) {
-    tensor_parallel::check_even(
-        cut.dim == 0 ? "rows" : "features", whole.size(cut.dim), cut.dim, cuts);
+    if (!tensor_parallel::divides(whole.size(cut.dim), cut.dim, cuts)) {
+      flag_of(*evenness_, cut) = false;
+    }
     part = functional::c_split(part, cut.group, cut.dim);
   }
   return part;
@@ -99,7 +129,9 @@ at::Tensor TensorGrid::whole(const at::Tensor& part, GridLayout layout) const {
   at::Tensor whole = part;
   const tensor_parallel::Cuts cuts = cuts_for(*this, part, layout);
   for (const tensor_parallel::Cut& cut : cuts | std::views::reverse) {
-    whole = functional::c_concat(whole, cut.group, cut.dim);
+    whole = flag_of(*evenness_, cut)
+        ? functional::c_concat(whole, cut.group, cut.dim)
+        : concat_uneven(whole, cut);
   }
   return whole;
 }

@@ -12,14 +12,19 @@ namespace argosy {
 
 class RankMesh;
 
+namespace tensor_parallel {
+struct GridEvenness;
+}
+
 // How the ranks of a grid hold an activation [rows, ..., features].
 //
 //          two dimensions              three dimensions
 //   Outer  features over x, then y     rows over z, then y; features over x
 //   Inner  features over y, then x     rows over z, then x; features over y
 //
-// Each rank has one part of n, and no two ranks the same. GridLinear turns one
-// layout into the other.
+// Each rank has one part of n, and no two ranks the same; where sizes do not
+// divide, the last ranks have less, or nothing. GridLinear turns one layout
+// into the other.
 enum class GridLayout { Outer, Inner };
 
 std::ostream& operator<<(std::ostream& out, GridLayout layout);
@@ -42,8 +47,14 @@ class TensorGrid {
   // "y" and "z". In two dimensions z has one rank.
   GroupPtr group_over(const std::vector<std::string>& axes) const;
 
+  // Says that ranks may have parts of different sizes. part() and layers do so
+  // where sizes do not divide; call it if ranks make such parts otherwise, on
+  // all ranks and before layers use them. From then on whole(), and in three
+  // dimensions GridLinear, also exchange a number for each cut.
+  void expect_uneven() const;
+
   // This rank's part of a tensor that is the same on all ranks; backward
-  // gathers. Throws InvalidArgument unless the sizes divide.
+  // gathers.
   at::Tensor part(
       const at::Tensor& whole, GridLayout layout = GridLayout::Outer) const;
 
@@ -55,6 +66,9 @@ class TensorGrid {
  private:
   std::vector<std::int64_t> shape_;
   std::shared_ptr<RankMesh> mesh_;
+  std::shared_ptr<tensor_parallel::GridEvenness> evenness_; // of all copies
+  friend std::shared_ptr<tensor_parallel::GridEvenness> evenness_of(
+      const TensorGrid& grid);
 };
 
 } // namespace argosy

@@ -1,8 +1,10 @@
 #include "argosy/tensor_parallel/grid_cuts.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 
 #include "argosy/comm/functional.h"
+#include "argosy/comm/operation/label.h"
 
 // A product y = x W^T on the grid, with rows r, inputs i, outputs o, and the
 // letters of the axes that share a dim, the outermost first (g: gathered, s:
@@ -29,7 +31,8 @@ GridAxes axes_of(const TensorGrid& grid, GridLayout layout) {
       .depth = grid.group_over({"z"}),
       .beside = grid.group_over({"z", gathered}),
       .row = grid.cuts_rows() ? summed : grid.group_over({"x", "y"}),
-      .cuts_rows = grid.cuts_rows()};
+      .cuts_rows = grid.cuts_rows(),
+      .evenness = evenness_of(grid)};
 }
 
 GridLayout other(GridLayout layout) {
@@ -51,11 +54,28 @@ Cuts vector_cuts(const GridAxes& axes) {
   return {{0, axes.summed}, {0, axes.beside}};
 }
 
-at::Tensor grid_vector(const at::Tensor& part, const GridAxes& axes) {
+at::Tensor grid_vector(
+    const at::Tensor& part, std::int64_t features, const GridAxes& axes) {
   const bool is_cut = axes.cuts_rows && axes.beside->nranks() > 1;
   // A copy, because ZeRO 3 brings parameters into memory when ops use them, and
   // collectives are no ops.
-  return is_cut ? functional::all_gather(part.clone(), axes.beside) : part;
+  return is_cut ? functional::all_gather(
+                      part.clone(),
+                      axes.beside,
+                      0,
+                      own_range(features, 0, {{0, axes.summed}}).size)
+                : part;
+}
+
+std::int64_t sum_over(std::int64_t size, const GroupPtr& group) {
+  if (group->nranks() == 1) {
+    return size;
+  }
+  static const OpLabel label("sizes of parts on a grid");
+  const LabelScope scope(label);
+  const at::Tensor sum = at::full({1}, size, at::kLong);
+  all_reduce(sum, ReduceOp::SUM, group);
+  return sum.item<std::int64_t>();
 }
 
 } // namespace argosy::tensor_parallel

@@ -14,7 +14,6 @@ namespace argosy {
 
 namespace {
 
-using tensor_parallel::check_even;
 using tensor_parallel::Cuts;
 using tensor_parallel::GridAxes;
 
@@ -40,16 +39,13 @@ void check_part(
       own);
 }
 
-// A product gathers rows over one axis and scatters them over the other.
-void check_scatter(const at::Tensor& x, const GridAxes& axes) {
-  const std::int64_t rows = x.size(0) * axes.gathered->nranks();
-  const int parts = axes.summed->nranks();
+// Takes note of features that do not divide over the ranks of a grid.
+void note_features(const char* what, std::int64_t size, const GridAxes& axes) {
   ARGOSY_CHECK(
-      !axes.cuts_rows || rows % parts == 0,
-      "[tensor_parallel.grid] {} rows in a plane of the grid, expected a "
-      "multiple of {}, the ranks that share the rows of the result",
-      rows,
-      parts);
+      size > 0, "[tensor_parallel.grid] {} {}, expected 1 or more", size, what);
+  if (!divides(size, 1, activation_cuts(axes, 1))) {
+    axes.evenness->features = false;
+  }
 }
 
 } // namespace
@@ -65,10 +61,10 @@ GridLinearImpl::GridLinearImpl(GridLinearOptions its_options)
 void GridLinearImpl::reset() {
   const std::int64_t in = options.in_features();
   const std::int64_t out = options.out_features();
-  const Cuts cuts = weight_cuts(*axes_);
-  const Cuts bias_cuts = vector_cuts(*out_axes_);
-  check_even("inputs", in, 0, vector_cuts(*axes_));
-  check_even("outputs", out, 0, bias_cuts);
+  const Cuts cuts = with_sizes(weight_cuts(*axes_), {out, in});
+  const Cuts bias_cuts = with_sizes(vector_cuts(*out_axes_), {out});
+  note_features("inputs", in, *axes_);
+  note_features("outputs", out, *out_axes_);
   const auto values = tensor_parallel::draw_linear(
       {in, out, options.bias()},
       {own_range(out, 0, cuts), own_range(in, 1, cuts)},
@@ -85,11 +81,16 @@ void GridLinearImpl::reset() {
 
 at::Tensor GridLinearImpl::forward(const at::Tensor& x) {
   check_part(x, options.in_features(), options.input(), *axes_);
-  check_scatter(x, *axes_);
+  const std::int64_t out = options.out_features();
   const at::Tensor y = tensor_parallel::grid_product(
-      x, weight, {*axes_, options.keep_gathered()});
+      x,
+      weight,
+      {.axes = *axes_,
+       .in_features = options.in_features(),
+       .out_features = out,
+       .keep_gathered = options.keep_gathered()});
   return options.bias()
-      ? y + grid_vector(tensor_parallel::autocast(bias), *out_axes_)
+      ? y + grid_vector(tensor_parallel::autocast(bias), out, *out_axes_)
       : y;
 }
 
@@ -100,8 +101,8 @@ GridLayerNormImpl::GridLayerNormImpl(GridLayerNormOptions its_options)
 }
 
 void GridLayerNormImpl::reset() {
-  const Cuts cuts = vector_cuts(*axes_);
-  check_even("features", options.features(), 0, cuts);
+  const Cuts cuts = with_sizes(vector_cuts(*axes_), {options.features()});
+  note_features("features", options.features(), *axes_);
   const std::int64_t own = own_range(options.features(), 0, cuts).size;
   const bool affine = options.elementwise_affine();
   weight = affine ? at::ones({own}) : at::Tensor();
@@ -118,9 +119,10 @@ at::Tensor GridLayerNormImpl::forward(const at::Tensor& x) {
   check_part(x, options.features(), options.layout(), *axes_);
   const at::Tensor y = tensor_parallel::grid_normalize(
       x, options.features(), options.eps(), axes_->row);
-  return options.elementwise_affine()
-      ? y * grid_vector(weight, *axes_) + grid_vector(bias, *axes_)
-      : y;
+  const auto all = [&](const at::Tensor& part) {
+    return grid_vector(part, options.features(), *axes_);
+  };
+  return options.elementwise_affine() ? y * all(weight) + all(bias) : y;
 }
 
 } // namespace argosy

@@ -13,8 +13,8 @@
 // dimensions, and each rank has 1/n of both. They take and return this rank's
 // part of activations [rows, ..., features]; grid.part() and grid.whole() lead
 // in and out. What tensor_parallel/layers.h says about initial values, and that
-// all ranks construct and call layers alike, holds for these too; but all sizes
-// must divide by the ranks that share them.
+// all ranks construct and call layers alike, holds for these too. Sizes need
+// not divide by the ranks that share them; what is sent is then padded.
 //
 //   argosy::TensorGrid grid({2, 2});
 //   argosy::GridLinear up(argosy::GridLinearOptions(8, 32, grid));
@@ -49,7 +49,7 @@ struct GridLinearOptions {
 
 // y = x W^T + b. Forward gathers x over one axis, in three dimensions W over z,
 // and reduces and scatters the product over the other axis. Has no second
-// derivative. Throws InvalidArgument if sizes do not match or divide.
+// derivative. Throws InvalidArgument if sizes do not match.
 class GridLinearImpl : public torch::nn::Cloneable<GridLinearImpl> {
  public:
   explicit GridLinearImpl(GridLinearOptions its_options);

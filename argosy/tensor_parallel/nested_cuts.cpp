@@ -5,26 +5,28 @@
 #include <algorithm>
 #include <ranges>
 
-#include "argosy/common/error.h"
 #include "argosy/optim/parts.h"
 #include "argosy/torch_hooks/tensor_tag.h"
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy::tensor_parallel {
 
-void check_even(
-    const char* what, std::int64_t size, std::int64_t dim, const Cuts& cuts) {
+bool divides(std::int64_t size, std::int64_t dim, const Cuts& cuts) {
   std::int64_t parts = 1;
   for (const Cut& cut : cuts) {
     parts *= cut.dim == dim ? cut.group->nranks() : 1;
   }
-  ARGOSY_CHECK(
-      size > 0 && size % parts == 0,
-      "[tensor_parallel.grid] {} {}, expected a multiple of {}, the ranks of "
-      "the grid that share them",
-      size,
-      what,
-      parts);
+  return size % parts == 0;
+}
+
+Cuts with_sizes(Cuts cuts, const std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> left = sizes;
+  for (Cut& cut : cuts) {
+    std::int64_t& size = left.at(static_cast<std::size_t>(cut.dim));
+    cut.size = size;
+    size = comm::shard_range(size, cut.group->nranks(), cut.group->rank()).size;
+  }
+  return cuts;
 }
 
 comm::ShardRange own_range(
@@ -52,7 +54,7 @@ at::Tensor gathered(const at::Tensor& part, const Cuts& cuts) {
   at::Tensor whole = part;
   for (const Cut& cut : cuts | std::views::reverse) {
     if (cut.group->nranks() > 1) {
-      whole = comm::gather_shards(whole, cut.dim, 0, cut.group)();
+      whole = comm::gather_shards(whole, cut.dim, cut.size, cut.group)();
     }
   }
   return whole;

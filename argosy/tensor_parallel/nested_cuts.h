@@ -8,20 +8,26 @@
 // Tensors that are cut over several groups, dim by dim. Not installed.
 namespace argosy::tensor_parallel {
 
-// Dim `dim` is cut into equal parts, one for each rank of a group.
+// Dim `dim` is cut into one part for each rank of a group, as
+// comm::shard_range() cuts.
 struct Cut {
   std::int64_t dim = 0;
   GroupPtr group;
+  // The size of what is cut, on this rank. 0: not said, and the parts are
+  // equal.
+  std::int64_t size = 0;
 };
 
 // From the outermost to the innermost: a later cut of the same dim cuts the
 // part that the earlier ones left.
 using Cuts = std::vector<Cut>;
 
-// Throws InvalidArgument with `what` unless all cuts of `dim` together divide
-// `size`.
-void check_even(
-    const char* what, std::int64_t size, std::int64_t dim, const Cuts& cuts);
+// Whether all cuts of `dim` together divide `size`.
+bool divides(std::int64_t size, std::int64_t dim, const Cuts& cuts);
+
+// The cuts with their sizes, for a tensor that has these sizes on all ranks
+// together.
+Cuts with_sizes(Cuts cuts, const std::vector<std::int64_t>& sizes);
 
 // This rank's range of dim `dim`, which has `size` elements on all ranks
 // together.
@@ -31,7 +37,8 @@ comm::ShardRange own_range(
 // This rank's part: a view.
 at::Tensor own_part(const at::Tensor& whole, const Cuts& cuts);
 
-// The parts of all ranks together. All ranks must call it; blocks.
+// The parts of all ranks together; the cuts must have sizes if the parts are
+// not equal. All ranks must call it; blocks.
 at::Tensor gathered(const at::Tensor& part, const Cuts& cuts);
 
 // Remembers with the parameter how it is cut. Marks it as distributed if more

@@ -526,17 +526,52 @@ TEST(BlackBox, TellsTheLauncherOfALongWait) {
   }
   EXPECT_TRUE(std::filesystem::exists(dir.path() / kFlightHangName));
   EXPECT_TRUE(has_flight_wait(dir.path()));
+  const auto described = [&](std::chrono::milliseconds at_least) {
+    return describe_hang({collect_records(dir.path(), 1)}, at_least);
+  };
   EXPECT_THAT(
-      describe_hang(dir.path(), std::chrono::milliseconds(1)),
+      described(std::chrono::milliseconds(1)),
       HasSubstr("all_reduce of float32 [2], sum (collective 0 of group 0): "
                 "rank 1 waits since "));
-  EXPECT_EQ(describe_hang(dir.path(), std::chrono::hours(1)), "");
+  EXPECT_EQ(described(std::chrono::hours(1)), "");
   recorder.on_end(token, nullptr);
   while (has_flight_wait(dir.path()) && !deadline.expired()) {
     std::this_thread::yield();
   }
   EXPECT_FALSE(has_flight_wait(dir.path()));
-  EXPECT_EQ(describe_hang(dir.path(), std::chrono::milliseconds(1)), "");
+  EXPECT_EQ(described(std::chrono::milliseconds(1)), "");
+}
+
+// Two hosts whose clocks differ by an hour; only the second one's rank waits
+// for long. A folder that both see has a record twice.
+TEST(Describe, TakesTheRecordsOfSeveralHosts) {
+  const auto record = [](int rank, std::int64_t time_us, std::int64_t since) {
+    Record made{.rank = rank, .world_size = 3, .time_us = time_us};
+    made.groups = {{.id = 0, .ranks = {0, 1, 2}, .collectives = 1}};
+    if (since > 0) {
+      made.operations = {
+          {.call = all_reduce_of({2}),
+           .state = State::Started,
+           .issued_us = time_us - since,
+           .started_us = time_us - since}};
+    } else {
+      made.groups[0].collectives = 0;
+    }
+    return to_json(made);
+  };
+  constexpr std::int64_t kSecond = 1'000'000;
+  constexpr std::int64_t kHour = 3600 * kSecond;
+  const std::string first =
+      record(0, 2 * kHour, kSecond) + record(1, 2 * kHour, 0);
+  const std::string second = record(2, kHour, 5 * kSecond);
+  const std::string stale = record(2, kHour - kSecond, 0);
+  const auto described = [&](int seconds) {
+    return describe_hang({first, second, stale}, std::chrono::seconds(seconds));
+  };
+  EXPECT_THAT(described(4), HasSubstr("ranks 0, 2 wait since "));
+  EXPECT_THAT(described(4), HasSubstr("The others wait for rank 1."));
+  EXPECT_EQ(described(6), "");
+  EXPECT_EQ(describe_hang({"", ""}, std::chrono::seconds(1)), "");
 }
 
 // ---- Jobs -------------------------------------------------------------------

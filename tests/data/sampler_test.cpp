@@ -381,6 +381,13 @@ class NotedRanks {
     return DistributedBatchSampler(100, options);
   }
 
+  // In another line of the program.
+  DistributedBatchSampler make_elsewhere(int rank, SamplerOptions options) {
+    bind_notes(notes_[rank]);
+    options.rank = rank;
+    return DistributedBatchSampler(100, options);
+  }
+
  private:
   std::vector<std::shared_ptr<Notes>> notes_;
 };
@@ -429,6 +436,21 @@ TEST(SamplerCheck, LeavesAloneWhatIsNotForAllRanks) {
   for (const int rank : {0, 1}) {
     EXPECT_TRUE(ranks.make(rank, {.num_replicas = 4}).next());
   }
+}
+
+// Rank 0 makes one more than the others, first; it is no sampler of theirs.
+TEST(SamplerCheck, LeavesAloneWhatOneRankMakesByItself) {
+  NotedRanks ranks(3);
+  auto own = ranks.make_elsewhere(0, {.batch_size = 3, .num_replicas = 3});
+  auto first = ranks.make(0, {.batch_size = 8, .num_replicas = 3});
+  auto second = ranks.make(1, {.batch_size = 8, .num_replicas = 3});
+  for (auto* each : {&own, &first, &second}) {
+    EXPECT_TRUE(each->next());
+  }
+  EXPECT_THAT(
+      message_of<InvalidArgument>(
+          [&] { ranks.make(2, {.batch_size = 9, .num_replicas = 3}); }),
+      HasSubstr("rank 0 has batch_size 8, rank 2 has batch_size 9"));
 }
 
 TEST(SamplerCheck, SaysWhichRankHasFewerBatches) {

@@ -19,7 +19,7 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/training/parameter_marks.h"
 #include "argosy/world/world.h"
-#include "tests/expert/dense_moe.h"
+#include "tests/expert/compare_moe.h"
 #include "tests/support/numbers.h"
 #include "tests/support/refusal.h"
 
@@ -28,129 +28,21 @@ namespace {
 
 using argosy::comm::OpKind;
 using argosy::testing::alone;
+using argosy::testing::check_pair;
+using argosy::testing::expect_close;
 using argosy::testing::GateMaker;
+using argosy::testing::kNoneOnTheLast;
+using argosy::testing::kWidth;
+using argosy::testing::local_part;
+using argosy::testing::loss_of;
 using argosy::testing::make_pair;
 using argosy::testing::numbers;
 using argosy::testing::Pair;
+using argosy::testing::PairCheck;
 using argosy::testing::run_ranks;
+using argosy::testing::tokens_of;
 
-constexpr long kWidth = 6;
 constexpr long kExperts = 12;
-
-struct Tolerance {
-  double relative = 1e-9;
-  double absolute = 1e-11;
-};
-
-void expect_close(
-    const at::Tensor& got,
-    const at::Tensor& expected,
-    const std::string& what,
-    const Tolerance& tolerance = {}) {
-  EXPECT_TRUE(
-      got.defined() && got.sizes() == expected.sizes() &&
-      got.scalar_type() == expected.scalar_type() &&
-      torch::allclose(got, expected, tolerance.relative, tolerance.absolute))
-      << what << "\n"
-      << got << "\n"
-      << expected;
-}
-
-// Tokens of one rank: other numbers of them on each.
-using TokenCounts = std::function<long(int rank)>;
-const TokenCounts kUneven = [](int rank) { return 9 + 4 * rank; };
-const TokenCounts kNoneOnTheLast = [](int rank) {
-  return rank + 1 == get_group(0)->nranks() ? 0 : 11;
-};
-
-at::Tensor tokens_of(long count, int rank, at::ScalarType type) {
-  return numbers({count, kWidth}, 17 + rank).to(type).requires_grad_();
-}
-
-// As what the layer is followed by.
-at::Tensor loss_of(const at::Tensor& y, int rank, const at::Tensor& extra) {
-  const at::Tensor weight = numbers(y.sizes(), 90 + rank).to(y.scalar_type());
-  const at::Tensor loss = (y * weight).sum();
-  return extra.defined() ? loss + extra * 0.3 : loss;
-}
-
-at::Tensor local_part(const at::Tensor& whole, const Group& group) {
-  return comm::own_shard(whole, 0, group);
-}
-
-void expect_same_gate(
-    GateImpl& own, GateImpl& whole, const GroupPtr& group, Tolerance limits) {
-  const auto expected = whole.named_parameters();
-  for (const auto& item : own.named_parameters()) {
-    const at::Tensor sum = item.value().grad().clone();
-    all_reduce(sum, ReduceOp::SUM, group);
-    expect_close(sum, expected[item.key()].grad(), item.key(), limits);
-  }
-}
-
-void expect_same_experts(
-    const MoELayer& own,
-    const MoELayer& whole,
-    const Group& group,
-    Tolerance limits) {
-  if (own->grouped) {
-    const auto expected = whole->grouped->named_parameters();
-    for (const auto& item : own->grouped->named_parameters()) {
-      const at::Tensor& wanted = expected[item.key()];
-      expect_close(item.value(), local_part(wanted, group), item.key(), {0, 0});
-      expect_close(
-          item.value().grad(),
-          local_part(wanted.grad(), group),
-          item.key() + ".grad",
-          limits);
-    }
-    return;
-  }
-  const auto expected = whole->named_parameters();
-  for (const auto& item : own->named_parameters()) {
-    if (marks_of(item.value()).is_expert) {
-      const at::Tensor& wanted = expected[item.key()];
-      expect_close(item.value(), wanted, item.key(), {0, 0});
-      expect_close(
-          item.value().grad(), wanted.grad(), item.key() + ".grad", limits);
-    }
-  }
-}
-
-struct Check {
-  at::ScalarType type = torch::kDouble;
-  TokenCounts tokens = kUneven;
-  Tolerance limits = {};
-  // Changes both layers before they are used.
-  std::function<void(MoELayer&)> prepare = [](MoELayer&) {};
-};
-
-// Forward and backward of a pair, with the tokens of all ranks for the whole.
-void check_pair(Pair pair, World& world, const Check& check) {
-  const GroupPtr group = get_group(0);
-  check.prepare(pair.own);
-  check.prepare(pair.whole.layer());
-  at::Tensor own_x, own_y, whole_x, whole_y;
-  at::Tensor sum = torch::zeros({}, check.type);
-  for (int rank = 0; rank < world.size(); ++rank) {
-    const at::Tensor x = tokens_of(check.tokens(rank), rank, check.type);
-    const at::Tensor y = pair.whole.forward(x);
-    sum = sum + loss_of(y, rank, pair.whole.layer()->get_loss());
-    if (rank == world.rank()) {
-      whole_x = x;
-      whole_y = y;
-    }
-  }
-  sum.backward();
-  own_x = tokens_of(check.tokens(world.rank()), world.rank(), check.type);
-  own_y = pair.own(own_x);
-  loss_of(own_y, world.rank(), pair.own->get_loss()).backward();
-  expect_close(own_y, whole_y, "y", check.limits);
-  expect_close(own_x.grad(), whole_x.grad(), "x.grad", check.limits);
-  expect_same_gate(
-      *pair.own->gate, *pair.whole.layer()->gate, group, check.limits);
-  expect_same_experts(pair.own, pair.whole.layer(), *group, check.limits);
-}
 
 GateOptions gate_options(const GroupPtr& group) {
   return GateOptions(kWidth, kExperts)
@@ -352,7 +244,7 @@ TEST(MoEProcesses, EqualOneProcess) {
 
 TEST(MoERanks, SixteenBits) {
   run_ranks(2, [](World& world) {
-    const Check check{
+    const PairCheck check{
         .type = torch::kBFloat16,
         .limits = {.relative = 0.05, .absolute = 0.05}};
     check_pair(
@@ -400,7 +292,8 @@ TEST(MoERanks, SendRowsOnceThereAndBack) {
     EXPECT_GE(after.bytes - between.bytes, 2 * rows * row_bytes);
     EXPECT_LE(after.bytes - between.bytes, 4 * rows * row_bytes);
     EXPECT_EQ(
-        between.bytes - before.bytes - kExperts * sizeof(std::int64_t),
+        // The counts, and for each rank whether its experts learn.
+        between.bytes - before.bytes - (kExperts + 2) * sizeof(std::int64_t),
         after.bytes - between.bytes);
     EXPECT_EQ(group->traffic().of(OpKind::AllReduce).calls, 0u);
   });
@@ -432,7 +325,6 @@ TEST(MoERanks, ExpertsAreMarked) {
     EXPECT_THROW(
         MoELayer(MoELayerOptions(kWidth, 3).gate(kNaive(get_group(0)))),
         InvalidArgument);
-    EXPECT_THROW(MoELayer(MoELayerOptions(kWidth, 3)), InvalidArgument);
     EXPECT_THROW(
         MoELayer(layer_options().mp_group(get_group(0))), InvalidArgument);
   });

@@ -83,7 +83,31 @@ TEST(RoutingRanks, CapacityIsThatOfAllRanks) {
     expect_equal(
         exchange_counts(number_count(experts, 6), get_group(0)),
         {1, 1, 2, 2, 3, 3});
-    EXPECT_THROW(exchange_counts(longs({1, 2}), get_group(0)), InvalidArgument);
+  });
+}
+
+// Five experts on three ranks, which have 2, 2 and 1 of them; and two experts,
+// of which the last rank has none.
+TEST(RoutingRanks, CountsOfExpertsThatDoNotDivide) {
+  argosy::testing::run_ranks(3, [](World& world) {
+    const GroupPtr group = get_group(0);
+    const long base = world.rank() * 10;
+    const at::Tensor sent = torch::arange(base, base + 5);
+    const std::vector<std::vector<std::int64_t>> arrived = {
+        {0, 1, 10, 11, 20, 21}, {2, 3, 12, 13, 22, 23}, {4, 14, 24}};
+    const at::Tensor counts = exchange_counts(sent, group);
+    expect_equal(counts, arrived[world.rank()]);
+    EXPECT_TRUE(torch::equal(return_counts(counts, 5, group), sent));
+    EXPECT_THROW(return_counts(counts, 8, group), InvalidArgument);
+    const at::Tensor few = exchange_counts(longs({1, 2}), group);
+    EXPECT_EQ(few.numel(), world.rank() < 2 ? 3 : 0);
+    expect_equal(return_counts(few, 2, group), {1, 2});
+    // Each rank wants 2 rows of every expert, which takes 3.
+    const at::Tensor experts = torch::arange(5).repeat({2}).view({-1, 1});
+    const std::vector<std::int64_t> taken = {2, 1, 0};
+    expect_equal(
+        number_count(limit_over_ranks(experts, 5, 3, group), 5),
+        std::vector<std::int64_t>(5, taken[world.rank()]));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "argosy/compat/hybrid_communicate_group.h"
+#include "argosy/expert/expert_cut.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/fleet/pipeline_model.h"
 #include "argosy/optim/adam.h"
@@ -23,17 +24,16 @@ using examples::gpt_layers;
 using examples::ParallelGptOptions;
 using testing::Trained;
 
-constexpr long kExperts = 4;
 const testing::GptTask kTask{
     .gpt = {.vocab = 13, .context = 8, .width = 16, .layers = 3, .heads = 4},
     .rows = 16,
     .steps = 4,
     .limit = 0.3};
 
-ParallelGptOptions gpt_options(GroupPtr model, GroupPtr expert) {
+ParallelGptOptions gpt_options(long experts, GroupPtr model, GroupPtr expert) {
   ParallelGptOptions options{kTask.gpt};
   options.group = std::move(model);
-  options.experts = kExperts;
+  options.experts = experts;
   options.expert_group = std::move(expert);
   options.balance = 0.05;
   return options;
@@ -55,11 +55,11 @@ pipeline::PipelineLayer make_layers(
 }
 
 // Microbatches of the size that a rank of `slices` has: gates go by those.
-Trained train_alone(int slices) {
+Trained train_alone(int slices, long experts) {
   Trained trained;
   testing::run_ranks(1, [&](World&) {
     const GroupPtr self = get_group(0);
-    const ParallelGptOptions options = gpt_options(self, self);
+    const ParallelGptOptions options = gpt_options(experts, self, self);
     pipeline::PipelineLayer layers = make_layers(options, self);
     torch::optim::AdamW adam(
         layers->parameters(), torch::optim::AdamWOptions(1e-2));
@@ -96,6 +96,7 @@ struct Degrees {
   int microbatches = 2;
   std::string schedule = "1F1B";
   int chunks = 1;
+  long experts = 4;
 
   int ranks() const { return dp * pp * sharding * mp * ep; }
   int slices() const { return dp * sharding * ep * microbatches; }
@@ -123,7 +124,9 @@ at::Tensor own_experts(const at::Tensor& parameter, const at::Tensor& whole) {
     return whole;
   }
   const auto hybrid = get_hybrid_communicate_group();
-  return whole.chunk(hybrid->size_on("expert"), 0)[hybrid->rank_on("expert")];
+  const auto own = expert::experts_of(
+      whole.size(0), {hybrid->size_on("expert"), hybrid->rank_on("expert")});
+  return whole.narrow(0, own.begin, own.size);
 }
 
 std::string without_copies(const std::string& name) {
@@ -134,7 +137,9 @@ void train_and_compare(const Degrees& of, const Trained& alone) {
   init(true, strategy_of(of));
   const auto hybrid = get_hybrid_communicate_group();
   const ParallelGptOptions options = gpt_options(
-      hybrid->get_model_parallel_group(), hybrid->get_expert_parallel_group());
+      of.experts,
+      hybrid->get_model_parallel_group(),
+      hybrid->get_expert_parallel_group());
   pipeline::PipelineLayer layers =
       make_layers(options, hybrid->get_pipe_parallel_group(), of.chunks);
   optim::AdamW adam(layers->parameters(), optim::AdamWOptions(1e-2));
@@ -174,6 +179,14 @@ std::vector<std::pair<std::string, Degrees>> combinations() {
   return {
       {"ep4", {.ep = 4}},
       {"dp2_ep2", {.dp = 2, .ep = 2}},
+      // 2, 1, 1 and 1 experts; 1, 1, 1 and none.
+      {"ep4_of_5", {.ep = 4, .experts = 5}},
+      {"ep4_of_3", {.ep = 4, .experts = 3}},
+      {"sharding2_1_ep4_of_3",
+       {.sharding = 2, .stage = 1, .ep = 4, .experts = 3}},
+      {"sharding2_3_ep4_of_3",
+       {.sharding = 2, .stage = 3, .ep = 4, .experts = 3}},
+      {"pp2_ep4_of_3", {.pp = 2, .ep = 4, .experts = 3}},
       {"pp2_ep2", {.pp = 2, .ep = 2}},
       {"pp2_ep4_zbh1", {.pp = 2, .ep = 4, .schedule = "ZBH1"}},
       {"dp2_pp2_ep2", {.dp = 2, .pp = 2, .ep = 2}},
@@ -208,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(ExpertHybrid, TrainsAsOneProcess) {
   const Degrees of = combinations()[GetParam()].second;
-  const Trained alone = train_alone(of.slices());
+  const Trained alone = train_alone(of.slices(), of.experts);
   testing::run_ranks(of.ranks(), [&](World&) { train_and_compare(of, alone); });
 }
 

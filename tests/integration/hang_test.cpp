@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <list>
 #include <regex>
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
+#include "argosy/common/net.h"
 #include "tests/launch/argosy_process.h"
 #include "tests/support/command.h"
 
@@ -94,6 +96,77 @@ TEST(Hang, RunSaysItWhenASignalEndsAJobThatHangs) {
   EXPECT_EQ(job.wait(), 128 + SIGTERM);
   EXPECT_THAT(job.err(), HasSubstr("The others wait for rank 1.\n"));
   EXPECT_THAT(job.err(), HasSubstr("argosy trace hang /"));
+}
+
+// Two launchers that meet, with two ranks each.
+class TwoNodes {
+ public:
+  explicit TwoNodes(const std::string& warning) {
+    const std::string endpoint = str("127.0.0.1:", ReservedPort().port());
+    for (int node = 0; node < 2; ++node) {
+      nodes_.emplace_back(
+          std::vector<std::string>{
+              "run",
+              "--rdzv-endpoint",
+              endpoint,
+              "--nnodes",
+              "2",
+              "--node-rank",
+              std::to_string(node),
+              "-n",
+              "2",
+              "--log-dir",
+              "logs",
+              ARGOSY_HANG,
+              "pause",
+              "100000",
+              "auto"},
+          argosy::testing::ProcessSetup{
+              .env = {{"ARGOSY_HANG_WARNING", warning}}});
+    }
+  }
+
+  ArgosyProcess& first() { return nodes_.front(); }
+  ArgosyProcess& second() { return nodes_.back(); }
+
+ private:
+  std::list<ArgosyProcess> nodes_;
+};
+
+// Rank 1, for which the others wait, is on the first node.
+TEST(HangOnTwoNodes, EachNodeSaysWhoWaitsForWhomOnAll) {
+  TwoNodes job("1s");
+  for (ArgosyProcess* node : {&job.first(), &job.second()}) {
+    std::string said;
+    ASSERT_TRUE(eventually([&] {
+      said = node->err();
+      return said.find("argosy trace hang --fresh ") != std::string::npos;
+    })) << said;
+    EXPECT_THAT(
+        said,
+        HasSubstr(
+            "all_reduce of float32 [4, 3], sum (collective 1 of group 1): "
+            "ranks 0, 2, 3 wait since "));
+    EXPECT_THAT(said, HasSubstr("The others wait for rank 1.\n"));
+    EXPECT_THAT(said, Not(HasSubstr("no record")));
+  }
+  job.second().send(SIGTERM);
+  EXPECT_EQ(job.second().wait(), 128 + SIGTERM);
+  EXPECT_NE(job.first().wait(), 0);
+}
+
+TEST(HangOnTwoNodes, ASignalToOneTellsOfAll) {
+  TwoNodes job("12s"); // noted after one second
+  ASSERT_TRUE(eventually([&] {
+    return run_command(
+               str("ls ", (job.second().folder() / "logs").string(), "/*/*"))
+               .output.find("flight_waits_3") != std::string::npos;
+  }));
+  job.second().send(SIGTERM);
+  EXPECT_EQ(job.second().wait(), 128 + SIGTERM);
+  EXPECT_THAT(job.second().err(), HasSubstr("ranks 0, 2, 3 wait since "));
+  EXPECT_THAT(job.second().err(), HasSubstr("The others wait for rank 1.\n"));
+  EXPECT_NE(job.first().wait(), 0);
 }
 
 TEST(Hang, ARankThatLeftIsTheRootCauseAndHasNotDied) {

@@ -56,6 +56,52 @@ TEST(UnitPlan, ByModuleTakesEntriesOfLists) {
   EXPECT_THROW(members_by_module(gpt(), {"layers.*"}, 0), InvalidArgument);
 }
 
+// Ranks may have other experts, fewer or none.
+TEST(UnitPlan, ExpertsDoNotChangeTheUnitsOfOthers) {
+  const auto others_of = [](const std::vector<ParameterInfo>& parameters,
+                            const std::vector<UnitMembers>& units) {
+    std::vector<std::vector<std::string>> all;
+    for (const UnitMembers& unit : units) {
+      std::vector<std::string> names;
+      for (const std::size_t i : unit.parameters) {
+        if (!parameters[i].is_expert) {
+          names.push_back(parameters[i].name);
+        }
+      }
+      if (!names.empty()) {
+        all.push_back(names);
+      }
+    }
+    return all;
+  };
+  const auto with = [](const std::vector<ParameterInfo>& experts) {
+    std::vector<ParameterInfo> all = gpt();
+    all.insert(all.begin() + 3, experts.begin(), experts.end());
+    return all;
+  };
+  const auto expert = [](const char* name, std::int64_t count) {
+    return ParameterInfo{.name = name, .count = count, .is_expert = true};
+  };
+  for (const auto& experts : std::vector<std::vector<ParameterInfo>>{
+           {expert("moe.experts.0.weight", 500)},
+           {expert("moe.experts.1.weight", 0)},
+           {expert("blocks.0.moe.weight", 700), expert("moe.1.weight", 1)}}) {
+    const auto parameters = with(experts);
+    for (const std::size_t bytes : {0, 500, 800}) {
+      EXPECT_EQ(
+          others_of(parameters, members_by_size(parameters, bytes)),
+          others_of(gpt(), members_by_size(gpt(), bytes)));
+      EXPECT_EQ(
+          others_of(parameters, members_by_module(parameters, {}, bytes)),
+          others_of(gpt(), members_by_module(gpt(), {}, bytes)));
+    }
+  }
+  const auto parameters = with({expert("blocks.0.moe.weight", 700)});
+  EXPECT_EQ(
+      members_by_module(parameters, {}, 0)[1].parameters,
+      (std::vector<std::size_t>{1, 2, 3}));
+}
+
 TEST(UnitPlan, FusionIdsAreUnits) {
   auto parameters = gpt();
   parameters[1].comm_fusion = parameters[3].comm_fusion = 2; // both attentions

@@ -81,13 +81,13 @@ void drop_earlier(std::vector<Record>& records) {
   });
 }
 
-// Whether all ranks of the world have written since `time_us`.
-bool are_newer(const std::vector<Record>& records, std::int64_t time_us) {
+// Whether so many ranks (0: all of the world) have written since `time_us`.
+bool are_newer(
+    const std::vector<Record>& records, std::int64_t time_us, int num_ranks) {
+  const auto newer = std::ranges::count_if(
+      records, [&](const Record& each) { return each.time_us >= time_us; });
   return !records.empty() &&
-      static_cast<int>(records.size()) == records.front().world_size &&
-      std::ranges::all_of(records, [&](const Record& record) {
-        return record.time_us >= time_us;
-      });
+      newer >= (num_ranks > 0 ? num_ranks : records.front().world_size);
 }
 
 } // namespace
@@ -119,7 +119,8 @@ std::vector<Record> read_records(const std::vector<fs::path>& folders) {
   return records;
 }
 
-void renew_records(const std::vector<fs::path>& folders, Deadline deadline) {
+void renew_records(
+    const std::vector<fs::path>& folders, Deadline deadline, int num_ranks) {
   const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
@@ -127,7 +128,8 @@ void renew_records(const std::vector<fs::path>& folders, Deadline deadline) {
     const auto attempts = attempts_in(folder);
     request_records(attempts.empty() ? folder : attempts.front());
   }
-  while (!are_newer(read_records(folders), now) && !deadline.expired()) {
+  while (!are_newer(read_records(folders), now, num_ranks) &&
+         !deadline.expired()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }

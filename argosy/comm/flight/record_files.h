@@ -22,9 +22,11 @@ void request_records(const std::filesystem::path& folder);
 std::vector<Record> read_records(
     const std::vector<std::filesystem::path>& folders);
 
-// Requests records and waits until those of all ranks are newer than the
-// request, or until the deadline.
+// Requests records and waits until so many ranks (0: all of the world) have
+// written since, or until the deadline.
 void renew_records(
-    const std::vector<std::filesystem::path>& folders, Deadline deadline);
+    const std::vector<std::filesystem::path>& folders,
+    Deadline deadline,
+    int num_ranks = 0);
 
 } // namespace argosy::comm::flight

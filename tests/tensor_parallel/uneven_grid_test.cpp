@@ -1,0 +1,292 @@
+// Layers on a grid whose sizes do not divide by the ranks that share them,
+// against those of one process: values, gradients, steps and bytes.
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+
+#include "argosy/comm/shards.h"
+#include "argosy/optim/lamb.h"
+#include "argosy/tensor_parallel/grid_layers.h"
+#include "argosy/tensor_parallel/nested_cuts.h"
+#include "argosy/tensor_parallel/parameters.h"
+#include "argosy/tensor_parallel/rng.h"
+#include "argosy/testing/gtest_ranks.h"
+#include "argosy/testing/ranks.h"
+#include "argosy/world/world.h"
+#include "tests/support/oracle_models.h"
+#include "tests/tensor_parallel/sent_bytes.h"
+
+namespace argosy {
+namespace {
+
+using argosy::testing::numbers;
+using argosy::testing::run_ranks;
+using argosy::testing::sent_bytes;
+using argosy::testing::set_weights;
+using argosy::testing::total;
+namespace tp = tensor_parallel;
+using Shape = std::vector<std::int64_t>;
+
+int ranks_of(const Shape& shape) {
+  int count = 1;
+  for (const std::int64_t size : shape) {
+    count *= static_cast<int>(size);
+  }
+  return count;
+}
+
+bool is_close(const at::Tensor& got, const at::Tensor& expected) {
+  return got.sizes() == expected.sizes() &&
+      torch::allclose(got, expected, 1e-10, 1e-12);
+}
+
+struct MlpSizes {
+  long rows;
+  long width;
+  long hidden;
+};
+
+struct WholeNetImpl : torch::nn::Module {
+  explicit WholeNetImpl(const MlpSizes& of)
+      : norm(register_module(
+            "norm",
+            torch::nn::LayerNorm(torch::nn::LayerNormOptions({of.width})))),
+        up(register_module("up", torch::nn::Linear(of.width, of.hidden))),
+        down(register_module("down", torch::nn::Linear(of.hidden, of.width))) {}
+
+  at::Tensor forward(const at::Tensor& x) {
+    return x + down(torch::gelu(up(norm(x))));
+  }
+
+  torch::nn::LayerNorm norm;
+  torch::nn::Linear up;
+  torch::nn::Linear down;
+};
+TORCH_MODULE(WholeNet);
+
+struct GridNetImpl : torch::nn::Module {
+  GridNetImpl(const MlpSizes& of, const TensorGrid& grid, bool keep_gathered)
+      : norm(register_module(
+            "norm", GridLayerNorm(GridLayerNormOptions(of.width, grid)))),
+        up(register_module(
+            "up",
+            GridLinear(GridLinearOptions(of.width, of.hidden, grid)
+                           .keep_gathered(keep_gathered)))),
+        down(register_module(
+            "down",
+            GridLinear(GridLinearOptions(of.hidden, of.width, grid)
+                           .input(GridLayout::Inner)
+                           .keep_gathered(keep_gathered)))) {}
+
+  at::Tensor forward(const at::Tensor& x) {
+    return x + down(torch::gelu(up(norm(x))));
+  }
+
+  GridLayerNorm norm;
+  GridLinear up;
+  GridLinear down;
+};
+TORCH_MODULE(GridNet);
+
+void compare(const MlpSizes& of, const TensorGrid& grid, bool keep_gathered) {
+  WholeNet whole(of);
+  set_weights(*whole);
+  const at::Tensor weight = numbers({of.rows, 3, of.width}, 6); // of the loss
+  const at::Tensor whole_x = numbers(weight.sizes(), 5).requires_grad_();
+  const at::Tensor whole_y = whole(whole_x);
+  (whole_y * weight).sum().backward();
+
+  GridNet net(of, grid, keep_gathered);
+  net->to(torch::kDouble);
+  tp::load_module(*net, *whole);
+  const at::Tensor x = whole_x.detach().clone().requires_grad_();
+  const at::Tensor y = grid.whole(net(grid.part(x)));
+  EXPECT_TRUE(is_close(y, whole_y));
+  (y * weight).sum().backward();
+  EXPECT_TRUE(is_close(x.grad(), whole_x.grad()));
+  const auto expected = whole->named_parameters();
+  for (const auto& item : net->named_parameters()) {
+    const at::Tensor& wanted = expected[item.key()];
+    EXPECT_TRUE(is_close(tp::full_parameter(item.value()), wanted.detach()))
+        << item.key();
+    const tp::Cuts* cuts = tp::find_cuts(item.value());
+    const at::Tensor gradient = item.value().grad();
+    EXPECT_TRUE(is_close(
+        cuts == nullptr ? gradient : tp::gathered(gradient, *cuts),
+        wanted.grad()))
+        << item.key();
+  }
+}
+
+class UnevenGrid : public ::testing::TestWithParam<Shape> {};
+INSTANTIATE_TEST_SUITE_P(
+    Shapes,
+    UnevenGrid,
+    ::testing::Values(
+        Shape{2, 2},
+        Shape{3, 2},
+        Shape{2, 3},
+        Shape{2, 2, 1},
+        Shape{4, 1, 1},
+        Shape{1, 2, 2},
+        Shape{2, 1, 3},
+        Shape{2, 2, 2}));
+
+// Rows, features or all do not divide; some ranks have none.
+TEST_P(UnevenGrid, AsOneProcess) {
+  run_ranks(ranks_of(GetParam()), [&](World&) {
+    for (const MlpSizes& of :
+         {MlpSizes{12, 7, 48},
+          MlpSizes{12, 24, 13},
+          MlpSizes{5, 24, 48},
+          MlpSizes{7, 11, 17},
+          MlpSizes{1, 2, 3}}) {
+      for (const bool keep : {false, true}) {
+        compare(of, TensorGrid(GetParam()), keep);
+      }
+    }
+  });
+}
+
+// One grid for batches of several sizes, those that divide last.
+TEST_P(UnevenGrid, BatchesOfSeveralSizes) {
+  run_ranks(ranks_of(GetParam()), [&](World&) {
+    const TensorGrid grid(GetParam());
+    for (const long rows : {12, 5, 12, 6}) {
+      compare({rows, 7, 10}, grid, false);
+    }
+  });
+}
+
+TEST_P(UnevenGrid, PartsAndWholes) {
+  run_ranks(ranks_of(GetParam()), [&](World& world) {
+    const TensorGrid grid(GetParam());
+    for (const GridLayout layout : {GridLayout::Outer, GridLayout::Inner}) {
+      const at::Tensor x = numbers({7, 2, 5}, 1).requires_grad_();
+      const at::Tensor part = grid.part(x, layout);
+      const at::Tensor sum = torch::full({1}, part.numel());
+      all_reduce(sum);
+      EXPECT_EQ(sum.item<long>(), x.numel()) << world.rank();
+      const at::Tensor whole = grid.whole(part, layout);
+      EXPECT_TRUE(torch::equal(whole, x));
+      const at::Tensor weight = numbers(x.sizes(), 2);
+      (whole * weight).sum().backward();
+      EXPECT_TRUE(torch::equal(x.grad(), weight));
+    }
+  });
+}
+
+TEST_P(UnevenGrid, InitialValuesAreThoseOfOneProcess) {
+  torch::manual_seed(7);
+  const torch::nn::Linear first(7, 1033);
+  run_ranks(ranks_of(GetParam()), [&](World&) {
+    model_parallel_random_seed(7);
+    const GridLinear own(GridLinearOptions(7, 1033, TensorGrid(GetParam())));
+    EXPECT_TRUE(
+        torch::equal(tp::full_parameter(own->weight), first->weight.detach()));
+    EXPECT_TRUE(
+        torch::equal(tp::full_parameter(own->bias), first->bias.detach()));
+  });
+}
+
+// Norms are those of the whole parameters, of which ranks may have nothing.
+TEST_P(UnevenGrid, LambStepsAsInOneProcess) {
+  const MlpSizes of{5, 7, 3};
+  const at::Tensor x = numbers({of.rows, of.width}, 5);
+  const optim::LambOptions options(0.1);
+  WholeNet whole(of);
+  set_weights(*whole);
+  run_ranks(1, [&](World&) {
+    optim::Lamb lamb(whole->parameters(), options);
+    whole(x).pow(2).sum().backward();
+    lamb.step();
+  });
+  run_ranks(ranks_of(GetParam()), [&](World&) {
+    const TensorGrid grid(GetParam());
+    GridNet net(of, grid, false);
+    net->to(torch::kDouble);
+    WholeNet first(of);
+    set_weights(*first);
+    tp::load_module(*net, *first);
+    optim::Lamb lamb(net->parameters(), options);
+    grid.whole(net(grid.part(x))).pow(2).sum().backward();
+    lamb.step();
+    for (const auto& item : net->named_parameters()) {
+      EXPECT_TRUE(torch::allclose(
+          tp::full_parameter(item.value()),
+          whole->named_parameters()[item.key()].detach(),
+          1e-8,
+          1e-9))
+          << item.key();
+    }
+  });
+}
+
+TEST(UnevenGridProcesses, AsOneProcess) {
+  argosy::testing::run_process_ranks(4, [](World&) {
+    compare({7, 11, 17}, TensorGrid({2, 2}), false);
+    compare({7, 11, 17}, TensorGrid({1, 2, 2}), false);
+  });
+}
+
+double ceil_div(double size, double parts) {
+  return std::ceil(size / parts);
+}
+
+// What is sent is padded to the largest part; in three dimensions a product
+// also sends a count of rows, once parts differ.
+TEST(UnevenGridRanks, SendsPaddedParts) {
+  const double rows = 7;
+  const double in = 5;
+  const double out = 11;
+  const auto forward = [&](const Shape& shape) {
+    double bytes = 0;
+    run_ranks(ranks_of(shape), [&](World& world) {
+      const TensorGrid grid(shape);
+      GridLinear layer(GridLinearOptions(5, 11, grid).bias(false));
+      const at::Tensor x = grid.part(torch::ones({7, 5}));
+      CommDebug debug;
+      layer(x);
+      if (world.rank() == 0) {
+        bytes = total(sent_bytes(debug));
+      }
+    });
+    return bytes;
+  };
+  // On rank 0, which has the largest part: the input over y, the product over
+  // x.
+  const double in_x = ceil_div(in, 2);
+  const double out_y = ceil_div(out, 2);
+  EXPECT_DOUBLE_EQ(
+      forward({2, 2}), 4 * rows * (ceil_div(in_x, 2) + ceil_div(out_y, 2)));
+  // Rows over z, then y; the weight over z; a number over y.
+  const double rows_z = ceil_div(rows, 2);
+  EXPECT_DOUBLE_EQ(
+      forward({2, 2, 2}),
+      4 *
+              (ceil_div(rows_z, 2) * in_x + ceil_div(rows_z, 2) * out_y +
+               ceil_div(in_x, 2) * out_y) +
+          8);
+}
+
+// Parts that ranks make by themselves.
+TEST(UnevenGridRanks, TakesPartsOfDifferentSizes) {
+  run_ranks(2, [](World& world) {
+    const TensorGrid grid({1, 2, 1});
+    grid.expect_uneven();
+    GridLinear layer(GridLinearOptions(4, 4, grid));
+    const at::Tensor whole = numbers({5, 4}, 3).to(torch::kFloat);
+    const at::Tensor own = whole.narrow(0, world.rank() * 3, 3 - world.rank());
+    const at::Tensor expected = torch::linear(
+        whole,
+        tp::full_parameter(layer->weight),
+        tp::full_parameter(layer->bias));
+    EXPECT_TRUE(torch::allclose(
+        grid.whole(layer(own), GridLayout::Inner), expected, 1e-5, 1e-6));
+  });
+}
+
+} // namespace
+} // namespace argosy
