@@ -89,7 +89,7 @@ class HittingSearch {
   void descend() {
     const auto open = open_lists();
     if (open.empty()) {
-      best_ = chosen_;
+      best_ = found_ && best_.size() <= chosen_.size() ? best_ : chosen_;
       found_ = true;
       return;
     }

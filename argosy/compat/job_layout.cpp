@@ -36,6 +36,8 @@ JobLayout job_layout(const ParallelStrategy& strategy, bool stage_ranks_only) {
   job.devices = num_devices(strategy.layouts.begin()->second);
   job.first_stage = stage_ranks_only && !merged ? stage_of(strategy) : 0;
   std::set<int> stages;
+  // Keys are sorted as text, "10-a" before "2-a".
+  std::map<std::pair<std::string, int>, const ParallelLayout*> sorted;
   for (const auto& [key, layout] : strategy.layouts) {
     check_layout(layout, key);
     const int devices = num_devices(layout);
@@ -49,11 +51,10 @@ JobLayout job_layout(const ParallelStrategy& strategy, bool stage_ranks_only) {
     const auto [stage, name] =
         merged ? split_stage(key) : std::pair{job.first_stage, key};
     stages.insert(stage);
-    job.parameters[name].push_back({stage, layout});
+    sorted.emplace(std::pair(name, stage), &layout);
   }
-  for (auto& [name, layouts] : job.parameters) {
-    // Keys are sorted as text, "10-a" before "2-a".
-    std::ranges::sort(layouts, {}, &JobLayout::StageLayout::stage);
+  for (const auto& [key, layout] : sorted) {
+    job.parameters[key.first].push_back({key.second, *layout});
   }
   if (merged) {
     check_stage_set(stages);

@@ -132,7 +132,7 @@ TEST(ParallelLayout, DTensorsHaveTheSameBlocks) {
     for (int rank = 6; rank < 12; ++rank) {
       EXPECT_EQ(
           box_of(layout, shape, rank - 6),
-          local_box(shape, DistAttr(mesh, dims), rank));
+          dtensor::local_box(shape, DistAttr(mesh, dims), rank));
     }
   }
   EXPECT_EQ(
@@ -149,7 +149,8 @@ TEST(ParallelLayout, RefusesWhatHasNoBlocks) {
       layout_of({8}, DistAttr(mesh, Placements{Partial()})), InvalidArgument);
   EXPECT_THROW(
       layout_of(
-          {8}, DistAttr(ProcessMesh::of_ranks({2, 3, 4}), Placements{Shard(0)})),
+          {8},
+          DistAttr(ProcessMesh::of_ranks({2, 3, 4}), Placements{Shard(0)})),
       InvalidArgument);
   EXPECT_THROW(ParallelLayout::of({2, 2}, {2, -1}), InvalidArgument);
   EXPECT_THROW(ParallelLayout::of({2, 2}, {1, 1}), InvalidArgument);

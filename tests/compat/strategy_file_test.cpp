@@ -103,8 +103,7 @@ TEST(StrategyFile, ComesFromPlacementsOfDTensors) {
 
 ParallelStrategy of_stage(int stage, const std::string& name) {
   ParallelStrategy strategy;
-  strategy.nodes =
-      str(R"({"node)", stage, R"(": {"stage": )", stage, "}}");
+  strategy.nodes = str(R"({"node)", stage, R"(": {"stage": )", stage, "}}");
   strategy.layouts[name] = ParallelLayout::of({2}, {0}, Shape{4});
   return strategy;
 }
@@ -133,7 +132,7 @@ TEST(StrategyFile, MissingStagesAreNamed) {
       message_of([&] {
         merge_pipeline_strategies(folder.path(), folder.path() / "merged.json");
       }),
-      HasSubstr("stages 1-2"));
+      HasSubstr("stages 1, 2"));
   const TempDir empty;
   EXPECT_THAT(
       message_of(

@@ -179,14 +179,16 @@ class RandomStrategies {
     Shape sizes;
     while (devices > 1) {
       int factor = 2;
-      while (devices % factor != 0 || (factor != devices && number(0, 2) == 0)) {
+      while (devices % factor != 0 ||
+             (factor != devices && number(0, 2) == 0)) {
         factor = factor == devices ? 2 : factor + 1;
       }
       sizes.push_back(factor);
       devices /= factor;
     }
     if (number(0, 3) == 0 || sizes.empty()) {
-      sizes.insert(sizes.begin() + number(0, static_cast<int>(sizes.size())), 1);
+      sizes.insert(
+          sizes.begin() + number(0, static_cast<int>(sizes.size())), 1);
     }
     std::ranges::shuffle(sizes, random_);
     return sizes;
@@ -256,8 +258,7 @@ inline void save_by_oracle(
     const auto elements =
         ElementOracle(layout).elements(*layout.tensor_shape, device);
     const auto values = values_of(name, elements);
-    const auto box =
-        compat::box_of(layout, *layout.tensor_shape, device).size;
+    const auto box = compat::box_of(layout, *layout.tensor_shape, device).size;
     compat::TensorSource source;
     source.info = {
         name,

@@ -71,16 +71,16 @@ TEST(TransformPlan, EachElementComesOnce) {
   RandomStrategies random(4);
   for (int round = 0; round < 200; ++round) {
     const auto shape = random.shape();
-    const JobLayout from = job_of({{"w", random.layout(random.number(1, 12), shape)}});
-    const JobLayout to = job_of({{"w", random.layout(random.number(1, 12), shape)}});
+    const JobLayout from =
+        job_of({{"w", random.layout(random.number(1, 12), shape)}});
+    const JobLayout to =
+        job_of({{"w", random.layout(random.number(1, 12), shape)}});
     const TransformPlanner planner(from, to);
     for (int rank = 0; rank < to.num_ranks(); ++rank) {
       const RankPlan plan = planner.plan(rank);
       ASSERT_EQ(plan.parameters.size(), 1u);
       const ParameterPlan& w = plan.parameters[0];
-      EXPECT_EQ(
-          w.target,
-          box_of(to.parameters.at("w")[0].layout, shape, rank));
+      EXPECT_EQ(w.target, box_of(to.parameters.at("w")[0].layout, shape, rank));
       std::int64_t sum = 0;
       for (std::size_t i = 0; i < w.parts.size(); ++i) {
         const SourcePart& part = w.parts[i];
@@ -115,8 +115,8 @@ TEST(TransformPlan, ReadsFromAsFewRanksAsPossible) {
       const RankPlan plan = planner.plan(rank);
       std::vector<std::vector<int>> lists;
       for (const ParameterPlan& parameter : plan.parameters) {
-        for (const HeldBox& held : held_boxes(
-                 planner.from(), parameter.name, parameter.shape)) {
+        for (const HeldBox& held :
+             held_boxes(planner.from(), parameter.name, parameter.shape)) {
           if (intersection(held.box, parameter.target).numel() > 0) {
             lists.push_back(held.ranks);
           }
@@ -201,8 +201,7 @@ TEST(JobLayout, ChecksStagesAndDevices) {
   EXPECT_NE(layout_at(job, "b", 2), nullptr);
   EXPECT_EQ(
       held_boxes(job, "a", {4}),
-      (std::vector<HeldBox>{
-          {Box{{0}, {2}}, {0, 2}}, {Box{{2}, {2}}, {1, 3}}}));
+      (std::vector<HeldBox>{{Box{{0}, {2}}, {0, 2}}, {Box{{2}, {2}}, {1, 3}}}));
 }
 
 } // namespace
