@@ -48,11 +48,13 @@ int compare_runs(std::string_view a, std::string_view b) {
   return a.compare(b);
 }
 
-// A file under a temporary name, removed unless it is committed.
+// A file under a temporary name, which no other thread or process has; removed
+// unless it is committed.
 class NewFile {
  public:
   explicit NewFile(const std::filesystem::path& path)
-      : path_(path), temporary_(path.string() + str(".tmp", ::getpid())) {
+      : path_(path),
+        temporary_(str(path.string(), ".tmp", ::getpid(), "_", this)) {
     fd_ = ::open(
         temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     check(fd_ >= 0, "cannot be created");

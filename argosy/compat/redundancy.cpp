@@ -6,7 +6,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/common/json.h"
-#include "argosy/compat/slices.h"
+#include "argosy/compat/saved_slices.h"
 
 namespace argosy {
 
@@ -124,7 +124,7 @@ ParameterDict load_without_redundancy(
       files[other] = *file;
     }
   }
-  const compat::Slices slices(files, [&](int missing) {
+  const compat::SavedSlices slices(files, [&](int missing) {
     return (src_dir / str("rank_", missing) / "*.safetensors").string();
   });
   const compat::RankPlan plan = slices.planner(job, job, false).plan(rank);

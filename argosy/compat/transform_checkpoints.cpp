@@ -6,13 +6,13 @@
 #include "argosy/common/log.h"
 #include "argosy/common/text.h"
 #include "argosy/compat/rank_file.h"
-#include "argosy/compat/slices.h"
+#include "argosy/compat/saved_slices.h"
 
 namespace argosy {
 
 using compat::JobLayout;
 using compat::RankFile;
-using compat::Slices;
+using compat::SavedSlices;
 using compat::TransformPlanner;
 using std::filesystem::path;
 
@@ -87,7 +87,7 @@ std::map<int, path> files_by_rank(const path& src_dir) {
 }
 
 void write_rank(
-    const Slices& slices,
+    const SavedSlices& slices,
     const TransformPlanner& planner,
     int rank,
     const path& file) {
@@ -121,7 +121,7 @@ std::vector<RankFile::Entry> entries_of(
   return entries;
 }
 
-// Slices that follow one another along dim 0, each as long as it is.
+// SavedSlices that follow one another along dim 0, each as long as it is.
 ParallelStrategy rows_strategy(const std::vector<CheckpointTensor>& slices) {
   ParallelLayout layout;
   layout.dev_matrix = {static_cast<std::int64_t>(slices.size())};
@@ -168,7 +168,7 @@ TransformReport transform_checkpoint_by_rank(
     const StrategyArgument& dst) {
   ARGOSY_CHECK(!checkpoint_files.empty(), "[transform] no checkpoint files");
   const Jobs jobs = jobs_of(src, dst, checkpoint_files.rbegin()->first);
-  const Slices slices(checkpoint_files, [](int missing) {
+  const SavedSlices slices(checkpoint_files, [](int missing) {
     return str("the file of rank ", missing, ", which is not given");
   });
   const TransformPlanner planner = slices.planner(jobs.from, jobs.to, !src);
@@ -185,7 +185,7 @@ TransformReport transform_checkpoints(
     const StrategyArgument& dst) {
   const auto files = files_by_rank(src_dir);
   const Jobs jobs = jobs_of(src, dst, files.rbegin()->first);
-  const Slices slices(files, [&](int missing) {
+  const SavedSlices slices(files, [&](int missing) {
     return (src_dir / str("rank_", missing) / "*.safetensors").string();
   });
   const TransformPlanner planner = slices.planner(jobs.from, jobs.to, !src);
@@ -263,7 +263,7 @@ TransformReport load_distributed_checkpoint(
     files[jobs.from.first_rank() + i] =
         checkpoint_filenames[static_cast<std::size_t>(i)];
   }
-  const Slices slices(files, {});
+  const SavedSlices slices(files, {});
   const TransformPlanner planner = slices.planner(jobs.from, jobs.to, !train);
   const compat::RankPlan plan = planner.plan(rank);
   std::vector<std::byte> buffer;
@@ -319,7 +319,7 @@ CheckpointTensor merge_sliced_parameter(
       sliced_parameters.size(),
       name,
       from.num_ranks());
-  const Slices slices(entries_of(sliced_parameters));
+  const SavedSlices slices(entries_of(sliced_parameters));
   const TransformPlanner planner =
       slices.planner(from, compat::unsharded_like(from), false);
   const compat::ParameterPlan plan = planner.plan(0).parameters.at(0);

@@ -14,18 +14,18 @@
 namespace argosy::compat {
 
 // The slices that ranks have, in files or in memory.
-class Slices {
+class SavedSlices {
  public:
   using Entry = RankFile::Entry;
 
   // Maps a file of each rank. `missing` names the file of a rank that has none,
   // for errors.
-  Slices(
+  SavedSlices(
       const std::map<int, std::filesystem::path>& files,
       std::function<std::string(int rank)> missing);
   // One tensor of each rank, in rank order; all of the same name. They must
   // live as long.
-  explicit Slices(const std::vector<Entry>& of_one_tensor);
+  explicit SavedSlices(const std::vector<Entry>& of_one_tensor);
 
   // Null if the rank has no such tensor.
   const Entry* find(int rank, const std::string& name) const;
@@ -57,6 +57,6 @@ class Slices {
 
 // What write_rank_file() takes, for all parameters of a rank. Refers to both.
 std::vector<TensorSource> sources_of(
-    const Slices& slices, const RankPlan& plan);
+    const SavedSlices& slices, const RankPlan& plan);
 
 } // namespace argosy::compat

@@ -1,4 +1,4 @@
-#include "argosy/compat/slices.h"
+#include "argosy/compat/saved_slices.h"
 
 #include <algorithm>
 #include <cstring>
@@ -28,7 +28,7 @@ std::optional<Shape> whole_of_part(
 
 } // namespace
 
-Slices::Slices(
+SavedSlices::SavedSlices(
     const std::map<int, std::filesystem::path>& files,
     std::function<std::string(int)> missing)
     : missing_(std::move(missing)) {
@@ -39,14 +39,15 @@ Slices::Slices(
   }
 }
 
-Slices::Slices(const std::vector<Entry>& of_one_tensor) {
+SavedSlices::SavedSlices(const std::vector<Entry>& of_one_tensor) {
   for (const Entry& entry : of_one_tensor) {
     const int rank = static_cast<int>(tensors_.size());
     tensors_[rank][entry.info.name] = entry;
   }
 }
 
-const Slices::Entry* Slices::find(int rank, const std::string& name) const {
+const SavedSlices::Entry* SavedSlices::find(
+    int rank, const std::string& name) const {
   const auto of_rank = tensors_.find(rank);
   if (of_rank == tensors_.end()) {
     return nullptr;
@@ -55,7 +56,7 @@ const Slices::Entry* Slices::find(int rank, const std::string& name) const {
   return found == of_rank->second.end() ? nullptr : &found->second;
 }
 
-std::set<std::string> Slices::names() const {
+std::set<std::string> SavedSlices::names() const {
   std::set<std::string> names;
   for (const auto& [rank, tensors] : tensors_) {
     for (const auto& [name, entry] : tensors) {
@@ -65,7 +66,7 @@ std::set<std::string> Slices::names() const {
   return names;
 }
 
-std::string Slices::file_of(int rank) const {
+std::string SavedSlices::file_of(int rank) const {
   if (const auto path = paths_.find(rank); path != paths_.end()) {
     return path->second;
   }
@@ -73,7 +74,7 @@ std::string Slices::file_of(int rank) const {
 }
 
 // A strategy may lack shapes (protobuf had none); then equal slices tell them.
-TransformPlanner::Shapes Slices::shapes_of(const JobLayout& from) const {
+TransformPlanner::Shapes SavedSlices::shapes_of(const JobLayout& from) const {
   TransformPlanner::Shapes shapes;
   for (const auto& [name, layouts] : from.parameters) {
     for (const auto& [stage, layout] : layouts) {
@@ -90,7 +91,7 @@ TransformPlanner::Shapes Slices::shapes_of(const JobLayout& from) const {
   return shapes;
 }
 
-TransformPlanner Slices::planner(
+TransformPlanner SavedSlices::planner(
     JobLayout from, JobLayout to, bool may_lack) const {
   std::set<std::string> unknown = names();
   std::erase_if(unknown, [&](const auto& name) {
@@ -115,7 +116,7 @@ TransformPlanner Slices::planner(
   return planner;
 }
 
-checkpoint::TensorInfo Slices::info_of(const ParameterPlan& plan) const {
+checkpoint::TensorInfo SavedSlices::info_of(const ParameterPlan& plan) const {
   const Entry* entry = nullptr;
   if (!plan.parts.empty()) {
     entry = find(plan.parts[0].rank, plan.name);
@@ -129,7 +130,7 @@ checkpoint::TensorInfo Slices::info_of(const ParameterPlan& plan) const {
   return {plan.name, entry->info.dtype, plan.target.size};
 }
 
-const Slices::Entry& Slices::slice_of(
+const SavedSlices::Entry& SavedSlices::slice_of(
     const ParameterPlan& plan, const SourcePart& part) const {
   const Entry& entry = *find(part.rank, plan.name);
   const checkpoint::TensorInfo expected{
@@ -149,7 +150,7 @@ const Slices::Entry& Slices::slice_of(
   return entry;
 }
 
-void Slices::fill(
+void SavedSlices::fill(
     const ParameterPlan& plan, std::span<std::byte> target) const {
   const std::size_t size = checkpoint::element_bytes(info_of(plan).dtype);
   for (const SourcePart& part : plan.parts) {
@@ -169,7 +170,7 @@ void Slices::fill(
 }
 
 std::vector<TensorSource> sources_of(
-    const Slices& slices, const RankPlan& plan) {
+    const SavedSlices& slices, const RankPlan& plan) {
   std::vector<TensorSource> sources;
   for (const ParameterPlan& parameter : plan.parameters) {
     TensorSource source;
