@@ -16,6 +16,7 @@
 #include "argosy/tensor_parallel/initial_values.h"
 #include "argosy/tensor_parallel/linear.h"
 #include "argosy/tensor_parallel/ops.h"
+#include "argosy/training/held_part.h"
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy {
@@ -74,6 +75,25 @@ GroupedExpertsImpl::GroupedExpertsImpl(GroupedExpertsOptions its_options)
   }
 }
 
+// Tells checkpoints which experts, and which part of their hidden features (dim
+// `cut`), a parameter has.
+void GroupedExpertsImpl::describe(
+    const at::Tensor& parameter,
+    const comm::ShardRange& experts,
+    int cut,
+    const Group& mp) const {
+  dtensor::Shape whole = parameter.sizes().vec();
+  dtensor::Box box = dtensor::whole(whole);
+  whole[0] = options.num_experts();
+  box.offset[0] = experts.begin;
+  if (cut >= 0) {
+    whole[cut] = options.hidden();
+    box.offset[cut] =
+        comm::shard_range(options.hidden(), mp.nranks(), mp.rank()).begin;
+  }
+  training::set_held_box(parameter, std::move(whole), std::move(box));
+}
+
 void GroupedExpertsImpl::draw(const Group& group) {
   const at::NoGradGuard no_grad;
   const Group& mp = options.mp_group() ? *options.mp_group() : group;
@@ -92,6 +112,7 @@ void GroupedExpertsImpl::draw(const Group& group) {
         {.is_distributed = is_cut && cut >= 0,
          .split_axis = is_cut ? cut : -1,
          .is_expert = group.nranks() > 1});
+    describe(whole, own, is_cut ? cut : -1, mp);
     return register_parameter(name, whole);
   };
   weight1 = add("weight1", {n, d, hidden}, 2);

@@ -10,6 +10,10 @@
 
 namespace argosy {
 
+namespace comm {
+struct ShardRange;
+}
+
 enum class ExpertActivation {
   Gelu,
   Relu,
@@ -55,6 +59,11 @@ class GroupedExpertsImpl : public torch::nn::Module {
 
  private:
   void draw(const Group& group);
+  void describe(
+      const at::Tensor& parameter,
+      const comm::ShardRange& experts,
+      int cut,
+      const Group& mp) const;
 };
 TORCH_MODULE(GroupedExperts);
 

@@ -70,11 +70,11 @@ void GridLinearImpl::reset() {
       {own_range(out, 0, cuts), own_range(in, 1, cuts)},
       own_range(out, 0, bias_cuts));
   weight = values.weight;
-  set_cuts(weight, cuts);
+  set_cuts(weight, cuts, {out, in});
   register_parameter("weight", weight);
   bias = values.bias;
   if (bias.defined()) {
-    set_cuts(bias, bias_cuts);
+    set_cuts(bias, bias_cuts, {out});
   }
   register_parameter("bias", bias, options.bias());
 }
@@ -108,8 +108,8 @@ void GridLayerNormImpl::reset() {
   weight = affine ? at::ones({own}) : at::Tensor();
   bias = affine ? at::zeros({own}) : at::Tensor();
   if (affine) {
-    set_cuts(weight, cuts);
-    set_cuts(bias, cuts);
+    set_cuts(weight, cuts, {options.features()});
+    set_cuts(bias, cuts, {options.features()});
   }
   register_parameter("weight", weight, affine);
   register_parameter("bias", bias, affine);

@@ -7,6 +7,7 @@
 
 #include "argosy/optim/parts.h"
 #include "argosy/torch_hooks/tensor_tag.h"
+#include "argosy/training/held_part.h"
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy::tensor_parallel {
@@ -60,7 +61,10 @@ at::Tensor gathered(const at::Tensor& part, const Cuts& cuts) {
   return whole;
 }
 
-void set_cuts(const at::Tensor& parameter, const Cuts& cuts) {
+void set_cuts(
+    const at::Tensor& parameter,
+    const Cuts& cuts,
+    const dtensor::Shape& whole) {
   const bool is_cut = std::ranges::any_of(
       cuts, [](const Cut& cut) { return cut.group->nranks() > 1; });
   if (is_cut) {
@@ -71,6 +75,14 @@ void set_cuts(const at::Tensor& parameter, const Cuts& cuts) {
       groups.push_back(cut.group);
     }
     optim::set_part_groups(parameter, std::move(groups));
+    dtensor::Box box = dtensor::whole(whole);
+    for (std::size_t dim = 0; dim < whole.size(); ++dim) {
+      const comm::ShardRange own =
+          own_range(whole[dim], static_cast<std::int64_t>(dim), cuts);
+      box.offset[dim] = own.begin;
+      box.size[dim] = own.size;
+    }
+    training::set_held_box(parameter, whole, std::move(box));
   }
 }
 

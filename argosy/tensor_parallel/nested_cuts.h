@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "argosy/comm/shards.h"
+#include "argosy/dtensor/layout/layout.h"
 
 // Tensors that are cut over several groups, dim by dim. Not installed.
 namespace argosy::tensor_parallel {
@@ -41,9 +42,10 @@ at::Tensor own_part(const at::Tensor& whole, const Cuts& cuts);
 // not equal. All ranks must call it; blocks.
 at::Tensor gathered(const at::Tensor& part, const Cuts& cuts);
 
-// Remembers with the parameter how it is cut. Marks it as distributed if more
-// than one rank has a part.
-void set_cuts(const at::Tensor& parameter, const Cuts& cuts);
+// Remembers with the parameter how it is cut out of a tensor of shape `whole`.
+// Marks it as distributed if more than one rank has a part.
+void set_cuts(
+    const at::Tensor& parameter, const Cuts& cuts, const dtensor::Shape& whole);
 
 // Null if set_cuts() was not called.
 const Cuts* find_cuts(const at::Tensor& parameter);

@@ -31,6 +31,7 @@ struct Layout {
   int stage = 1; // of sharding
   int sep = 1;
   int mp = 1;
+  int ep = 1;
   bool tokens = false;              // sequence parallelism of Megatron
   std::vector<std::int64_t> grid{}; // of the model axis
   long experts = 0;
@@ -50,6 +51,7 @@ struct Layout {
         sep,
         R"(, "mp_degree": )",
         mp,
+        ep > 1 ? str(R"(, "ep_degree": )", ep) : "",
         "}",
         sharding > 1 ? str(R"(, "sharding_configs": {"stage": )", stage, "}")
                      : "",
@@ -144,6 +146,9 @@ class GptRun {
     std::map<std::string, at::Tensor> all;
     const auto read = [&](torch::nn::Module& module) {
       for (const auto& item : module.named_parameters()) {
+        if (marks_of(item.value()).is_expert) {
+          continue; // each rank has others
+        }
         all[name_of(item.key())] =
             tensor_parallel::full_parameter(item.value(), gpt_.group).clone();
       }

@@ -59,7 +59,18 @@ std::vector<Layout> layouts() {
        .ranks = 4,
        .pp = 2,
        .sharding = 2,
-       .stage = 3}};
+       .stage = 3},
+      {.name = "grid2x2", .ranks = 4, .mp = 4, .grid = {2, 2}},
+      {.name = "sharding2_3_grid2",
+       .ranks = 4,
+       .sharding = 2,
+       .stage = 3,
+       .mp = 2,
+       .grid = {2, 1}},
+      {.name = "experts", .experts = 3},
+      {.name = "ep2", .ranks = 2, .dp = 2, .ep = 2, .experts = 3},
+      {.name = "dp4_ep2", .ranks = 4, .dp = 4, .ep = 2, .experts = 3},
+      {.name = "ep2_mp2", .ranks = 4, .dp = 2, .mp = 2, .ep = 2, .experts = 3}};
 }
 
 Layout layout_named(const std::string& name) {
@@ -230,7 +241,14 @@ std::vector<Pair> pairs() {
       {"dp2_pp2_mp2", "sharding4_2"},
       {"pp2_sharding2_2_mp2", "sharding2_1_mp2"},
       {"pp2_sharding2_3", "mp2"},
-      {"pp2_sharding2_3", "pp2_sharding2_2_mp2"}};
+      {"pp2_sharding2_3", "pp2_sharding2_2_mp2"},
+      {"sharding4_3", "grid2x2"},
+      {"grid2x2", "sharding2_3_grid2"},
+      {"sharding2_3_grid2", "pp2"},
+      {"experts", "ep2"},
+      {"ep2", "dp4_ep2"},
+      {"dp4_ep2", "ep2_mp2"},
+      {"ep2_mp2", "experts"}};
 }
 
 class Reshard : public ::testing::TestWithParam<std::size_t> {};
@@ -243,15 +261,14 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST_P(Reshard, ContinuesInAnotherLayout) {
-  static const Ended alone = run_through(layout_named("plain"), {}, "");
   Layout from = layout_named(pairs()[GetParam()].from);
   Layout to = layout_named(pairs()[GetParam()].to);
   from.more = to.more = "{}";
   const TempDir folder;
-  run_through(from, {}, folder.path());
+  const Ended through = run_through(from, {}, folder.path());
   LoadOptions options;
   options.rename = renaming(from, to);
-  expect_close(run_resumed(to, {}, folder.path(), options), alone);
+  expect_close(run_resumed(to, {}, folder.path(), options), through);
 }
 
 // The root does not depend on the layout.
