@@ -79,13 +79,13 @@ GroupedExpertsImpl::GroupedExpertsImpl(GroupedExpertsOptions its_options)
 // `cut`), a parameter has.
 void GroupedExpertsImpl::describe(
     const at::Tensor& parameter,
-    const comm::ShardRange& experts,
+    std::int64_t first_expert,
     int cut,
     const Group& mp) const {
   dtensor::Shape whole = parameter.sizes().vec();
   dtensor::Box box = dtensor::whole(whole);
   whole[0] = options.num_experts();
-  box.offset[0] = experts.begin;
+  box.offset[0] = first_expert;
   if (cut >= 0) {
     whole[cut] = options.hidden();
     box.offset[cut] =
@@ -112,7 +112,7 @@ void GroupedExpertsImpl::draw(const Group& group) {
         {.is_distributed = is_cut && cut >= 0,
          .split_axis = is_cut ? cut : -1,
          .is_expert = group.nranks() > 1});
-    describe(whole, own, is_cut ? cut : -1, mp);
+    describe(whole, own.begin, is_cut ? cut : -1, mp);
     return register_parameter(name, whole);
   };
   weight1 = add("weight1", {n, d, hidden}, 2);

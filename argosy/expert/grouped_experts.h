@@ -10,10 +10,6 @@
 
 namespace argosy {
 
-namespace comm {
-struct ShardRange;
-}
-
 enum class ExpertActivation {
   Gelu,
   Relu,
@@ -61,7 +57,7 @@ class GroupedExpertsImpl : public torch::nn::Module {
   void draw(const Group& group);
   void describe(
       const at::Tensor& parameter,
-      const comm::ShardRange& experts,
+      std::int64_t first_expert,
       int cut,
       const Group& mp) const;
 };

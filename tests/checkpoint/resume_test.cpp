@@ -68,9 +68,9 @@ std::vector<Layout> layouts() {
        .mp = 2,
        .grid = {2, 1}},
       {.name = "experts", .experts = 3},
-      {.name = "ep2", .ranks = 2, .dp = 2, .ep = 2, .experts = 3},
-      {.name = "dp4_ep2", .ranks = 4, .dp = 4, .ep = 2, .experts = 3},
-      {.name = "ep2_mp2", .ranks = 4, .dp = 2, .mp = 2, .ep = 2, .experts = 3}};
+      {.name = "ep2", .ranks = 2, .ep = 2, .experts = 3},
+      {.name = "dp2_ep2", .ranks = 4, .dp = 2, .ep = 2, .experts = 3},
+      {.name = "ep2_mp2", .ranks = 4, .mp = 2, .ep = 2, .experts = 3}};
 }
 
 Layout layout_named(const std::string& name) {
@@ -246,8 +246,8 @@ std::vector<Pair> pairs() {
       {"grid2x2", "sharding2_3_grid2"},
       {"sharding2_3_grid2", "pp2"},
       {"experts", "ep2"},
-      {"ep2", "dp4_ep2"},
-      {"dp4_ep2", "ep2_mp2"},
+      {"ep2", "dp2_ep2"},
+      {"dp2_ep2", "ep2_mp2"},
       {"ep2_mp2", "experts"}};
 }
 
