@@ -149,10 +149,7 @@ c10::Storage watched_storage(
       torch_hooks::InterceptOrder::kMemory, "sharded parameters", &run_watched);
   torch_hooks::install_save_check(&check_save);
   return torch_hooks::make_owning_storage(
-      bytes,
-      new Watched{std::move(watch), memory},
-      &torch_hooks::delete_owned<Watched>,
-      c10::kCPU);
+      bytes, Watched{std::move(watch), memory});
 }
 
 void move_into(

@@ -61,7 +61,7 @@ class Memoryless final : public c10::TensorImpl {
  private:
   [[noreturn]] void refuse() const {
     const at::DataPtr& data = unsafe_storage().data_ptr();
-    if (data.get_deleter() == &delete_owned<Released>) {
+    if (data.get_deleter() == &destroy_owned<Released>) {
       throw InvalidArgument(static_cast<Released*>(data.get_context())->why);
     }
     const WhyNoMemory why = reason_of(data.get_deleter());
@@ -112,11 +112,7 @@ c10::intrusive_ptr<c10::TensorImpl> make_memoryless(
 
 at::Tensor make_released(const at::Tensor& like, std::string why) {
   auto impl = make_memoryless(
-      make_owning_storage(
-          0,
-          new Released{std::move(why)},
-          &delete_owned<Released>,
-          c10::Device(c10::kMeta)),
+      make_owning_storage(0, Released{std::move(why)}, c10::kMeta),
       c10::DispatchKeySet(c10::DispatchKey::Meta),
       like.dtype());
   impl->set_sizes_and_strides(like.sizes(), like.strides());

@@ -54,21 +54,6 @@ void override_kernels(WrapperKernels& kernels) {
 
 } // namespace
 
-c10::Storage make_owning_storage(
-    std::size_t bytes,
-    void* value,
-    c10::DeleterFnPtr deleter,
-    c10::Device device) {
-  return c10::Storage(
-      c10::Storage::use_byte_size_t{},
-      bytes,
-      // No memory behind it: the value lives as long as the storage, which all
-      // views and aliases of the tensor share.
-      c10::DataPtr(nullptr, value, deleter, device),
-      nullptr,
-      false);
-}
-
 void set_memory(const c10::Storage& storage, void* data) {
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   const c10::DeleterFnPtr deleter = impl->data_ptr().get_deleter();

@@ -3,7 +3,10 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
+#include <cstddef>
+#include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "argosy/torch_hooks/keys.h"
@@ -18,14 +21,42 @@
 // it: see become().
 namespace argosy::torch_hooks {
 
+// The deleter of a value that a storage owns. Its room is the storage's.
 template <typename T>
-void delete_owned(void* value) {
-  delete static_cast<T*>(value);
+void destroy_owned(void* value) {
+  static_cast<T*>(value)->~T();
 }
 
-// A storage of so many bytes, without memory, that owns a value.
-c10::Storage make_owning_storage(
-    std::size_t bytes, void* value, c10::DeleterFnPtr deleter, c10::Device);
+// A storage of so many bytes, without memory, that owns a value. The value
+// lives as long as the storage, which all views and aliases of the tensor
+// share. Every op that returns a DTensor makes one, so both are one block of
+// memory.
+template <typename T>
+class OwningStorage final : public c10::StorageImpl {
+ public:
+  OwningStorage(std::size_t bytes, T&& value, c10::Device device)
+      : StorageImpl(
+            use_byte_size_t{},
+            bytes,
+            c10::DataPtr(nullptr, room_, &destroy_owned<T>, device),
+            nullptr,
+            false) {
+    static_assert(std::is_nothrow_move_constructible_v<T>);
+    new (room_) T(std::move(value));
+  }
+  // The base would destroy the value when its room is gone.
+  ~OwningStorage() override { reset(); }
+
+ private:
+  alignas(T) std::byte room_[sizeof(T)];
+};
+
+template <typename T>
+requires std::is_rvalue_reference_v<T&&> c10::Storage make_owning_storage(
+    std::size_t bytes, T&& value, c10::Device device = c10::kCPU) {
+  return c10::Storage(
+      c10::make_intrusive<OwningStorage<T>>(bytes, std::move(value), device));
+}
 
 // The value of type T that the storage of a tensor owns, or null. Inline, as
 // is_wrapper() below: every op on wrappers asks for each of its arguments.
@@ -37,7 +68,7 @@ T* find_owned(const at::Tensor& tensor) {
   }
   const at::DataPtr& data = storage.data_ptr();
   // The address of the deleter tells what type the context has.
-  return data.get_deleter() == &delete_owned<T>
+  return data.get_deleter() == &destroy_owned<T>
       ? static_cast<T*>(data.get_context())
       : nullptr;
 }
@@ -46,7 +77,7 @@ T* find_owned(const at::Tensor& tensor) {
 template <typename T, std::string (*why)(const T&, at::IntArrayRef sizes)>
 void explain_no_memory() {
   explain_no_memory(
-      &delete_owned<T>, [](const void* value, at::IntArrayRef sizes) {
+      &destroy_owned<T>, [](const void* value, at::IntArrayRef sizes) {
         return why(*static_cast<const T*>(value), sizes);
       });
 }
@@ -67,11 +98,10 @@ struct WrapperMeta {
 at::Tensor make_wrapper(c10::Storage storage, const WrapperMeta& meta);
 
 template <typename T>
-at::Tensor make_wrapper(T value, const WrapperMeta& meta) {
+requires std::is_rvalue_reference_v<T&&> at::Tensor make_wrapper(
+    T&& value, const WrapperMeta& meta) {
   return make_wrapper(
-      make_owning_storage(
-          0, new T(std::move(value)), &delete_owned<T>, meta.device),
-      meta);
+      make_owning_storage(0, std::move(value), meta.device), meta);
 }
 
 inline bool is_wrapper(const at::Tensor& tensor) {

@@ -146,6 +146,20 @@ TEST(DTensorRanks, MovesToOtherMeshes) {
   });
 }
 
+// The same op on the same shapes and placements: only the meshes differ, and
+// with them which part of an odd number of rows a rank has.
+TEST(DTensorRanks, DecidesForEachMesh) {
+  run_ranks(2, [](World&) {
+    const at::Tensor value = exact_values({5, 3});
+    for (const std::vector<int>& ranks :
+         {std::vector{0, 1}, std::vector{1, 0}, std::vector{0, 1}}) {
+      const ProcessMesh mesh({2}, ranks, {});
+      const at::Tensor x = shard_tensor(value, mesh, {Shard(0)});
+      EXPECT_TRUE(torch::equal(full_tensor(x + x), value + value)) << mesh;
+    }
+  });
+}
+
 TEST(DTensorRanks, RandomValuesDoNotDependOnPlacements) {
   std::vector<at::Tensor> seen;
   for (const ProcessMesh& mesh :

@@ -3,12 +3,14 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <set>
 #include <utility>
 
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
+#include "argosy/common/thread_context.h"
 #include "argosy/dtensor/dispatch/frame.h"
 #include "argosy/dtensor/dispatch/plain_inputs.h"
 #include "argosy/dtensor/ops/choose.h"
@@ -210,17 +212,36 @@ Decision make_decision(const c10::OperatorHandle& op, const Frame& frame) {
   return decision;
 }
 
-} // namespace
+struct RecentCalls {
+  // By the last bits of the hash; null: none yet, or taken.
+  std::array<std::shared_ptr<const KnownCall>, 1024> slots;
+};
 
 // The lock of the cache is not held while a decision is made: two threads may
 // make the same one, and both are right.
-std::shared_ptr<const Decision> decide(
-    const c10::OperatorHandle& op, const Frame& frame) {
+std::shared_ptr<const KnownCall> find_or_make(
+    const c10::OperatorHandle& op, const Frame& frame, std::uint64_t hash) {
   DecisionCache& cache = frame.mesh().decisions();
-  if (auto known = cache.find(frame.key())) {
-    return known;
+  auto known = cache.find(frame.key(), hash);
+  if (known == nullptr) {
+    known = std::make_shared<const KnownCall>(
+        KnownCall{frame.key(), make_decision(op, frame)});
+    cache.insert(known);
   }
-  return cache.insert(frame.key(), make_decision(op, frame));
+  return known;
+}
+
+} // namespace
+
+TakenDecision decide(const c10::OperatorHandle& op, const Frame& frame) {
+  const std::uint64_t hash = frame.key().hash();
+  auto& slots = of_thread<RecentCalls>().slots;
+  auto& slot = slots[hash % slots.size()];
+  auto call = std::move(slot);
+  if (call == nullptr || !(call->key == frame.key())) {
+    call = find_or_make(op, frame, hash);
+  }
+  return {slot, std::move(call)};
 }
 
 } // namespace argosy::dtensor

@@ -1,5 +1,6 @@
 #include "argosy/dtensor/dispatch/frame.h"
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 
@@ -13,9 +14,9 @@ namespace {
 
 using ArgKind = OpInfo::ArgKind;
 
-// Words of the key for a tensor that is missing, plain or distributed. Each
-// tensor begins with one of them and then tells how many sizes follow, so that
-// keys of different calls differ.
+// What the key has for a tensor that is missing, plain or distributed, in the
+// last bits of its first word. The word also tells how many words follow, so
+// that keys of different calls differ.
 constexpr std::uint64_t kNothing = 1;
 constexpr std::uint64_t kPlain = 2;
 constexpr std::uint64_t kDTensor = 3;
@@ -40,6 +41,7 @@ Frame::Frame(const RuledOp& info, const c10::IValue* arguments)
     add_argument(i);
   }
   ARGOSY_CHECK(mesh_ != nullptr, "[dtensor.{}] there is no DTensor", info.name);
+  key_.add(mesh().decisions().number());
 }
 
 void Frame::add_argument(std::size_t index) {
@@ -91,30 +93,38 @@ void Frame::add_tensor(const at::Tensor& tensor, std::size_t index) {
   }
   if (input.parts != nullptr) {
     meet(input.parts);
-    // choose() avoids moving pinned inputs, so the decision depends on them.
-    key_.add(kDTensor | std::uint64_t{input.parts->pinned} << 8);
-    key_.add(input.parts->placements.code());
   } else {
     record_plain(tensor);
-    key_.add(kPlain);
   }
-  key_.add(
-      word(tensor.dim()) << 8 |
-      static_cast<std::uint64_t>(tensor.scalar_type()));
-  for (const std::int64_t size : tensor.sizes()) {
-    key_.add(word(size));
-  }
-  // The strides of results follow from these.
-  if (info_.makes_views || !tensor.is_contiguous()) {
-    key_.add(word(tensor.storage_offset()));
-    for (const std::int64_t stride : tensor.strides()) {
-      key_.add(word(stride));
-    }
-  }
+  add_tensor_key(input);
   // An `out` is part of the key, but the op does not read it, so its placement
   // need not suit the strategy.
   if (!info_.args[index].is_out) {
     inputs_.push_back(input);
+  }
+}
+
+void Frame::add_tensor_key(const Input& input) {
+  const at::IntArrayRef sizes = input.tensor->sizes();
+  // The strides of results follow from those of the inputs.
+  const bool has_strides = info_.makes_views || !input.tensor->is_contiguous();
+  std::uint64_t* words =
+      key_.extend(2 + sizes.size() + (has_strides ? 1 + sizes.size() : 0));
+  const auto dtype = static_cast<std::uint64_t>(input.tensor->scalar_type());
+  *words = std::uint64_t{has_strides} << 8 | dtype << 16 | sizes.size() << 32;
+  if (input.parts != nullptr) {
+    // choose() avoids moving pinned inputs, so the decision depends on them.
+    *words++ |= kDTensor | std::uint64_t{input.parts->pinned} << 24;
+    *words++ = input.parts->placements.code();
+  } else {
+    *words++ |= kPlain;
+    *words++ = 0;
+  }
+  words = std::copy(sizes.begin(), sizes.end(), words);
+  if (has_strides) {
+    const at::IntArrayRef strides = input.tensor->strides();
+    *words++ = word(input.tensor->storage_offset());
+    std::copy(strides.begin(), strides.end(), words);
   }
 }
 

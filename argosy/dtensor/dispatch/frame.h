@@ -37,6 +37,7 @@ class Frame {
  private:
   void add_argument(std::size_t index);
   void add_tensor(const at::Tensor& tensor, std::size_t index);
+  void add_tensor_key(const Input& input);
   void add_key(const c10::IValue& value);
   void check_written(const Input& input) const;
   void meet(Parts* parts);

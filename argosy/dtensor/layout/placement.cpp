@@ -33,13 +33,6 @@ Placements::Placements(std::size_t count, Placement each)
   std::fill_n(items_.begin(), count, each);
 }
 
-std::uint64_t Placements::code() const {
-  static_assert(sizeof(items_) == sizeof(std::uint64_t));
-  std::uint64_t code = 0;
-  std::memcpy(&code, items_.data(), sizeof(code));
-  return code;
-}
-
 bool is_replicated(const Placements& placements) {
   return placements.code() == 0;
 }

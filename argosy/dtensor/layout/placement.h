@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -85,7 +86,7 @@ class Placements {
   const Placement* end() const { return items_.data() + size_; }
 
   // All that distinguishes them, in one word; the number of axes apart.
-  std::uint64_t code() const;
+  std::uint64_t code() const { return std::bit_cast<std::uint64_t>(items_); }
 
   bool operator==(const Placements&) const = default;
 

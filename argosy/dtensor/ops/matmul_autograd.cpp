@@ -6,6 +6,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
@@ -39,13 +40,37 @@ at::Tensor weight_grad(const at::Tensor& grad, const at::Tensor& input) {
   return op.call(grad, input);
 }
 
+bool requires_grad(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.requires_grad();
+}
+
+bool requires_grad(const OptionalTensor& tensor) {
+  return tensor && requires_grad(*tensor);
+}
+
+// Runs F::run() below autograd, and records it if a gradient will be asked for.
+// F::apply() alone would do, but makes a node of the graph in any case, which
+// costs more than the whole dispatch of the op.
+template <typename F, typename... Args>
+at::Tensor run_recorded(const Args&... args) {
+  if (at::GradMode::is_enabled() && (requires_grad(args) || ...)) {
+    return F::apply(args...);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return F::run(args...);
+}
+
 // Vectors become matrices, and their gradients vectors again.
 struct Matmul : Function<Matmul> {
+  static at::Tensor run(const at::Tensor& a, const at::Tensor& b) {
+    return at::matmul(a, b);
+  }
+
   static at::Tensor forward(
       AutogradContext* context, const at::Tensor& a, const at::Tensor& b) {
     context->save_for_backward({a, b});
     const at::AutoDispatchBelowADInplaceOrView below;
-    return at::matmul(a, b);
+    return run(a, b);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -79,13 +104,17 @@ struct Matmul : Function<Matmul> {
 };
 
 struct WeightGrad : Function<WeightGrad> {
+  static at::Tensor run(const at::Tensor& grad, const at::Tensor& input) {
+    return weight_grad(grad, input);
+  }
+
   static at::Tensor forward(
       AutogradContext* context,
       const at::Tensor& grad,
       const at::Tensor& input) {
     context->save_for_backward({grad, input});
     const at::AutoDispatchBelowADInplaceOrView below;
-    return weight_grad(grad, input);
+    return run(grad, input);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -103,6 +132,13 @@ at::Tensor sum_of_rows(const at::Tensor& tensor) {
 }
 
 struct Linear : Function<Linear> {
+  static at::Tensor run(
+      const at::Tensor& input,
+      const at::Tensor& weight,
+      const OptionalTensor& bias) {
+    return at::linear(input, weight, bias);
+  }
+
   static at::Tensor forward(
       AutogradContext* context,
       const at::Tensor& input,
@@ -111,7 +147,7 @@ struct Linear : Function<Linear> {
     context->save_for_backward({input, weight});
     context->saved_data["has_bias"] = bias.has_value();
     const at::AutoDispatchBelowADInplaceOrView below;
-    return at::linear(input, weight, bias);
+    return run(input, weight, bias);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -138,12 +174,12 @@ struct Linear : Function<Linear> {
 at::Tensor recorded_matmul(const at::Tensor& a, const at::Tensor& b) {
   record_plain(a);
   record_plain(b);
-  return Matmul::apply(a, b);
+  return run_recorded<Matmul>(a, b);
 }
 
 at::Tensor recorded_weight_grad(
     const at::Tensor& grad, const at::Tensor& input) {
-  return WeightGrad::apply(grad, input);
+  return run_recorded<WeightGrad>(grad, input);
 }
 
 // A weight of one dim is a vector, which matmul knows.
@@ -160,7 +196,7 @@ at::Tensor recorded_linear(
   if (bias) {
     record_plain(*bias);
   }
-  return Linear::apply(input, weight, bias);
+  return run_recorded<Linear>(input, weight, bias);
 }
 
 } // namespace

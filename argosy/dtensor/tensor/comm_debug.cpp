@@ -11,32 +11,28 @@ namespace argosy {
 
 namespace dtensor {
 
-namespace {
-
-struct CurrentOp {
+struct OpScope::Current {
   const std::string* name = nullptr; // of the op that is being carried out
   std::uint64_t count = 0;           // ops so far
 };
 
-} // namespace
-
 OpScope::OpScope(const std::string& op)
-    : current_(of_thread<CurrentOp>().name), outer_(current_) {
-  current_ = &op;
-  ++of_thread<CurrentOp>().count;
+    : current_(of_thread<Current>()), outer_(current_.name) {
+  current_.name = &op;
+  ++current_.count;
 }
 
 OpScope::~OpScope() {
-  current_ = outer_;
+  current_.name = outer_;
 }
 
 std::uint64_t OpScope::count() {
-  return of_thread<CurrentOp>().count;
+  return of_thread<Current>().count;
 }
 
 const std::string& OpScope::current() {
   static const std::string none;
-  const std::string* name = of_thread<CurrentOp>().name;
+  const std::string* name = of_thread<Current>().name;
   return name == nullptr ? none : *name;
 }
 

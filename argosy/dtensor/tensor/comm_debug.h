@@ -59,7 +59,9 @@ class OpScope {
   static std::uint64_t count();
 
  private:
-  const std::string*& current_; // of the calling thread
+  struct Current; // of the calling thread
+
+  Current& current_;
   const std::string* const outer_;
 };
 

@@ -7,42 +7,41 @@ namespace argosy::dtensor {
 namespace {
 
 // Shapes may change forever; then the cache starts anew.
-constexpr std::size_t kMostEntries = 1u << 16;
+constexpr std::size_t kMostCalls = 1u << 16;
+
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> next{0};
+  return next++;
+}
 
 } // namespace
 
-std::shared_ptr<const Decision> DecisionCache::find(const CallKey& key) const {
+DecisionCache::DecisionCache() : number_(next_number()) {}
+
+std::shared_ptr<const KnownCall> DecisionCache::find(
+    const CallKey& key, std::uint64_t hash) const {
   const std::lock_guard lock(mutex_);
-  const Entry*& recent = recent_[key.hash() % recent_.size()];
-  if (recent != nullptr && recent->key == key) {
-    return recent->decision;
-  }
-  const auto [first, last] = entries_.equal_range(key.hash());
-  for (auto entry = first; entry != last; ++entry) {
-    if (entry->second.key == key) {
-      recent = &entry->second;
-      return recent->decision;
+  const auto [first, last] = calls_.equal_range(hash);
+  for (auto call = first; call != last; ++call) {
+    if (call->second->key == key) {
+      return call->second;
     }
   }
   return nullptr;
 }
 
-std::shared_ptr<const Decision> DecisionCache::insert(
-    CallKey key, Decision decision) {
-  auto shared = std::make_shared<const Decision>(std::move(decision));
+void DecisionCache::insert(std::shared_ptr<const KnownCall> call) {
   const std::lock_guard lock(mutex_);
-  if (entries_.size() >= kMostEntries) {
-    entries_.clear();
-    recent_.fill(nullptr);
+  if (calls_.size() >= kMostCalls) {
+    calls_.clear();
   }
-  const std::uint64_t hash = key.hash();
-  entries_.emplace(hash, Entry{std::move(key), shared});
-  return shared;
+  const std::uint64_t hash = call->key.hash();
+  calls_.emplace(hash, std::move(call));
 }
 
 std::size_t DecisionCache::size() const {
   const std::lock_guard lock(mutex_);
-  return entries_.size();
+  return calls_.size();
 }
 
 } // namespace argosy::dtensor

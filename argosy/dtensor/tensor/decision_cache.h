@@ -3,7 +3,6 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/SmallVector.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -18,22 +17,35 @@ namespace argosy::dtensor {
 
 class LocalCall;
 
-// All that a decision depends on: the op, and of its arguments the shapes,
-// types and placements of tensors, and integers; as words.
+// All that a decision depends on: the mesh, the op, and of its arguments the
+// shapes, types and placements of tensors, and integers; as words.
 class CallKey {
  public:
-  void add(std::uint64_t word) {
-    words_.push_back(word);
-    hash_ = (hash_ ^ word) * 0x9e3779b97f4a7c15u;
-    hash_ ^= hash_ >> 29;
+  void add(std::uint64_t word) { *extend(1) = word; }
+  // Room for more words, which the caller writes.
+  std::uint64_t* extend(std::size_t count) {
+    const std::size_t size = words_.size();
+    words_.resize_for_overwrite(size + count);
+    return words_.data() + size;
   }
 
-  std::uint64_t hash() const { return hash_; }
+  // A sum of independent terms: a chain, in which each word waits for the one
+  // before it, takes several times as long.
+  std::uint64_t hash() const {
+    std::uint64_t sum = 0;
+    std::uint64_t salt = 0;
+    for (const std::uint64_t word : words_) {
+      salt += 0x9e3779b97f4a7c15u;
+      std::uint64_t term = word + salt;
+      term = (term ^ term >> 32) * 0xd6e8feb86659fd93u;
+      sum += term ^ term >> 29;
+    }
+    return sum;
+  }
   bool operator==(const CallKey& other) const { return words_ == other.words_; }
 
  private:
   c10::SmallVector<std::uint64_t, 48> words_;
-  std::uint64_t hash_ = 0;
 };
 
 // A returned tensor, known before the op has run.
@@ -69,25 +81,32 @@ struct Decision {
   std::shared_ptr<std::atomic<int>> compared;
 };
 
+struct KnownCall {
+  CallKey key;
+  Decision decision;
+};
+
 // Decisions by key. Thread-safe.
 class DecisionCache {
  public:
-  std::shared_ptr<const Decision> find(const CallKey& key) const;
-  std::shared_ptr<const Decision> insert(CallKey key, Decision decision);
+  DecisionCache();
+
+  // A number that no other cache of the process has or had, for keys of what
+  // outlives it.
+  std::uint64_t number() const { return number_; }
+
+  // Null when there is none. `hash` is that of the key.
+  std::shared_ptr<const KnownCall> find(
+      const CallKey& key, std::uint64_t hash) const;
+  void insert(std::shared_ptr<const KnownCall> call);
   std::size_t size() const;
 
  private:
-  struct Entry {
-    CallKey key;
-    std::shared_ptr<const Decision> decision;
-  };
-
+  const std::uint64_t number_;
   mutable std::mutex mutex_;
-  // By hash; guarded by mutex_, as what follows.
-  std::unordered_multimap<std::uint64_t, Entry> entries_;
-  // The entry found last for each value of the hash's last bits, or null: a
-  // training step asks for the same few all the time.
-  mutable std::array<const Entry*, 256> recent_{};
+  // By hash; guarded by mutex_.
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<const KnownCall>>
+      calls_;
 };
 
 } // namespace argosy::dtensor

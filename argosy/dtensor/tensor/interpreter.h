@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+
 namespace argosy::dtensor {
 
 // What ops must know of an interpreter, such as Python's, that calls them.
@@ -13,14 +15,27 @@ struct Interpreter {
   void (*forget_error)();
 };
 
+namespace detail {
+
+// One for the process, as the interpreter is. Null: none.
+extern std::atomic<const Interpreter*> interpreter;
+
+} // namespace detail
+
 // For all ops on DTensors from now on. Must live as long as the process.
 void set_interpreter(const Interpreter* interpreter);
 
 // The calling thread is without its lock while in scope.
 class WithoutInterpreter {
  public:
-  WithoutInterpreter();
-  ~WithoutInterpreter();
+  WithoutInterpreter()
+      : interpreter_(detail::interpreter.load(std::memory_order_acquire)),
+        held_(interpreter_ != nullptr ? interpreter_->let_go() : nullptr) {}
+  ~WithoutInterpreter() {
+    if (held_ != nullptr) {
+      interpreter_->take_back(held_);
+    }
+  }
   WithoutInterpreter(const WithoutInterpreter&) = delete;
   WithoutInterpreter& operator=(const WithoutInterpreter&) = delete;
 

@@ -3,12 +3,11 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::dtensor {
 
 at::Tensor make_dtensor(
-    Parts parts,
+    Parts&& parts,
     at::IntArrayRef global,
     at::IntArrayRef strides,
     std::int64_t offset) {
@@ -28,19 +27,6 @@ void check_is_strided(const at::Tensor& tensor, const std::string& op) {
       "[dtensor.{}] a tensor of layout {}, which cannot be a DTensor",
       op,
       tensor.layout());
-}
-
-at::Tensor without_lazy_bits(at::Tensor tensor) {
-  if (tensor.is_conj() || tensor.is_neg()) {
-    tensor = tensor.resolve_conj().resolve_neg();
-  }
-  return tensor;
-}
-
-Parts* parts_of(const at::Tensor& tensor) {
-  return torch_hooks::is_wrapper(tensor)
-      ? torch_hooks::find_owned<Parts>(tensor)
-      : nullptr;
 }
 
 Parts& require_parts(const at::Tensor& tensor, const char* op) {

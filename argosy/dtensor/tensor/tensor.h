@@ -7,6 +7,7 @@
 
 #include "argosy/dtensor/tensor/layer_hooks.h"
 #include "argosy/dtensor/tensor/mesh_state.h"
+#include "argosy/torch_hooks/wrapper_tensor.h"
 
 // What a DTensor is made of. To LibTorch it is a wrapper (torch_hooks) of the
 // global shape. Its device is that of its parts: the autograd engine then runs
@@ -34,7 +35,7 @@ struct Parts {
 // another by them; so they are never taken from the part, whose own may differ
 // where it has one element. None: contiguous, whatever the part is.
 at::Tensor make_dtensor(
-    Parts parts,
+    Parts&& parts,
     at::IntArrayRef global,
     at::IntArrayRef strides = {},
     std::int64_t offset = 0);
@@ -45,10 +46,19 @@ void check_is_strided(const at::Tensor& tensor, const std::string& op);
 
 // The same tensor with conjugation and negation that LibTorch puts off done:
 // the whole does not show that its parts wait for them.
-at::Tensor without_lazy_bits(at::Tensor tensor);
+inline at::Tensor without_lazy_bits(at::Tensor tensor) {
+  if (tensor.is_conj() || tensor.is_neg()) [[unlikely]] {
+    tensor = tensor.resolve_conj().resolve_neg();
+  }
+  return tensor;
+}
 
 // The parts of a DTensor; null of any other tensor.
-Parts* parts_of(const at::Tensor& tensor);
+inline Parts* parts_of(const at::Tensor& tensor) {
+  return torch_hooks::is_wrapper(tensor)
+      ? torch_hooks::find_owned<Parts>(tensor)
+      : nullptr;
+}
 
 // Throws InvalidArgument, tagged with `op`, when it is no DTensor.
 Parts& require_parts(const at::Tensor& tensor, const char* op);
