@@ -11,6 +11,7 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
 
 # Only its header: the library is loaded at run time, where a launcher has it.
 pkg_check_modules(pmix QUIET pmix)
