@@ -28,6 +28,13 @@ constexpr EnvVariable kTable[] = {
      "none; set by argosy run",
      "folder for the flight records that ranks write when an operation "
      "fails, for `argosy trace hang`"},
+    {"ARGOSY_FS_PART",
+     "8 for S3, 32 for HDFS",
+     "MiB that a request carries when a large file is written to a server; at "
+     "least 5 for AWS"},
+    {"ARGOSY_FS_STALL",
+     "60 s",
+     "how long a file server may be silent until a request is repeated"},
     {"ARGOSY_HANG_REPORT",
      "rank; set by argosy run",
      "who says that an operation waits too long: rank or launcher"},

@@ -1,5 +1,6 @@
 #include "argosy/common/process_status.h"
 
+#include <string.h>
 #include <sys/wait.h>
 
 #include <csignal>

@@ -1,34 +1,22 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 
-#include "argosy/common/deadline.h"
+#include "argosy/common/http.h"
 
 namespace argosy::store {
 
-// The result of a request. Failures are values, because the caller retries.
-struct HttpResult {
-  std::string failure; // empty if an answer came
-  long status = 0;
-  std::string body;
-};
-
-// POSTs JSON over HTTP, ignoring proxies. Keeps connections open for reuse.
-// Thread-safe; concurrent calls use separate connections.
+// POSTs JSON to etcd. Thread-safe.
 class EtcdHttp {
  public:
-  EtcdHttp();
-  ~EtcdHttp();
-
   HttpResult post(
       const std::string& url, const std::string& body, Deadline deadline);
 
   // Passes each line of the answer to `on_line` as it arrives, until that
   // returns false, the answer ends, or the deadline. The result's body is
-  // empty.
+  // empty, except that of an answer whose status is not 2xx.
   HttpResult post_stream(
       const std::string& url,
       const std::string& body,
@@ -36,8 +24,7 @@ class EtcdHttp {
       const std::function<bool(std::string_view line)>& on_line);
 
  private:
-  class Handles;
-  std::unique_ptr<Handles> handles_;
+  HttpClient http_;
 };
 
 } // namespace argosy::store

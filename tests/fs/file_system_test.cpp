@@ -6,6 +6,7 @@
 #include "argosy/common/file.h"
 #include "argosy/fs/transfer.h"
 #include "tests/fs/peers.h"
+#include "tests/fs/support.h"
 #include "tests/support/refusal.h"
 
 namespace argosy::fs {
@@ -15,51 +16,31 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Deadline soon() {
-  return Deadline::after(std::chrono::seconds(30));
-}
-
-std::string pattern(std::size_t size, unsigned seed = 1) {
-  std::string text(size, '\0');
-  for (char& c : text) {
-    seed = seed * 1664525u + 1013904223u;
-    c = static_cast<char>(seed >> 24);
-  }
-  return text;
-}
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
+using testing::bytes_of;
+using testing::pattern;
+using testing::soon;
 
 class EachFileSystem : public ::testing::TestWithParam<testing::PeerKind> {
  protected:
-  EachFileSystem() : peer_(testing::shared_peer(GetParam())) {
-    root_ = open(peer_.new_folder(), peer_.environment());
-    root_.fs->make_dirs(root_.path, soon());
+  EachFileSystem()
+      : peer_(testing::shared_peer(GetParam())),
+        root_(open(peer_.new_folder(), peer_.environment())) {
+    fs().make_dirs(path(""), soon());
   }
 
-  std::string path(const std::string& name) const {
-    return join_path(root_.path, name);
-  }
-  Location at(const std::string& name) const { return {root_.fs, path(name)}; }
+  std::string path(const std::string& name) const { return root_.path(name); }
+  Location at(const std::string& name) const { return root_.at(name); }
   void put(const std::string& name, const std::string& text) const {
-    write_text(at(name), text, soon());
+    root_.put(name, text);
   }
-  std::string get(const std::string& name) const {
-    return read_text(at(name), soon());
-  }
+  std::string get(const std::string& name) const { return root_.get(name); }
   std::vector<std::string> names(const std::string& folder = "") const {
-    std::vector<std::string> found;
-    for (const Entry& entry : fs().list(path(folder), soon())) {
-      found.push_back(entry.name + (entry.is_dir ? "/" : ""));
-    }
-    return found;
+    return root_.names(folder);
   }
-  FileSystem& fs() const { return *root_.fs; }
+  FileSystem& fs() const { return root_.fs(); }
 
   testing::Peer& peer_;
-  Location root_;
+  const testing::Folder root_;
 };
 
 TEST_P(EachFileSystem, WhatIsWrittenIsReadBack) {
@@ -131,7 +112,7 @@ TEST_P(EachFileSystem, AWriterWithoutCommitLeavesNothing) {
   }
   EXPECT_EQ(fs().stat(path("file"), soon()), std::nullopt);
   EXPECT_THAT(names(), IsEmpty());
-  EXPECT_EQ(peer_.num_leftovers(root_.path), 0);
+  EXPECT_EQ(peer_.num_leftovers(), 0);
 }
 
 TEST_P(EachFileSystem, ListsOneLevelByName) {
@@ -144,7 +125,7 @@ TEST_P(EachFileSystem, ListsOneLevelByName) {
   EXPECT_THAT(names("b"), ElementsAre("deep/", "inside"));
   EXPECT_THAT(names("empty"), IsEmpty());
   EXPECT_THAT(names("absent"), IsEmpty());
-  const auto entries = fs().list(root_.path, soon());
+  const auto entries = fs().list(path(""), soon());
   EXPECT_EQ(entries[2].bytes, 5);
   EXPECT_LT(
       std::chrono::abs(std::chrono::system_clock::now() - entries[2].modified),
@@ -307,7 +288,7 @@ TEST_P(EachFileSystem, ACopyThatFailsThrowsAndLeavesNoPart) {
 INSTANTIATE_TEST_SUITE_P(
     ,
     EachFileSystem,
-    ::testing::ValuesIn(testing::all_peers()),
+    ::testing::ValuesIn(testing::kAllPeers),
     [](const auto& peer) { return testing::peer_name(peer.param); });
 
 } // namespace

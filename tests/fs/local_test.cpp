@@ -15,6 +15,7 @@
 #include "argosy/common/file.h"
 #include "argosy/fs/partial.h"
 #include "argosy/fs/transfer.h"
+#include "tests/fs/support.h"
 #include "tests/support/refusal.h"
 
 namespace argosy::fs {
@@ -24,13 +25,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Deadline soon() {
-  return Deadline::after(std::chrono::seconds(30));
-}
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
+using testing::bytes_of;
+using testing::soon;
 
 class Local : public ::testing::Test {
  protected:

@@ -5,12 +5,23 @@
 #include <vector>
 
 #include "argosy/common/environment.h"
+#include "argosy/common/error.h"
+#include "tests/fs/fault_proxy.h"
 
 namespace argosy::testing {
 
-enum class PeerKind { Local };
+enum class PeerKind {
+  Local,
+  WebHdfs,
+  PlainWebHdfs, // cannot replace a file by renaming another, as HttpFS
+  S3,
+};
 
-std::vector<PeerKind> all_peers();
+const std::vector<PeerKind> kAllPeers = {
+    PeerKind::Local, PeerKind::WebHdfs, PeerKind::PlainWebHdfs, PeerKind::S3};
+const std::vector<PeerKind> kServers = {
+    PeerKind::WebHdfs, PeerKind::PlainWebHdfs, PeerKind::S3};
+
 std::string peer_name(PeerKind kind);
 
 // A place where files can be: a folder, or a server that is not ours.
@@ -24,11 +35,15 @@ class Peer {
   // What open() needs to reach it.
   virtual Environment environment() const { return {}; }
 
-  // Partial files in a folder, seen past Argosy's own code where possible.
-  virtual int num_leftovers(const std::string& path) = 0;
+  // Partial files and uploads, seen past Argosy's own code.
+  virtual int num_leftovers() const = 0;
+
+  // What stands between the client and the server. Not for local folders.
+  virtual FaultProxy& faults() { throw InternalError("no server"); }
 };
 
-// The one that all tests of an executable share.
+// The one that all tests of an executable share. Its server ends with the
+// executable.
 Peer& shared_peer(PeerKind kind);
 
 } // namespace argosy::testing
