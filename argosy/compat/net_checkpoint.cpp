@@ -4,59 +4,20 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include <array>
 #include <cstring>
 
+#include "argosy/checkpoint/local_pieces.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/compat/redundancy.h"
 #include "argosy/compat/saved_slices.h"
 #include "argosy/dtensor/tensor/convert.h"
+#include "argosy/training/held_part.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
 
-using checkpoint::Box;
-using checkpoint::DType;
-using checkpoint::Shape;
-
 namespace {
-
-constexpr std::array<std::pair<c10::ScalarType, DType>, 11> kElementTypes{{
-    {c10::ScalarType::Float, DType::kF32},
-    {c10::ScalarType::Double, DType::kF64},
-    {c10::ScalarType::Half, DType::kF16},
-    {c10::ScalarType::BFloat16, DType::kBF16},
-    {c10::ScalarType::Long, DType::kI64},
-    {c10::ScalarType::Int, DType::kI32},
-    {c10::ScalarType::Short, DType::kI16},
-    {c10::ScalarType::Char, DType::kI8},
-    {c10::ScalarType::Byte, DType::kU8},
-    {c10::ScalarType::Bool, DType::kBool},
-    {c10::ScalarType::ComplexFloat, DType::kC64},
-}};
-
-DType stored_type(const at::Tensor& tensor, const std::string& name) {
-  for (const auto& [torch_type, stored] : kElementTypes) {
-    if (torch_type == tensor.scalar_type()) {
-      return stored;
-    }
-  }
-  throw InvalidArgument(str_format(
-      "[checkpoint] {} has a type that safetensors does not have: {}",
-      name,
-      tensor.scalar_type()));
-}
-
-c10::ScalarType torch_type(const checkpoint::TensorInfo& info) {
-  for (const auto& [type, stored] : kElementTypes) {
-    if (stored == info.dtype) {
-      return type;
-    }
-  }
-  throw InvalidArgument(
-      str("[checkpoint] ", info, ": LibTorch has no such type"));
-}
 
 int my_rank() {
   const auto world = current_world();
@@ -69,7 +30,7 @@ std::map<std::string, at::Tensor> states_of(const torch::nn::Module& net) {
   for (const auto& items : {net.named_parameters(), net.named_buffers()}) {
     for (const auto& item : items) {
       if (item.value().defined() && !item.value().is_meta()) {
-        states[item.key()] = item.value().detach();
+        states[item.key()] = item.value();
       }
     }
   }
@@ -84,33 +45,40 @@ std::vector<std::string> names_of(const auto& by_name) {
   return names;
 }
 
-// The block of a tensor that this rank has, and its memory.
-struct LocalSlice {
-  Shape whole;
-  Box box;
-  at::Tensor values;
-};
-
-LocalSlice local_slice(const std::string& name, const at::Tensor& state) {
-  const Shape whole = state.sizes().vec();
-  if (!is_dtensor(state)) {
-    return {whole, dtensor::whole(whole), state};
-  }
-  const DistAttr attr = dist_attr(state);
+// The block of a tensor that this rank has, and its memory: none on a rank that
+// is not in its mesh.
+training::HeldPart local_slice(
+    const std::string& name, const at::Tensor& state) {
+  training::HeldPart part = training::held_part(state);
   ARGOSY_CHECK(
-      !has_partial(attr.placements),
-      "[checkpoint] {} is {}: reduce it before it is saved or loaded",
-      name,
-      attr);
-  return {whole, dtensor::local_box(whole, attr, my_rank()), to_local(state)};
+      !part.range,
+      "[checkpoint] this rank has a range of the elements of {}, expected a "
+      "block; argosy/checkpoint saves and loads it",
+      name);
+  return part;
+}
+
+at::Tensor whole_value(const std::string& name, const at::Tensor& state) {
+  if (!is_dtensor(state)) {
+    const training::HeldPart part = local_slice(name, state);
+    ARGOSY_CHECK(
+        part.box.size == part.whole,
+        "[save_checkpoint] {} is a slice of a parallel layer, expected a "
+        "DTensor or a whole tensor; save slices (integrated_save = false)",
+        name);
+  }
+  return full_tensor(state).detach();
 }
 
 compat::TensorSource source_of(
     const std::string& name,
     const at::Tensor& values,
-    const LocalSlice* slice) {
+    const training::HeldPart* slice) {
   compat::TensorSource source;
-  source.info = {name, stored_type(values, name), values.sizes().vec()};
+  source.info = {
+      name,
+      checkpoint::dtype_of(values.scalar_type(), name),
+      values.sizes().vec()};
   source.fill = [values](std::span<std::byte> bytes) {
     if (!bytes.empty()) {
       const at::Tensor dense = values.cpu().contiguous();
@@ -128,7 +96,7 @@ std::vector<compat::TensorSource> whole_sources(
     const std::map<std::string, at::Tensor>& states) {
   std::vector<compat::TensorSource> sources;
   for (const auto& [name, state] : states) {
-    sources.push_back(source_of(name, full_tensor(state), nullptr));
+    sources.push_back(source_of(name, whole_value(name, state), nullptr));
   }
   return sources;
 }
@@ -143,8 +111,10 @@ std::vector<compat::TensorSource> sliced_sources(
   std::vector<compat::TensorSource> sources;
   for (const auto& [name, state] : states_of(net)) {
     if (!options.remove_redundancy || mine.contains(name)) {
-      const LocalSlice slice = local_slice(name, state);
-      sources.push_back(source_of(name, slice.values, &slice));
+      const training::HeldPart slice = local_slice(name, state);
+      if (slice.values.defined()) {
+        sources.push_back(source_of(name, slice.values.detach(), &slice));
+      }
     }
   }
   return sources;
@@ -156,11 +126,12 @@ at::Tensor tensor_of_bytes(
   return torch::from_blob(
       const_cast<std::byte*>(bytes.data()), // NOLINT: it is only read
       info.shape,
-      torch_type(info));
+      checkpoint::scalar_type_of(info.dtype, info.name));
 }
 
 // This rank's part of a value of the whole or of the part.
-at::Tensor part_of(const LocalSlice& slice, const CheckpointTensor& saved) {
+at::Tensor part_of(
+    const training::HeldPart& slice, const CheckpointTensor& saved) {
   at::Tensor value = tensor_of_bytes(saved.info, saved.bytes);
   if (saved.info.shape == slice.box.size) {
     return value;
@@ -176,7 +147,7 @@ at::Tensor part_of(const LocalSlice& slice, const CheckpointTensor& saved) {
 
 void check_fit(
     const std::string& name,
-    const LocalSlice& slice,
+    const training::HeldPart& slice,
     const checkpoint::TensorInfo& saved,
     bool strict) {
   ARGOSY_CHECK(
@@ -187,7 +158,9 @@ void check_fit(
       c10::IntArrayRef(slice.whole),
       slice.box);
   ARGOSY_CHECK(
-      !strict || torch_type(saved) == slice.values.scalar_type(),
+      !strict ||
+          checkpoint::scalar_type_of(saved.dtype, name) ==
+              slice.values.scalar_type(),
       "[load_param_into_net] {} is {}, expected {}",
       name,
       saved,
@@ -235,6 +208,12 @@ ParallelStrategy strategy_of(const torch::nn::Module& net) {
   }
   std::vector<PlacedTensor> placed;
   for (const auto& [name, state] : states) {
+    ARGOSY_CHECK(
+        is_dtensor(state) ||
+            training::held_part(state).whole == state.sizes().vec(),
+        "[strategy_of] {} is a slice of a parallel layer, which does not know "
+        "its mesh; expected a DTensor or a whole tensor",
+        name);
     placed.push_back(
         {name,
          state.sizes().vec(),
@@ -250,10 +229,13 @@ NotLoaded load_param_into_net(
   const auto states = states_of(net);
   const auto matches = compat::match_parameters(
       names_of(states), names_of(parameters), strict_load);
-  std::map<std::string, LocalSlice> slices;
+  std::map<std::string, training::HeldPart> slices;
   for (const auto& [name, saved] : matches.in_checkpoint) {
-    slices[name] = local_slice(name, states.at(name));
-    check_fit(name, slices[name], parameters.at(saved).info, strict_load);
+    const training::HeldPart slice = local_slice(name, states.at(name));
+    if (slice.values.defined()) {
+      check_fit(name, slice, parameters.at(saved).info, strict_load);
+      slices[name] = slice;
+    }
   }
   for (const auto& [name, slice] : slices) {
     const auto& saved = parameters.at(matches.in_checkpoint.at(name));
