@@ -1,9 +1,10 @@
 #pragma once
 
 // What most programs need: ranks that meet, collectives, data, the ways to
-// train, and what to watch. The rest is included by name, as
+// train, checkpoints, and what to watch. The rest is included by name, as
 // "argosy/pipeline/pipeline_parallel.h". The library never includes this.
 
+#include "argosy/checkpoint/checkpointer.h"
 #include "argosy/comm/functional.h"
 #include "argosy/comm/objects.h"
 #include "argosy/comm/operation/label.h"

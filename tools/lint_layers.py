@@ -25,6 +25,7 @@ PUBLIC = {
     "argosy::fleet::utils": "fleet compat",
     "argosy::functional": "comm",
     "argosy::mpi": "comm",
+    "argosy::sharding": "compat",
     "argosy::stream": "compat",
 }
 

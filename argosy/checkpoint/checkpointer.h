@@ -117,6 +117,10 @@ class Checkpointer {
   // Waits for an asynchronous save. Throws CheckpointError if it failed.
   void wait();
 
+  // The step of the newest checkpoint in the folder; none if there is none.
+  // Collective.
+  std::optional<std::int64_t> newest_step();
+
   // None if the folder has no checkpoint.
   std::optional<LoadReport> load_newest(State& state, LoadOptions options = {});
 

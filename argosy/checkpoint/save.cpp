@@ -392,17 +392,20 @@ void Checkpointer::wait() {
   }
 }
 
-std::optional<LoadReport> Checkpointer::load_newest(
-    State& state, LoadOptions options) {
+std::optional<std::int64_t> Checkpointer::newest_step() {
   wait();
-  const std::string name = impl_->ranks.from_first("load", [&] {
+  return step_of(impl_->ranks.from_first("load", [&] {
     const auto newest = impl_->folder.newest(impl_->deadline());
     return newest ? newest->name : std::string();
-  });
-  if (name.empty()) {
+  }));
+}
+
+std::optional<LoadReport> Checkpointer::load_newest(
+    State& state, LoadOptions options) {
+  options.step = newest_step();
+  if (!options.step) {
     return std::nullopt;
   }
-  options.step = step_of(name);
   options.group = impl_->ranks.group();
   if (!options.key) {
     options.key = impl_->options.key;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,41 +60,6 @@ GroupSharded<Module> group_sharded_parallel(
     scaler->set_group(sharded.core()->group());
   }
   return {std::move(sharded), std::move(stepper), std::move(scaler)};
-}
-
-// Writes model.pt into the directory `output`, which it creates; torch::load()
-// reads the file into the plain module. With `optimizer`, which must wrap one
-// of argosy::optim, also writes its state to optimizer.pt. All ranks call it
-// alike, which blocks; one rank writes. Tensor parallel ranks must give
-// different directories. A file appears complete or not at all. Throws
-// InvalidArgument if `output` is a file, and SystemError on all ranks if
-// writing fails.
-void save_group_sharded_model(
-    ShardedCore& core,
-    const std::filesystem::path& output,
-    ShardedOptimizer* optimizer = nullptr);
-
-template <typename Module>
-void save_group_sharded_model(
-    ShardedModel<Module>& model,
-    const std::filesystem::path& output,
-    ShardedOptimizer* optimizer = nullptr) {
-  save_group_sharded_model(*model.core(), output, optimizer);
-}
-
-// Reads what save_group_sharded_model() has written, with any number of ranks
-// and at any level. All ranks call it alike, which blocks.
-void load_group_sharded_model(
-    ShardedCore& core,
-    const std::filesystem::path& input,
-    ShardedOptimizer* optimizer = nullptr);
-
-template <typename Module>
-void load_group_sharded_model(
-    ShardedModel<Module>& model,
-    const std::filesystem::path& input,
-    ShardedOptimizer* optimizer = nullptr) {
-  load_group_sharded_model(*model.core(), input, optimizer);
 }
 
 } // namespace argosy::sharding

@@ -2,7 +2,8 @@
 // ranks, it goes on where the newest checkpoint is.
 //
 //   argosy run -n 2 ./checkpoint --folder run --die-at 50   # is killed
-//   argosy run -n 3 ./checkpoint --folder run               # goes on at step 40
+//   argosy run -n 3 ./checkpoint --folder run               # goes on at step
+//   40
 //
 // prints from rank 0, among other lines:
 //   resumed at step 40
@@ -55,8 +56,8 @@ void train(const std::string& folder, int last, int die_at) {
     }
     const at::Tensor rows = torch::tensor(batch->indices);
     optimizer.zero_grad();
-    const at::Tensor loss =
-        nn::functional::mse_loss(model(inputs.index({rows})), targets.index({rows}));
+    const at::Tensor loss = nn::functional::mse_loss(
+        model(inputs.index({rows})), targets.index({rows}));
     optimizer.minimize(loss);
     if (++step % 20 == 0) {
       saver.save(state, step);

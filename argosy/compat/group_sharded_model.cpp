@@ -1,0 +1,48 @@
+#include "argosy/compat/group_sharded_model.h"
+
+#include <torch/nn/module.h>
+
+#include "argosy/checkpoint/checkpointer.h"
+
+namespace argosy::sharding {
+
+namespace {
+
+// Without random numbers and strategies: the functions' names promise the model
+// and the optimizer.
+checkpoint::State state_of_group(
+    const std::shared_ptr<ShardedCore>& core, ShardedOptimizer* optimizer) {
+  checkpoint::State state;
+  state.without_random();
+  state.add_model("model", core->module(), core);
+  if (optimizer != nullptr) {
+    state.add(*optimizer);
+  }
+  return state;
+}
+
+} // namespace
+
+void save_group_sharded_model(
+    const std::shared_ptr<ShardedCore>& core,
+    const std::string& output,
+    ShardedOptimizer* optimizer) {
+  checkpoint::State state = state_of_group(core, optimizer);
+  checkpoint::Checkpointer saver(output, {.keep = {.last = 1}});
+  saver.save(state, saver.newest_step().value_or(-1) + 1);
+}
+
+void load_group_sharded_model(
+    const std::shared_ptr<ShardedCore>& core,
+    const std::string& input,
+    ShardedOptimizer* optimizer) {
+  checkpoint::State state = state_of_group(core, optimizer);
+  checkpoint::LoadOptions options;
+  if (optimizer == nullptr) {
+    options.include = {"model/.*"};
+    options.strict = false;
+  }
+  checkpoint::load(input, state, options);
+}
+
+} // namespace argosy::sharding
