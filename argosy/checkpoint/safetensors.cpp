@@ -312,10 +312,10 @@ SafetensorsHeader parse_header(
   });
   cursor.end();
   check_names(header.tensors, path);
-  std::ranges::sort(
+  // Empty tensors share their offset: they stay in the order of the text.
+  std::ranges::stable_sort(
       header.tensors, [](const StoredTensor& a, const StoredTensor& b) {
-        return std::tie(a.offset, a.bytes, a.info.name) <
-            std::tie(b.offset, b.bytes, b.info.name);
+        return std::tie(a.offset, a.bytes) < std::tie(b.offset, b.bytes);
       });
   check_places(header, path);
   return header;

@@ -20,9 +20,14 @@ std::atomic<std::size_t> allocated{0}; // since the last reset
 } // namespace
 
 // Not inlined: the compiler would see that free() ends what new began.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
+[[gnu::noinline]] void* operator new(
+    std::size_t bytes, const std::nothrow_t&) noexcept {
   allocated += bytes;
-  if (void* memory = std::malloc(bytes)) {
+  return std::malloc(bytes);
+}
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (void* memory = operator new(bytes, std::nothrow)) {
     return memory;
   }
   throw std::bad_alloc();

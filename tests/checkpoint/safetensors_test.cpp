@@ -36,6 +36,7 @@ TEST(Safetensors, HeadersGoBothWays) {
       {"a \"quoted\" \xc3\xa9\n", DType::kBool, {}},
       {"c", DType::kF64, {2, 0, 5}},
       {"b.weight", DType::kF16, {3, 7}},
+      {"empty too", DType::kI64, {0}},
       {"d", DType::kU64, {1}}};
   for (const std::uint64_t alignment : {8, 512, 4096}) {
     const SafetensorsHeader header =
