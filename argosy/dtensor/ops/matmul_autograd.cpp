@@ -186,7 +186,10 @@ at::Tensor recorded_weight_grad(
 at::Tensor recorded_linear(
     const at::Tensor& input,
     const at::Tensor& weight,
-    const OptionalTensor& bias) {
+    const OptionalTensor& given_bias) {
+  // Recurrent layers without biases give an undefined one.
+  const OptionalTensor bias =
+      given_bias && given_bias->defined() ? given_bias : OptionalTensor();
   if (weight.dim() == 1) {
     const at::Tensor product = recorded_matmul(input, weight);
     return bias ? at::add(product, *bias) : product;

@@ -43,13 +43,21 @@ at::Tensor cut_state(
 }
 
 // The gradients of what this returns go back to the parts: where the batch is
-// cut, by a reduce_scatter.
+// cut, by a reduce_scatter. A weight that is whole becomes a view: products of
+// backward take it, too, and the hooks of the layer are not for those.
+at::Tensor whole_weight(const at::Tensor& weight) {
+  if (!is_dtensor(weight)) {
+    return weight;
+  }
+  const at::Tensor whole =
+      reshard(weight, replicated_on(process_mesh_of(weight)));
+  return whole.is_same(weight) ? whole.view_as(whole) : whole;
+}
+
 std::vector<at::Tensor> whole_weights(at::TensorList weights) {
   std::vector<at::Tensor> whole;
   for (const at::Tensor& each : weights) {
-    whole.push_back(
-        is_dtensor(each) ? reshard(each, replicated_on(process_mesh_of(each)))
-                         : each);
+    whole.push_back(whole_weight(each));
   }
   return whole;
 }
