@@ -423,6 +423,10 @@ SaveReport save(
     std::int64_t step,
     CheckpointOptions options) {
   options.async = false;
+  // Nothing runs beside it, so it needs no communicator of its own.
+  if (options.group == nullptr && current_world() != nullptr) {
+    options.group = get_group(0);
+  }
   Checkpointer saver(url, std::move(options));
   saver.save(state, step);
   return *saver.last_report();

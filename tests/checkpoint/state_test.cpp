@@ -14,6 +14,7 @@
 #include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/sgd.h"
+#include "argosy/pipeline/cut/cut_stage.h"
 #include "argosy/semi_auto/shard_optimizer.h"
 #include "argosy/sharding/group_sharded.h"
 #include "argosy/testing/ranks.h"
@@ -396,6 +397,44 @@ TEST(DTensors, ChangeTheirMesh) {
           full_tensor(net->parameters()[i].detach()), expected[i], 1e-4, 1e-6))
           << i;
     }
+  });
+}
+
+// Stages that were cut out of a module save under its names: the whole module
+// loads them, and other cuts do.
+TEST(CutStages, AreTheModule) {
+  const TempDir folder;
+  const auto stage_of = [](torch::nn::Sequential& net) {
+    return std::make_shared<pipeline::CutStage>(
+        pipeline::existing(net), Tensors{input(0)}, pipeline::CutOptions{});
+  };
+  testing::run_ranks(2, [&](World&) {
+    auto net = make_net();
+    auto stage = stage_of(net);
+    optim::Adam adam(stage->module().parameters(), 0.1);
+    {
+      const torch::NoGradGuard no_grad;
+      for (const at::Tensor& each : stage->module().parameters()) {
+        each.mul_(3);
+      }
+    }
+    State state{stage, adam};
+    save(folder.path(), state, 1);
+  });
+  auto whole = make_net();
+  State state{whole};
+  load(folder.path(), state, {.strict = false, .exclude = {"rank/.*"}});
+  const auto expected = make_net();
+  for (std::size_t i = 0; i < expected->parameters().size(); ++i) {
+    EXPECT_TRUE(whole->parameters()[i].equal(expected->parameters()[i] * 3))
+        << i;
+  }
+  testing::run_ranks(1, [&](World&) {
+    auto net = make_net();
+    auto stage = stage_of(net);
+    State other{stage};
+    load(folder.path(), other, {.strict = false});
+    EXPECT_TRUE(stage->module().parameters()[0].equal(whole->parameters()[0]));
   });
 }
 
