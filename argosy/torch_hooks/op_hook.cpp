@@ -26,7 +26,7 @@ Hook hook_of(OpHook hook) {
 // Indexed by OpHook and by InterceptOrder. Atomic because an op of one thread
 // may read them while another thread installs a hook; they are never reset.
 std::array<std::atomic<OpHandler>, 3> handlers{};
-std::array<std::atomic<Interceptor>, 4> interceptors{};
+std::array<std::atomic<Interceptor>, 5> interceptors{};
 
 void run_interceptors(std::size_t from, CaughtOp& caught) {
   for (std::size_t i = from; i < interceptors.size(); ++i) {
