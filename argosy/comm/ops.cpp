@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/GradMode.h>
 
 #include <numeric>
 #include <utility>
@@ -319,6 +320,20 @@ Counts element_counts(
   return counts;
 }
 
+// A collective writes without autograd's knowledge. Nobody wants that of a
+// tensor that was computed and is to be differentiated, so it is what should be
+// sent: Paddle has the other order.
+void check_is_no_result(const at::Tensor& out, const char* call) {
+  ARGOSY_CHECK(
+      !out.defined() || !at::GradMode::is_enabled() || !out.requires_grad() ||
+          out.is_leaf(),
+      "[comm.all_to_all] what is to be received would overwrite a tensor of "
+      "shape {} that was computed and needs a gradient, expected {}: are the "
+      "two exchanged?",
+      out.sizes(),
+      call);
+}
+
 } // namespace
 
 WorkPtr alltoall(
@@ -340,6 +355,9 @@ WorkPtr alltoall(
   }
   // Sizes may differ from tensor to tensor, and a rank does not know what its
   // peers send: only the number of tensors and their types can be checked.
+  for (const at::Tensor& tensor : out_list) {
+    check_is_no_result(tensor, "alltoall(out_list, in_list)");
+  }
   for (const Tensors* list : {&std::as_const(out_list), &in_list}) {
     check_size(*list, members->nranks(), OpKind::AllToAll);
     for (const at::Tensor& tensor : *list) {
@@ -350,12 +368,18 @@ WorkPtr alltoall(
       {.kind = OpKind::AllToAll, .in = in_list, .out = out_list}, sync_op);
 }
 
+WorkPtr alltoall(
+    const ExchangedLists& lists, const GroupPtr& group, bool sync_op) {
+  return alltoall(lists.out, lists.in, group, sync_op);
+}
+
 WorkPtr alltoall_single(
     const at::Tensor& out,
     const at::Tensor& in,
     const RowSplits& splits,
     const GroupPtr& group,
     bool sync_op) {
+  check_is_no_result(out, "alltoall_single(out, in)");
   check_same_type(out, in, OpKind::AllToAll);
   const GroupPtr members = group_or_default(group);
   const int n = members->nranks();

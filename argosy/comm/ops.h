@@ -108,10 +108,24 @@ WorkPtr reduce_scatter(
 
 // Sends in_list[i] to rank i of the group and receives out_list[i] from it.
 // Shapes may differ by pair. An empty `out_list` gets tensors like those of
-// `in_list`.
+// `in_list`. Throws InvalidArgument for an out tensor that was computed and
+// needs a gradient: then the lists are probably exchanged.
 WorkPtr alltoall(
     Tensors& out_list,
     const Tensors& in_list,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true);
+
+// The same with names, because the lists have one type and nothing else tells
+// them apart:
+//
+//   alltoall({.out = received, .in = sent});
+struct ExchangedLists {
+  Tensors& out;
+  const Tensors& in;
+};
+WorkPtr alltoall(
+    const ExchangedLists& lists,
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 

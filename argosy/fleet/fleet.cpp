@@ -97,8 +97,10 @@ std::shared_ptr<Fleet> start(
     World& world, const JobRole& role, const DistributedStrategy& strategy) {
   check_agrees(role, world);
   auto fleet = std::make_shared<Fleet>(role, strategy);
-  // Before the fleet becomes current: a failed init() must leave none behind.
+  // Before the fleet and its mesh become current: a failed init() must leave
+  // none behind.
   check_same(strategy, fleet->util());
+  set_current_hybrid_mesh(fleet->axes().hybrid);
   current_of(world).fleet = fleet;
   if (world.rank() == 0) {
     warn_of_idle_settings(strategy);
@@ -126,7 +128,6 @@ Fleet::Fleet(JobRole role, const DistributedStrategy& strategy)
       registry_(std::make_shared<Registry>()) {
   check_strategy(strategy_);
   autocast_lists(strategy_); // refuses names of ops that do not exist
-  set_current_hybrid_mesh(axes_.hybrid);
 }
 
 void Fleet::check_has_no_stages() const {

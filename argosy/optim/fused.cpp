@@ -272,6 +272,31 @@ void FusedOptimizer::zero_grad() {
 }
 
 void FusedOptimizer::adopt_states() {
+  for (const auto& group : param_groups()) {
+    for (const at::Tensor& param : group.params()) {
+      const auto own =
+          state().find(c10::guts::to_string(param.unsafeGetTensorImpl()));
+      if (own == state().end()) {
+        continue;
+      }
+      for (const at::Tensor* each :
+           tensors_of(*own->second, group.options()).tensors) {
+        if (each == nullptr || !each->defined() ||
+            each->sizes() == param.sizes()) {
+          continue;
+        }
+        const std::vector<std::int64_t> sizes = each->sizes().vec();
+        state().clear();
+        throw InvalidArgument(str_format(
+            "[optim.load] a state of shape {} for a parameter of shape {}, "
+            "expected the same. A sharded optimizer has pieces of parameters: "
+            "states of whole ones go through its load_state_dict(). The "
+            "optimizer has no states now",
+            at::IntArrayRef(sizes),
+            param.sizes()));
+      }
+    }
+  }
   impl_->adopting = true;
   if (impl_->stored) {
     impl_->stored->forget_all();

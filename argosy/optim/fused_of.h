@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "argosy/common/error.h"
 #include "argosy/optim/fused.h"
 #include "argosy/optim/fused_entry.h"
 
@@ -52,7 +53,15 @@ void FusedOf<Options, BaseState>::save(
 template <typename Options, typename BaseState>
 void FusedOf<Options, BaseState>::load(
     torch::serialize::InputArchive& archive) {
-  torch::optim::serialize<State, Options>(archive, *this);
+  try {
+    torch::optim::serialize<State, Options>(archive, *this);
+  } catch (const c10::Error& error) {
+    throw InvalidArgument(str_format(
+        "[optim.load] {}; expected the states of the same parameters. A "
+        "sharded optimizer has pieces of them: states of whole parameters go "
+        "through its load_state_dict()",
+        error.what_without_backtrace()));
+  }
   adopt_states();
 }
 

@@ -1,8 +1,10 @@
 #include "argosy/sharding/param_memory.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "argosy/comm/operation/label.h"
@@ -31,6 +33,27 @@ std::vector<at::Tensor> params_of(
     params.push_back(all[entry.parameter]);
   }
   return params;
+}
+
+void check_shape(const at::Tensor& value, at::IntArrayRef sizes) {
+  ARGOSY_CHECK(
+      value.sizes() == sizes,
+      "[sharding] torch::load or set_() gives a parameter of a sharded model "
+      "the shape {}, expected {}",
+      value.sizes(),
+      sizes);
+}
+
+std::size_t index_of(const Bucket& plan, std::size_t parameter) {
+  const auto entry =
+      std::ranges::find(plan.entries, parameter, &BucketEntry::parameter);
+  return static_cast<std::size_t>(entry - plan.entries.begin());
+}
+
+// Elements of a dense tensor, in the order of its memory.
+at::Tensor flat_range(
+    const at::Tensor& tensor, std::int64_t begin, std::int64_t count) {
+  return tensor.as_strided({count}, {1}, tensor.storage_offset() + begin);
 }
 
 } // namespace
@@ -71,6 +94,9 @@ ShardedBucket ParamMemory::make_bucket(
         optim::alias(bucket.full, plan.entries[i].begin, bucket.params[i]);
     place.copy_(bucket.params[i]);
     bucket.params[i].set_data(place); // its own memory is free now
+    if (resident) {
+      bucket.places.push_back(place);
+    }
   }
   bucket.shard = part_of(bucket.full, group_->rank(), group_->nranks());
   return bucket;
@@ -260,6 +286,62 @@ void ParamMemory::after_write(std::size_t unit) {
           part_of(bucket.full, group_->rank(), group_->nranks()));
       shards_->let_go(bucket.shard, true);
     }
+  }
+}
+
+// Without a gather: each rank has read the whole value, and takes its piece.
+void ParamMemory::take_value(
+    std::size_t unit, const at::Tensor& tensor, const at::Tensor& value) {
+  const at::NoGradGuard no_grad;
+  check_shape(value, tensor.sizes());
+  finish(unit); // a gather would write old values
+  // In the order of the parameter's memory.
+  const at::Tensor ordered =
+      at::empty_strided(tensor.sizes(), tensor.strides(), value.options());
+  ordered.copy_(value);
+  for (ShardedBucket& bucket : units_[unit].buckets) {
+    for (const Piece& piece :
+         pieces_of(bucket.plan, group_->rank(), group_->nranks())) {
+      const std::size_t i = index_of(bucket.plan, piece.parameter);
+      if (bucket.params[i].is_same(tensor)) {
+        shards_->need(bucket.shard);
+        bucket.shard.narrow(0, piece.in_part, piece.count)
+            .copy_(flat_range(ordered, piece.from, piece.count));
+        shards_->let_go(bucket.shard, true);
+      }
+    }
+    for (std::size_t i = 0; i < bucket.params.size(); ++i) {
+      if (bucket.params[i].is_same(tensor) && bucket.full.defined()) {
+        optim::alias(bucket.full, bucket.plan.entries[i].begin, tensor)
+            .copy_(ordered);
+      }
+    }
+  }
+}
+
+void ParamMemory::adopt_values() {
+  const at::NoGradGuard no_grad;
+  std::exception_ptr failure;
+  for (Unit& unit : units_) {
+    for (ShardedBucket& bucket : unit.buckets) {
+      for (std::size_t i = 0; i < bucket.places.size(); ++i) {
+        const at::Tensor& place = bucket.places[i];
+        const at::Tensor& param = bucket.params[i];
+        if (param.storage().is_alias_of(place.storage())) {
+          continue;
+        }
+        try {
+          check_shape(param, place.sizes());
+          place.copy_(param);
+        } catch (...) {
+          failure = std::current_exception();
+        }
+        param.set_data(place);
+      }
+    }
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
   }
 }
 

@@ -44,6 +44,12 @@ class ParamMemory final : public MemoryWatch,
   std::vector<Unit>& units() { return units_; }
   const GroupPtr& group() const { return group_; }
 
+  // torch::load() gives parameters of resident units new memory: brings the
+  // values to where the shards are. If a shape has changed, takes all values
+  // from before and throws InvalidArgument. To be called before parameters or
+  // shards are used. Sends nothing.
+  void adopt_values();
+
   // Collective: gathers resident units after shards have changed.
   void take_step();
 
@@ -60,6 +66,10 @@ class ParamMemory final : public MemoryWatch,
 
   void before_use(const std::vector<std::size_t>& units) override;
   void after_write(std::size_t unit) override;
+  void take_value(
+      std::size_t unit,
+      const at::Tensor& tensor,
+      const at::Tensor& value) override;
   void before_save(const std::string& name) const override;
 
  private:

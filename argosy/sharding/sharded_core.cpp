@@ -393,6 +393,7 @@ ShardedCore::~ShardedCore() = default;
 // before the forward uses them.
 void ShardedCore::before_forward() {
   impl_->grads->reduction().recover();
+  impl_->params->adopt_values();
   after_step();
   impl_->params->release_all();
   impl_->params->begin_pass();
@@ -475,6 +476,7 @@ const std::vector<OwnPiece>& ShardedCore::pieces() const {
 }
 
 void ShardedCore::before_step() {
+  impl_->params->adopt_values();
   impl_->params->release_all();
   impl_->is_stale = true;
 }
@@ -488,6 +490,7 @@ void ShardedCore::after_step() {
 
 void ShardedCore::settle() {
   impl_->grads->reduction().recover();
+  impl_->params->adopt_values();
   after_step();
   impl_->params->release_all();
 }

@@ -19,6 +19,8 @@ struct ShardedBucket {
   at::Tensor full;      // resident: always defined; else only while gathered
   at::Tensor shard;     // this rank's slice; resident: a view of `full`
   c10::Storage storage; // of the parameters if the unit is not resident
+  // Resident: where the parameters lie in `full`.
+  std::vector<at::Tensor> places;
 };
 
 // A unit of the plan with its memory on this rank.

@@ -70,8 +70,9 @@ class Uses {
       const auto* alias = schema.arguments()[i].alias_info();
       const bool writes = alias != nullptr && alias->isWrite();
       for_each_tensor(arguments[i], [&](const at::Tensor& tensor) {
-        if (has_key(tensor)) {
-          add(*watched_of(tensor), writes, schema);
+        const Watched* watched = has_key(tensor) ? watched_of(tensor) : nullptr;
+        if (watched != nullptr) {
+          add(*watched, writes, schema);
         }
       });
     }
@@ -122,7 +123,31 @@ void mark_views(const c10::IValue* begin, const c10::IValue* end) {
   }
 }
 
+// torch::load() puts what it has read in the place of a tensor's memory.
+// Watched memory stays, and takes the values.
+bool run_set(CaughtOp& caught) {
+  const at::Tensor self = caught.arguments()[0].toTensor();
+  const Watched* watched = has_key(self) ? watched_of(self) : nullptr;
+  if (watched == nullptr) {
+    return false;
+  }
+  const std::string& overload = caught.schema().overload_name();
+  ARGOSY_CHECK(
+      overload == "source_Tensor",
+      "[sharding] set_({}) of a parameter of a sharded model, expected a "
+      "tensor: its memory belongs to the model",
+      overload);
+  watch_of(*watched, "set_")
+      ->take_value(watched->memory, self, caught.arguments()[1].toTensor());
+  torch::jit::drop(caught.stack(), caught.schema().arguments().size());
+  caught.stack().emplace_back(self);
+  return true;
+}
+
 void run_watched(CaughtOp& caught, c10::function_ref<void()> next) {
+  if (caught.schema().name() == "aten::set_" && run_set(caught)) {
+    return;
+  }
   const Uses uses(caught.schema(), caught.arguments());
   // weight.t() in a linear layer must not gather: the op that reads the view
   // does.

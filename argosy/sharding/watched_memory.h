@@ -22,6 +22,13 @@ class MemoryWatch {
   // Called after an op that has written to a tensor in this memory.
   virtual void after_write(std::size_t memory) = 0;
 
+  // Called instead of `tensor.set_(value)`, by which torch::load() would give a
+  // tensor in this memory another one: takes the values.
+  virtual void take_value(
+      std::size_t memory,
+      const at::Tensor& tensor,
+      const at::Tensor& value) = 0;
+
   // Called before torch::save() writes tensors in watched memory, with the name
   // of the first. Throws unless all of it is there.
   virtual void before_save(const std::string& name) const = 0;

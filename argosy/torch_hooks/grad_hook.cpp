@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <utility>
@@ -35,6 +36,14 @@ GradHook::GradHook(const at::Tensor& leaf, std::function<void()> action)
     : node_(torch::autograd::impl::grad_accumulator(leaf)),
       key_(
           node_->add_post_hook(std::make_unique<PostHook>(std::move(action)))) {
+}
+
+void GradHook::restore() const {
+  using namespace torch::autograd; // NOLINT
+  const at::Tensor& leaf = static_cast<AccumulateGrad&>(*node_).variable;
+  if (impl::try_get_grad_accumulator(leaf) != node_) {
+    impl::set_grad_accumulator(leaf, node_);
+  }
 }
 
 GradHook::~GradHook() {

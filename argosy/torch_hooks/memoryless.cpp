@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "argosy/common/error.h"
+#include "argosy/torch_hooks/keys.h"
+#include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
 
 namespace argosy::torch_hooks {
@@ -58,7 +60,6 @@ class Memoryless final : public c10::TensorImpl {
         TensorImpl::shallow_copy_and_detach(std::move(version), may_change));
   }
 
- private:
   [[noreturn]] void refuse() const {
     const at::DataPtr& data = unsafe_storage().data_ptr();
     if (data.get_deleter() == &destroy_owned<Released>) {
@@ -71,6 +72,7 @@ class Memoryless final : public c10::TensorImpl {
                   "[torch_hooks] a tensor of shape {} has no memory", sizes()));
   }
 
+ private:
   c10::intrusive_ptr<c10::TensorImpl> refusing(
       c10::intrusive_ptr<c10::TensorImpl> copy) const {
     refuse_as(*copy, *this);
@@ -98,6 +100,20 @@ void set_class(c10::TensorImpl& impl, const c10::TensorImpl& like) {
       sizeof(void*));
 }
 
+// torch::load() gives a tensor the memory of what it has read: by set_(), or by
+// set_data(), which asks first whether that is possible.
+void refuse_loads(CaughtOp& caught, c10::function_ref<void()> next) {
+  const std::string& name = caught.schema().name();
+  if (name == "aten::set_" ||
+      name == "aten::_has_compatible_shallow_copy_type") {
+    const auto& self = *caught.arguments()[0].toTensor().unsafeGetTensorImpl();
+    if (is_memoryless(self)) {
+      static_cast<const Memoryless&>(self).refuse();
+    }
+  }
+  next();
+}
+
 } // namespace
 
 void explain_no_memory(c10::DeleterFnPtr deleter, WhyNoMemory why) {
@@ -111,9 +127,12 @@ c10::intrusive_ptr<c10::TensorImpl> make_memoryless(
 }
 
 at::Tensor make_released(const at::Tensor& like, std::string why) {
+  install_interceptor(
+      InterceptOrder::kReleased, "released states", &refuse_loads);
   auto impl = make_memoryless(
       make_owning_storage(0, Released{std::move(why)}, c10::kMeta),
-      c10::DispatchKeySet(c10::DispatchKey::Meta),
+      c10::DispatchKeySet(c10::DispatchKey::Meta)
+          .add(key_of(OpHook::kIntercept)),
       like.dtype());
   impl->set_sizes_and_strides(like.sizes(), like.strides());
   return at::Tensor(std::move(impl));

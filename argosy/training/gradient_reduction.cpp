@@ -56,6 +56,11 @@ void GradientReduction::label_buckets() {
 // barrier matches none of them, so that the ranks notice that they disagree,
 // instead of mixing the gradients of two steps.
 void GradientReduction::recover() {
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.hook) {
+      parameter.hook->restore();
+    }
+  }
   if (!has_failed_) {
     return;
   }

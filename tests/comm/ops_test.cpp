@@ -244,6 +244,32 @@ TEST(Ops, InputsBeforeOutputsAreRefused) {
   });
 }
 
+// Two filled lists look alike; but nobody receives into a computed tensor that
+// needs a gradient.
+TEST(Ops, ResultsThatNeedAGradientAreNotOverwritten) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const at::Tensor x =
+        torch::full({2, 2}, float(world.rank() + 1)).requires_grad_();
+    std::vector<at::Tensor> in = (x * 2).unbind();
+    std::vector<at::Tensor> out = {torch::zeros({2}), torch::zeros({2})};
+    EXPECT_THAT(
+        argosy::testing::refusal([&] { alltoall(in, out); }),
+        HasSubstr("expected alltoall(out_list, in_list)"));
+    EXPECT_THAT(
+        argosy::testing::refusal([&] {
+          alltoall_single(x * 2, torch::zeros({2, 2}));
+        }),
+        HasSubstr("expected alltoall_single(out, in)"));
+    alltoall({.out = out, .in = in});
+    EXPECT_TRUE(torch::equal(out[0], torch::full({2}, 2.0f)));
+    EXPECT_TRUE(torch::equal(out[1], torch::full({2}, 4.0f)));
+    const torch::NoGradGuard no_grad;
+    alltoall(in, out);
+    EXPECT_TRUE(
+        torch::equal(in[0], torch::full({2}, float(2 * (world.rank() + 1)))));
+  });
+}
+
 TEST(Ops, AsynchronousWorkKeepsTheOrder) {
   argosy::testing::run_ranks(2, [](World& world) {
     std::vector<at::Tensor> tensors;

@@ -13,10 +13,12 @@
 
 #include "argosy/common/environment.h"
 #include "argosy/compat/role_makers.h"
+#include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/sgd.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/world/data_ranks.h"
 #include "argosy/world/world.h"
 #include "tests/support/refusal.h"
 
@@ -242,6 +244,41 @@ TEST(FleetInit, MeetsAtTheEndpointsOfUserDefinedRoles) {
   std::thread other([&] { worker(1); });
   std::thread([&] { worker(0); }).join();
   other.join();
+}
+
+// Ranks differ, and then a layer of before does not fit: neither leaves a mesh
+// that layers and samplers would follow.
+TEST(FleetInit, AFailedOneLeavesNothingBehind) {
+  testing::run_ranks(2, [](World& world) {
+    DistributedStrategy split;
+    split.hybrid_configs.mp_degree = 2;
+    DistributedStrategy other = split;
+    if (world.rank() == 1) {
+      other.hybrid_configs.mp_degree = 1;
+    }
+    const auto expect_none = [&] {
+      EXPECT_EQ(current_hybrid_mesh(), nullptr);
+      EXPECT_THAT(
+          refusal([] { worker_index(); }), HasSubstr("call fleet::init()"));
+    };
+    EXPECT_THAT(
+        refusal([&] { init(true, other); }), HasSubstr("different strategies"));
+    expect_none();
+    const GroupPtr before = group_or_axis(nullptr, "model");
+    DistributedStrategy data;
+    data.hybrid_configs.dp_degree = 2;
+    EXPECT_THAT(
+        refusal([&] { init(true, data); }),
+        HasSubstr("build layers after fleet::init()"));
+    expect_none();
+    init(true, split);
+    EXPECT_EQ(current_hybrid_mesh()->size_on("model"), 2);
+    EXPECT_EQ(current_data_ranks("test"), (DataRanks{0, 1}));
+    // What is there stays when a later one fails.
+    EXPECT_THAT(
+        refusal([&] { init(true, other); }), HasSubstr("different strategies"));
+    EXPECT_EQ(current_hybrid_mesh()->size_on("model"), 2);
+  });
 }
 
 TEST(FleetInit, RefusesWhatCannotBe) {

@@ -373,6 +373,38 @@ TEST(CutStage, SavesTheWholeModule) {
   }
 }
 
+// Into the uncut module, of which this rank has a stage.
+TEST(CutStage, TorchLoadRefusesWhatIsOnOtherStages) {
+  const TempDir dir;
+  const auto path = (dir.path() / "gpt.pt").string();
+  torch::save(made<Gpt>(small_gpt()), path);
+  run_ranks(2, [&](World&) {
+    Gpt gpt = made<Gpt>(small_gpt());
+    CutStage stage(existing(gpt), {torch::zeros({2, 8}, torch::kLong)}, {});
+    for (const at::Tensor& each : stage.module().parameters()) {
+      const torch::NoGradGuard no_grad;
+      each.zero_();
+    }
+    const auto metas = [&] {
+      std::vector<bool> all;
+      for (const at::Tensor& each : gpt->parameters()) {
+        all.push_back(each.is_meta());
+      }
+      return all;
+    };
+    const auto before = metas();
+    EXPECT_THAT(
+        refusal([&] { torch::load(gpt, path); }),
+        HasSubstr("CutStage::load()"));
+    stage.load(path);
+    const auto whole = made<Gpt>(small_gpt()).ptr()->named_parameters();
+    for (const auto& item : stage.module().named_parameters()) {
+      EXPECT_TRUE(is_same(item.value(), whole[item.key()])) << item.key();
+    }
+    EXPECT_EQ(metas(), before);
+  });
+}
+
 TEST(CutStage, RefusesAnotherNumberOfPoints) {
   run_ranks(2, [&](World&) {
     EXPECT_THAT(

@@ -126,6 +126,35 @@ TEST(ModelFileRanks, ReadsOnAnyMeshInPlace) {
   });
 }
 
+// torch::load() takes the file, and each rank its parts.
+TEST(ModelFileRanks, TorchLoadReadsInPlace) {
+  const TempDir dir;
+  const auto path = (dir.path() / "model.pt").string();
+  torch::save(make_net(), path);
+  torch::nn::Sequential other(
+      torch::nn::Linear(4, 5),
+      torch::nn::BatchNorm1d(5),
+      torch::nn::Linear(5, 4));
+  torch::save(other, path + ".other");
+  run_ranks(3, [&](World&) {
+    torch::nn::Sequential net = make_net();
+    const torch::NoGradGuard no_grad;
+    for (const at::Tensor& each : net->parameters()) {
+      each.zero_();
+    }
+    parallelize_net(*net, ProcessMesh::of_shape({3}, {"mp"}));
+    const auto held = net->parameters();
+    torch::load(net, path);
+    expect_equal_states(*net, *make_net());
+    EXPECT_EQ(placements_of(held[0]), Placements{Shard(0)});
+    EXPECT_TRUE(torch::equal(
+        full_tensor(held[0]), make_net()->parameters()[0].detach()));
+    EXPECT_THAT(
+        refusal([&] { torch::load(net, path + ".other"); }),
+        HasSubstr("expected [6, 4]"));
+  });
+}
+
 TEST(ModelFileRanks, SavesPlainModulesFromTheFirstRank) {
   const TempDir dir;
   run_ranks(2, [&](World& world) {

@@ -45,6 +45,22 @@ void adopt(const at::Tensor& tensor, const std::shared_ptr<MeshState>& mesh) {
           tensor.sizes()));
 }
 
+// Each rank takes its part of a value that all ranks have.
+void take_value(const OpInfo& info, torch::jit::Stack& stack) {
+  const std::size_t first = stack.size() - info.args.size();
+  const at::Tensor self = stack[first].toTensor();
+  const at::Tensor value = stack[first + 1].toTensor();
+  ARGOSY_CHECK(
+      value.sizes() == self.sizes(),
+      "[dtensor.set_] a value of shape {}, which torch::load or set_() gives a "
+      "DTensor, expected {}",
+      value.sizes(),
+      self.sizes());
+  torch::jit::drop(stack, info.args.size());
+  self.copy_(value);
+  stack.emplace_back(self);
+}
+
 } // namespace
 
 void adopt_new_tensors(
@@ -67,6 +83,10 @@ void change_shape(const OpInfo& info, torch::jit::Stack& stack) {
       {"aten::t_", {"aten::t", ""}},
       {"aten::transpose_", {"aten::transpose", "int"}},
       {"aten::unsqueeze_", {"aten::unsqueeze", ""}}};
+  if (info.name == "aten::set_.source_Tensor") {
+    take_value(info, stack);
+    return;
+  }
   const auto view = views.find(info.name);
   ARGOSY_CHECK(
       view != views.end(),

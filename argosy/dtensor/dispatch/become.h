@@ -18,7 +18,9 @@ void adopt_new_tensors(
     const OpInfo& info, c10::ArrayRef<c10::IValue> arguments);
 
 // Runs an op that changes the shape of a DTensor in place as the one that
-// returns a view. Throws InvalidArgument for those that have none.
+// returns a view. Of set_(), by which torch::load() gives a tensor what it has
+// read, takes the values. Throws InvalidArgument for ops that have no view, and
+// for values of another shape.
 void change_shape(const OpInfo& info, torch::jit::Stack& stack);
 
 } // namespace argosy::dtensor

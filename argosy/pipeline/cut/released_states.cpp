@@ -93,9 +93,9 @@ void refuse_memory(const at::Tensor& tensor) {
           str_format(
               "[pipeline.cut] a state of shape {} is on another stage of the "
               "pipeline, and has no memory on this one, which data_ptr(), "
-              "storage() or torch::save() asked for. CutStage::save() writes "
-              "the whole module; CutStage::module() has the states of this "
-              "stage",
+              "storage(), torch::save() or torch::load() asked for. "
+              "CutStage::save() writes the whole module, and CutStage::load() "
+              "reads it; CutStage::module() has the states of this stage",
               tensor.sizes())));
 }
 
