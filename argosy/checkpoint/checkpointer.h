@@ -25,6 +25,13 @@ struct SaveReport {
   std::string error;              // empty: it is committed
 };
 
+// How far this rank is with a save.
+struct SaveProgress {
+  std::int64_t step = 0;
+  std::uint64_t bytes = 0; // handed to the file system
+  std::uint64_t total_bytes = 0;
+};
+
 struct CheckpointOptions {
   // save() returns as soon as this rank's state is copied; the rest runs beside
   // training.
@@ -41,6 +48,8 @@ struct CheckpointOptions {
   // Called once for each save, on all ranks; of an asynchronous one by the
   // thread that writes.
   std::function<void(const SaveReport&)> on_saved;
+  // Called by the thread that writes, at most twice a second.
+  std::function<void(const SaveProgress&)> on_progress;
   // The ranks that save together. Null: all ranks of the world, or this process
   // alone if it has none.
   GroupPtr group;

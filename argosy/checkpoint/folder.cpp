@@ -13,28 +13,13 @@
 #include "argosy/common/error.h"
 #include "argosy/common/fault_point.h"
 #include "argosy/common/text.h"
+#include "argosy/fs/transfer.h"
 
 namespace argosy::checkpoint {
 
 namespace {
 
 constexpr char kPrefix[] = "step-";
-constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
-
-std::string read_text(
-    fs::FileSystem& files, const std::string& path, Deadline deadline) {
-  const auto reader = files.open_read(path, {}, deadline);
-  if (reader->size() > kMostManifestBytes) {
-    throw CheckpointError(str_format(
-        "[checkpoint] {} has {} bytes, expected at most {}",
-        files.url(path),
-        reader->size(),
-        kMostManifestBytes));
-  }
-  std::string text(reader->size(), '\0');
-  reader->read_at(0, std::as_writable_bytes(std::span(text)), deadline);
-  return text;
-}
 
 } // namespace
 
@@ -95,7 +80,8 @@ std::optional<FoundCheckpoint> Folder::newest(Deadline deadline) const {
 Manifest Folder::read_manifest(
     const std::string& name, Deadline deadline) const {
   const std::string path = fs::join_path(path_of(name), kManifestName);
-  return parse_manifest(read_text(fs(), path, deadline), fs().url(path));
+  return parse_manifest(
+      fs::read_text({location_.fs, path}, deadline), fs().url(path));
 }
 
 void Folder::begin(const std::string& name, Deadline deadline) const {
@@ -110,23 +96,17 @@ void Folder::begin(const std::string& name, Deadline deadline) const {
   fs().make_dirs(folder, deadline);
 }
 
-void Folder::write_text(
-    const std::string& path, const std::string& text, Deadline deadline) const {
-  const auto writer =
-      fs().open_write(path, {.expected_bytes = text.size()}, deadline);
-  writer->write(std::as_bytes(std::span(text)), deadline);
-  writer->commit(deadline);
-}
-
 void Folder::commit(
     const std::string& name,
     const Manifest& manifest,
     Deadline deadline) const {
   fault_point("checkpoint.before_manifest");
-  write_text(
-      fs::join_path(path_of(name), kManifestName), to_text(manifest), deadline);
+  fs::write_text(
+      {location_.fs, fs::join_path(path_of(name), kManifestName)},
+      to_text(manifest),
+      deadline);
   fault_point("checkpoint.before_latest");
-  write_text(path_of(kLatestName), name + "\n", deadline);
+  fs::write_text({location_.fs, path_of(kLatestName)}, name + "\n", deadline);
 }
 
 void Folder::remove(const std::string& name, Deadline deadline) const {

@@ -63,11 +63,6 @@ class Folder {
   void sweep(Deadline deadline) const;
 
  private:
-  void write_text(
-      const std::string& path,
-      const std::string& text,
-      Deadline deadline) const;
-
   const fs::Location location_;
 };
 

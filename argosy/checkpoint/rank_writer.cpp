@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -135,6 +136,7 @@ struct RankWriter::Impl {
   std::size_t in_file = 0; // the next tensor of the open file
   bool is_open = false;
   std::uint64_t left = 0;
+  std::chrono::steady_clock::time_point told = std::chrono::steady_clock::now();
 
   const TensorInfo& info_of(std::size_t write) const {
     return plan->inventory.tensors[plan->writes[write].tensor];
@@ -171,8 +173,18 @@ struct RankWriter::Impl {
     const auto values = values_of(write, owner);
     write_piece(write, stored, values);
     left -= stored.bytes;
+    tell_progress();
     if (++in_file == current().header.tensors.size()) {
       end_file();
+    }
+  }
+
+  void tell_progress() {
+    const auto now = std::chrono::steady_clock::now();
+    if (settings.on_progress != nullptr &&
+        now - told > std::chrono::milliseconds(500)) {
+      told = now;
+      settings.on_progress(left);
     }
   }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,8 @@ struct WriteSettings {
   std::shared_ptr<const Manifest> last;
   std::string last_name;
   Deadline deadline;
+  // Gets the bytes that are left, at most twice a second. May be null.
+  std::function<void(std::uint64_t left)> on_progress;
 };
 
 // Writes pieces in the order of the files. Pieces come from the user's memory

@@ -104,6 +104,7 @@ struct Checkpointer::Impl {
   std::unique_ptr<SaveRun> begin(State& state, std::int64_t step);
   std::shared_ptr<const Cipher> begin_folder(const std::string& name);
   void copy_or_write(SaveRun& run, const Contents& contents);
+  std::function<void(std::uint64_t)> progress_of(const SaveRun& run) const;
   void complete(SaveRun& run);
   void commit(const SaveRun& run, const std::vector<std::string>& all);
   Manifest manifest_of(
@@ -160,6 +161,19 @@ std::shared_ptr<const Cipher> Checkpointer::Impl::begin_folder(
       *options.key, encryption_of(json::parse(text)));
 }
 
+std::function<void(std::uint64_t)> Checkpointer::Impl::progress_of(
+    const SaveRun& run) const {
+  if (options.on_progress == nullptr) {
+    return nullptr;
+  }
+  return [this, &run](std::uint64_t left) {
+    options.on_progress(
+        {.step = run.step,
+         .bytes = run.report.bytes - left,
+         .total_bytes = run.report.bytes});
+  };
+}
+
 // Leaves nothing that refers to the user's memory. Errors wait for complete(),
 // where ranks tell one another.
 void Checkpointer::Impl::copy_or_write(SaveRun& run, const Contents& contents) {
@@ -174,7 +188,8 @@ void Checkpointer::Impl::copy_or_write(SaveRun& run, const Contents& contents) {
             .cipher = run.cipher,
             .last = last,
             .last_name = last_name,
-            .deadline = deadline()});
+            .deadline = deadline(),
+            .on_progress = progress_of(run)});
     run.report.bytes = run.writer->bytes();
     if (!options.async) {
       return; // complete() writes from the user's memory
