@@ -55,6 +55,12 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* user) {
   return size;
 }
 
+// Called about once a second, and whenever something moves.
+int stop_if_cancelled(
+    void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return *static_cast<const std::atomic<bool>*>(user) ? 1 : 0;
+}
+
 // curl_global_init() is not thread-safe in all versions of curl.
 void start_curl() {
   static std::once_flag once;
@@ -72,6 +78,11 @@ void set_limits(CURL* curl, const HttpRequest& request, const Deadline& limit) {
   ::curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
   ::curl_easy_setopt(curl, CURLOPT_TCP_KEEPIDLE, 10L);
   ::curl_easy_setopt(curl, CURLOPT_TCP_KEEPINTVL, 5L);
+  if (request.cancelled != nullptr) {
+    ::curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    ::curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &stop_if_cancelled);
+    ::curl_easy_setopt(curl, CURLOPT_XFERINFODATA, request.cancelled);
+  }
   if (request.stall_limit.count() > 0) {
     ::curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     ::curl_easy_setopt(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -33,6 +34,9 @@ struct HttpRequest {
 
   // Gives up on a server that sends and takes nothing for this long; 0: never.
   std::chrono::seconds stall_limit{0};
+
+  // Ends the request, as failed, soon after another thread sets it.
+  const std::atomic<bool>* cancelled = nullptr;
 
   bool use_proxy = false;   // as http_proxy, https_proxy and no_proxy say
   std::string certificates; // file of trusted ones; empty: the system's

@@ -106,6 +106,9 @@ RemoteAnswer Remote::ask(
     if (is_final(result)) {
       return {std::move(result), is_second};
     }
+    if (request.cancelled != nullptr && *request.cancelled) {
+      refuse(result, task);
+    }
     tries.failed(result);
   }
 }

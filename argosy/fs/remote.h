@@ -44,7 +44,7 @@ class Remote {
       ServerText server_text);
 
   // Returns the first answer that another try would not change. Throws
-  // TimeoutError with the last failure.
+  // TimeoutError with the last failure, FsError once it is cancelled.
   RemoteAnswer ask(HttpRequest request, const Task& task, Deadline deadline);
 
   // Asks once.

@@ -126,17 +126,22 @@ std::optional<Entry> S3::stat(const std::string& path, Deadline deadline) {
 }
 
 void S3::make_dirs(const std::string& folder, Deadline deadline) {
-  for (std::string at = folder; !at.empty(); at = parent_path(at)) {
-    if (client_->head(at, "make_dirs", deadline)) {
+  std::vector<std::string> missing;
+  for (std::string at = folder;
+       !at.empty() && !is_folder(at, "make_dirs", deadline);
+       at = parent_path(at)) {
+    const std::string name = join_path(parent_path(at), base_name(at));
+    if (client_->head(name, "make_dirs", deadline)) {
       refuse_s3(
           Failure::WrongType,
           "make_dirs",
           url(folder),
-          str(url(at), " is a file where a folder is needed"));
+          str(url(name), " is a file where a folder is needed"));
     }
+    missing.push_back(as_prefix(at));
   }
-  if (!is_folder(folder, "make_dirs", deadline)) {
-    client_->put(as_prefix(folder), "", deadline);
+  for (const std::string& each : missing) {
+    client_->put(each, "", deadline);
   }
 }
 

@@ -91,6 +91,7 @@ class S3Client {
       const std::string& upload,
       int number,
       std::string_view body,
+      const std::atomic<bool>& cancelled,
       Deadline deadline);
   void complete_upload(
       const std::string& key,

@@ -268,13 +268,14 @@ std::string S3Client::put_part(
     const std::string& upload,
     int number,
     std::string_view body,
+    const std::atomic<bool>& cancelled,
     Deadline deadline) {
   const Query query = {
       {"partNumber", std::to_string(number)}, {"uploadId", upload}};
+  HttpRequest put = request("PUT", key, query, body);
+  put.cancelled = &cancelled;
   // The same number again replaces the part.
-  return header(
-      ask(request("PUT", key, query, body), {"write", url(key)}, deadline),
-      "etag");
+  return header(ask(std::move(put), {"write", url(key)}, deadline), "etag");
 }
 
 void S3Client::complete_upload(

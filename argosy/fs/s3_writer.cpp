@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <future>
 
@@ -37,6 +38,7 @@ class S3Writer : public Writer {
     if (is_done_ || upload_.empty()) {
       return;
     }
+    cancelled_ = true;
     try {
       for (auto& part : under_way_) {
         part.wait();
@@ -72,7 +74,7 @@ class S3Writer : public Writer {
     } else {
       send_part(deadline);
       while (!under_way_.empty()) {
-        await_part();
+        await_part(deadline);
       }
       client_->complete_upload(key_, upload_, mark_, etags_, deadline);
     }
@@ -86,14 +88,14 @@ class S3Writer : public Writer {
       upload_ = client_->begin_upload(key_, mark_, deadline);
     }
     if (under_way_.size() == kUploadsAtOnce) {
-      await_part();
+      await_part(deadline);
     }
     const int number = static_cast<int>(etags_.size() + under_way_.size()) + 1;
     under_way_.push_back(std::async(
         std::launch::async,
         [this, number, deadline, body = std::move(buffer_)] {
-          std::string etag =
-              client_->put_part(key_, upload_, number, body, deadline);
+          std::string etag = client_->put_part(
+              key_, upload_, number, body, cancelled_, deadline);
           meter_.add(body.size());
           return etag;
         }));
@@ -103,10 +105,19 @@ class S3Writer : public Writer {
     }
   }
 
-  void await_part() {
-    std::future<std::string> first = std::move(under_way_.front());
-    under_way_.pop_front();
+  void await_part(Deadline deadline) {
+    std::future<std::string>& first = under_way_.front();
+    if (first.wait_until(deadline.time()) != std::future_status::ready) {
+      throw TimeoutError(
+          str("[fs.write] ",
+              client_->url(key_),
+              ": part ",
+              etags_.size() + 1,
+              " did not arrive within ",
+              deadline.limit_text()));
+    }
     etags_.push_back(first.get());
+    under_way_.pop_front();
   }
 
   const std::shared_ptr<S3Client> client_;
@@ -117,6 +128,7 @@ class S3Writer : public Writer {
   std::string buffer_;
   std::string upload_; // empty before the first part
   std::vector<std::string> etags_;
+  std::atomic<bool> cancelled_{false};
   std::deque<std::future<std::string>> under_way_; // their destructors wait
   bool is_done_ = false;
 };

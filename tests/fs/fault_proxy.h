@@ -186,13 +186,31 @@ class FaultProxy {
     return std::nullopt;
   }
 
-  static std::string read_request(const store::Socket& client) {
-    std::string request;
-    while (!request.ends_with("\r\n\r\n")) {
-      if (store::receive(client, 1, request, limit()) !=
-          store::IoResult::Done) {
+  // Up to the empty line; "" if the connection ends.
+  static std::string read_head(const store::Socket& client) {
+    const Deadline deadline = limit();
+    std::string seen(16384, '\0');
+    while (!deadline.expired()) {
+      await_any({&client});
+      const ssize_t count =
+          ::recv(client.fd(), seen.data(), seen.size(), MSG_PEEK);
+      if (count == 0 || (count < 0 && errno != EAGAIN)) {
         return "";
       }
+      const std::size_t end = seen.find("\r\n\r\n");
+      if (count > 0 && end < static_cast<std::size_t>(count)) {
+        std::string head;
+        store::receive(client, end + 4, head, deadline);
+        return head;
+      }
+    }
+    return "";
+  }
+
+  static std::string read_request(const store::Socket& client) {
+    std::string request = read_head(client);
+    if (request.empty()) {
+      return "";
     }
     if (request.find("Expect: 100") != std::string::npos) {
       store::send_all(client, "HTTP/1.1 100 Continue\r\n\r\n", limit());

@@ -2,8 +2,9 @@
 //
 // An S3 server (npm s3rver) behind a check that it lacks: signatures of version
 // 4 and hashes of bodies, as npm aws4 computes them. Two operations that s3rver
-// lacks, AbortMultipartUpload and ListMultipartUploads, act on its folder. Keys
-// are S3RVER / S3RVER. Prints its port.
+// lacks, AbortMultipartUpload and ListMultipartUploads, act on its folder, and
+// the source of a copy is decoded as S3 does it. Keys are S3RVER / S3RVER. Prints
+// its port.
 'use strict';
 
 const aws4 = require('aws4');
@@ -74,6 +75,10 @@ function listUploads(res, prefix) {
 }
 
 function forward(port, req, res, body) {
+  const source = req.headers['x-amz-copy-source'];
+  if (source) { // s3rver uses decodeURI(), which leaves %2B and others
+    req.headers['x-amz-copy-source'] = encodeURI(decodeURIComponent(source));
+  }
   const options = { host: '127.0.0.1', port, method: req.method, path: req.url, headers: req.headers };
   const inner = http.request(options, answer => {
     res.writeHead(answer.statusCode, answer.headers);
