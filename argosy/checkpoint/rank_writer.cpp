@@ -15,35 +15,32 @@
 
 namespace argosy::comm {
 
-using checkpoint::FileRecord;
-using checkpoint::Hash128;
-using checkpoint::Written;
-
 template <>
-struct Codec<Hash128> {
-  static void encode(const Hash128& hash, std::string& bytes) {
+struct Codec<checkpoint::Hash128> {
+  static void encode(const checkpoint::Hash128& hash, std::string& bytes) {
     encode_to(bytes, hash.low, hash.high);
   }
-  static Hash128 decode(ByteReader& reader) {
+  static checkpoint::Hash128 decode(ByteReader& reader) {
     const auto low = reader.read<std::uint64_t>();
     return {low, reader.read<std::uint64_t>()};
   }
 };
 
 template <>
-struct Codec<FileRecord> {
-  static void encode(const FileRecord& file, std::string& bytes) {
+struct Codec<checkpoint::FileRecord> {
+  static void encode(const checkpoint::FileRecord& file, std::string& bytes) {
     encode_to(bytes, file.path, file.bytes);
   }
-  static FileRecord decode(ByteReader& reader) {
+  static checkpoint::FileRecord decode(ByteReader& reader) {
     auto path = reader.read<std::string>();
     return {std::move(path), reader.read<std::uint64_t>()};
   }
 };
 
 template <>
-struct Codec<Written::Piece> {
-  static void encode(const Written::Piece& piece, std::string& bytes) {
+struct Codec<checkpoint::Written::Piece> {
+  static void encode(
+      const checkpoint::Written::Piece& piece, std::string& bytes) {
     const auto& record = piece.record;
     encode_to(
         bytes,
@@ -55,15 +52,15 @@ struct Codec<Written::Piece> {
         record.hashes,
         record.tags);
   }
-  static Written::Piece decode(ByteReader& reader) {
-    Written::Piece piece;
+  static checkpoint::Written::Piece decode(ByteReader& reader) {
+    checkpoint::Written::Piece piece;
     piece.tensor = reader.read<std::uint32_t>();
     piece.record.box.offset = reader.read<dtensor::Shape>();
     piece.record.box.size = reader.read<dtensor::Shape>();
     piece.record.file = reader.read<std::uint32_t>();
     piece.record.offset = reader.read<std::uint64_t>();
-    piece.record.hashes = reader.read<std::vector<Hash128>>();
-    piece.record.tags = reader.read<std::vector<Hash128>>();
+    piece.record.hashes = reader.read<std::vector<checkpoint::Hash128>>();
+    piece.record.tags = reader.read<std::vector<checkpoint::Hash128>>();
     return piece;
   }
 };

@@ -1,5 +1,7 @@
 #include "argosy/checkpoint/state.h"
 
+#include <cmath>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -7,6 +9,30 @@
 #include "argosy/common/error.h"
 
 namespace argosy::checkpoint {
+
+namespace detail {
+
+nlohmann::json json_of_number(double number) {
+  if (std::isnan(number)) {
+    return "nan";
+  }
+  if (std::isinf(number)) {
+    return number > 0 ? "inf" : "-inf";
+  }
+  return number;
+}
+
+double number_of_json(const nlohmann::json& value) {
+  if (!value.is_string()) {
+    return value.get<double>();
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  return value == "inf" ? infinity
+      : value == "-inf" ? -infinity
+                        : std::numeric_limits<double>::quiet_NaN();
+}
+
+} // namespace detail
 
 struct State::Impl {
   struct Model {

@@ -79,6 +79,28 @@ concept JsonValue = std::is_arithmetic_v<T> || std::same_as<T, std::string> ||
 template <typename T>
 inline constexpr bool always_false = false;
 
+// JSON has no infinities and no NaN: those are texts.
+nlohmann::json json_of_number(double number);
+double number_of_json(const nlohmann::json& value);
+
+template <typename T>
+nlohmann::json json_of(const T& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return json_of_number(value);
+  } else {
+    return nlohmann::json(value);
+  }
+}
+
+template <typename T>
+void set_of_json(T& object, const nlohmann::json& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    object = static_cast<T>(number_of_json(value));
+  } else {
+    object = value.template get<T>();
+  }
+}
+
 } // namespace detail
 
 // All that a run needs to continue: models, optimizers, scalers, averages,
@@ -227,9 +249,9 @@ State& State::put(const std::string& name, T& object) {
     check_name(name);
     add(
         name,
-        [&object] { return nlohmann::json(object); },
+        [&object] { return detail::json_of(object); },
         [&object](const nlohmann::json& value) {
-          object = value.template get<T>();
+          detail::set_of_json(object, value);
         });
   } else if constexpr (requires { comm::Codec<T>::encode; }) {
     check_name(name);

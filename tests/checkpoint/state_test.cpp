@@ -161,10 +161,13 @@ TEST(Values, OfAllKindsComeBack) {
   sampler.next();
   std::int64_t epoch = 3;
   double best = 0.25;
+  double worst = std::numeric_limits<double>::infinity();
+  float unknown = std::numeric_limits<float>::quiet_NaN();
   std::string text = "a \"text\"";
   std::map<std::string, int> counts{{"a", 1}};
   State state{net, scaler, ema, sampler};
   state.add("epoch", epoch).add("best", best).add("text", text);
+  state.add("worst", worst).add("unknown", unknown);
   state.add("counts", counts).add_of_rank("own", counts);
   save(folder.path(), state, 1);
   const auto position = sampler.state();
@@ -174,7 +177,8 @@ TEST(Values, OfAllKindsComeBack) {
   ema.update();
   sampler.next();
   epoch = 0;
-  best = 0;
+  best = worst = 0;
+  unknown = 0;
   text.clear();
   counts.clear();
   const LoadReport report = load(folder.path(), state);
@@ -187,6 +191,8 @@ TEST(Values, OfAllKindsComeBack) {
   EXPECT_EQ(sampler.state(), position);
   EXPECT_EQ(epoch, 3);
   EXPECT_EQ(best, 0.25);
+  EXPECT_EQ(worst, std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(unknown));
   EXPECT_EQ(text, "a \"text\"");
   EXPECT_EQ(counts, (std::map<std::string, int>{{"a", 1}}));
 }
