@@ -190,6 +190,14 @@ TEST(TransformPlan, ReplicasReplaceLostFiles) {
   }
 }
 
+TEST(JobLayout, OfDifferentLayoutsInStagesTheFirstCounts) {
+  const auto rows = ParallelLayout::of({2}, {0}, dtensor::Shape{4});
+  const auto whole = ParallelLayout::of({2}, {-1}, dtensor::Shape{4});
+  EXPECT_EQ(
+      held_boxes(job_of({{"0-a", rows}, {"1-a", whole}}), "a", {4}),
+      (std::vector<HeldBox>{{Box{{0}, {2}}, {0}}, {Box{{2}, {2}}, {1}}}));
+}
+
 TEST(JobLayout, ChecksStagesAndDevices) {
   const auto two = ParallelLayout::of({2}, {0}, dtensor::Shape{4});
   const auto three = ParallelLayout::of({3}, {0}, dtensor::Shape{4});
