@@ -24,6 +24,9 @@ struct Transfer {
   const HttpRequest* request = nullptr;
   HttpResult result;
   bool stopped = false; // by on_body
+  bool is_silent = false;
+  Deadline::Clock::time_point moved = Deadline::Clock::now(); // last
+  curl_off_t num_moved = 0; // bytes, both ways
 };
 
 std::size_t take_body(char* data, std::size_t, std::size_t size, void* user) {
@@ -55,10 +58,19 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* user) {
   return size;
 }
 
-// Called about once a second, and whenever something moves.
-int stop_if_cancelled(
-    void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return *static_cast<const std::atomic<bool>*>(user) ? 1 : 0;
+// Called about once a second, and whenever something moves. Ends the request
+// when it returns 1.
+int watch(void* user, curl_off_t, curl_off_t down, curl_off_t, curl_off_t up) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const HttpRequest& request = *transfer.request;
+  if (down + up != transfer.num_moved) {
+    transfer.num_moved = down + up;
+    transfer.moved = Deadline::Clock::now();
+  }
+  transfer.is_silent = request.stall_limit.count() > 0 &&
+      Deadline::Clock::now() - transfer.moved > request.stall_limit;
+  const bool is_cancelled = request.cancelled != nullptr && *request.cancelled;
+  return transfer.is_silent || is_cancelled ? 1 : 0;
 }
 
 // curl_global_init() is not thread-safe in all versions of curl.
@@ -67,7 +79,7 @@ void start_curl() {
   std::call_once(once, [] { ::curl_global_init(CURL_GLOBAL_DEFAULT); });
 }
 
-void set_limits(CURL* curl, const HttpRequest& request, const Deadline& limit) {
+void set_limits(CURL* curl, const Deadline& limit) {
   const auto left = limit.remaining(std::chrono::hours(24));
   const auto connect = limit.remaining(kConnectTry);
   // Otherwise curl may use SIGALRM for time-outs, which is unsafe with threads.
@@ -78,18 +90,6 @@ void set_limits(CURL* curl, const HttpRequest& request, const Deadline& limit) {
   ::curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
   ::curl_easy_setopt(curl, CURLOPT_TCP_KEEPIDLE, 10L);
   ::curl_easy_setopt(curl, CURLOPT_TCP_KEEPINTVL, 5L);
-  if (request.cancelled != nullptr) {
-    ::curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    ::curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &stop_if_cancelled);
-    ::curl_easy_setopt(curl, CURLOPT_XFERINFODATA, request.cancelled);
-  }
-  if (request.stall_limit.count() > 0) {
-    ::curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    ::curl_easy_setopt(
-        curl,
-        CURLOPT_LOW_SPEED_TIME,
-        static_cast<long>(request.stall_limit.count()));
-  }
 }
 
 void set_method(CURL* curl, const HttpRequest& request) {
@@ -168,9 +168,9 @@ HttpResult perform(
     headers =
         ::curl_slist_append(headers, content_hash_header(request.body).c_str());
   }
-  Transfer transfer{curl, &request, {}, false};
+  Transfer transfer{.curl = curl, .request = &request};
   std::string reason(CURL_ERROR_SIZE, '\0');
-  set_limits(curl, request, deadline);
+  set_limits(curl, deadline);
   set_method(curl, request);
   set_signing(curl, request.signing);
   set_connection(curl, request);
@@ -179,14 +179,19 @@ HttpResult perform(
   ::curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   ::curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &take_header);
   ::curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
+  ::curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  ::curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &watch);
+  ::curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
   ::curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason.data());
   const CURLcode code = ::curl_easy_perform(curl);
   HttpResult& result = transfer.result;
   ::curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &result.status);
   if (code != CURLE_OK && !transfer.stopped) {
     result.is_unresolved = code == CURLE_COULDNT_RESOLVE_HOST;
-    result.failure =
-        reason[0] != '\0' ? reason.c_str() : ::curl_easy_strerror(code);
+    result.failure = transfer.is_silent
+        ? str("no byte moved for ", duration_text(request.stall_limit))
+        : reason[0] != '\0' ? reason.c_str()
+                            : ::curl_easy_strerror(code);
   }
   // Keeps the connection, but clears pointers into this stack frame.
   ::curl_easy_reset(curl);
