@@ -337,7 +337,7 @@ std::map<std::string, std::string> piece_metadata(
       {"format", "pt"},
       {"DCP_VERSION", "1.0"},
       {"DCP_SHARDING_INFO", offsets.dump()},
-      {"ARGOSY_WHOLE_SHAPES", shapes.dump()}};
+      {"argosy.whole_shapes", shapes.dump()}};
 }
 
 } // namespace argosy::checkpoint

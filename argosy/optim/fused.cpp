@@ -282,7 +282,7 @@ void FusedOptimizer::adopt_states() {
       for (const at::Tensor* each :
            tensors_of(*own->second, group.options()).tensors) {
         if (each == nullptr || !each->defined() ||
-            each->sizes() == param.sizes()) {
+            each->sizes() == local_of(param).sizes()) {
           continue;
         }
         const std::vector<std::int64_t> sizes = each->sizes().vec();

@@ -209,7 +209,7 @@ TEST(Safetensors, PiecesSayWhereTheyBelong) {
       nlohmann::json::parse(
           R"({"a":{"saved_offsets":[2,0]},"b":{"saved_offsets":[]}})"));
   EXPECT_EQ(
-      nlohmann::json::parse(metadata.at("ARGOSY_WHOLE_SHAPES")),
+      nlohmann::json::parse(metadata.at("argosy.whole_shapes")),
       nlohmann::json::parse(R"({"a":[4,6],"b":[]})"));
   const TensorInfo a{"a", DType::kF32, {2}};
   EXPECT_NE(

@@ -487,6 +487,7 @@ TEST_P(DeadProcesses, OneKilledBeforeItsGroupConnectsIsNamed) {
         [](World& world) {
           ::signal(SIGTERM, SIG_IGN); // of the parent, when rank 1 is dead
           const auto group = new_group({}, GetParam());
+          barrier(); // of the world: rank 0 ignores the signal by now
           if (world.rank() == 1) {
             ::kill(::getpid(), SIGKILL);
           }
