@@ -26,7 +26,9 @@ Hook hook_of(OpHook hook) {
 // Indexed by OpHook and by InterceptOrder. Atomic because an op of one thread
 // may read them while another thread installs a hook; they are never reset.
 std::array<std::atomic<OpHandler>, 3> handlers{};
-std::array<std::atomic<Interceptor>, 5> interceptors{};
+constexpr std::size_t kNumInterceptors =
+    static_cast<std::size_t>(InterceptOrder::kCast) + 1;
+std::array<std::atomic<Interceptor>, kNumInterceptors> interceptors{};
 
 void run_interceptors(std::size_t from, CaughtOp& caught) {
   for (std::size_t i = from; i < interceptors.size(); ++i) {

@@ -69,7 +69,7 @@ enum class InterceptOrder : std::uint8_t {
   kGenerator,
   kRecorder,
   kMemory,
-  kCast,
+  kCast, // the last one
 };
 using Interceptor = void (*)(CaughtOp& caught, c10::function_ref<void()> next);
 
