@@ -25,7 +25,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(Remote, SavesAndLoadsThroughFaults) {
   testing::Peer& peer = testing::shared_peer(GetParam());
-  for (const auto& [name, value] : peer.environment().variables()) {
+  const Environment environment = peer.environment();
+  for (const auto& [name, value] : environment.variables()) {
     ::setenv(name.c_str(), value.c_str(), 1);
   }
   const std::string folder = peer.new_folder();

@@ -456,11 +456,12 @@ TEST(HybridConfigs, RefuseWhatCannotBeCombined) {
   };
   testing::run_ranks(1, [&](World&) {
     refused(
-        R"({"sharding": true, "dgc": true})",
-        "dgc and sharding exclude each other");
+        R"({"sharding": true, "sharding_configs": {"stage": 2}, "dgc": true})",
+        "dgc and sharding_configs.stage 2 exclude each other");
     refused(
-        R"({"hybrid_configs": {"sharding_degree": 2}, "power_sgd": true})",
-        "power_sgd and sharding exclude each other");
+        R"({"hybrid_configs": {"sharding_degree": 2},
+            "sharding_configs": {"stage": 3}, "power_sgd": true})",
+        "power_sgd and sharding_configs.stage 3 exclude each other");
   });
 }
 
