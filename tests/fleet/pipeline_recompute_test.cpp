@@ -298,7 +298,9 @@ TEST(PipelineRecomputeMemory, KeepsOneActivationOfEachBlock) {
       const std::int64_t again = kept(names_of(is_cut, "[0-9]+"));
       if (world.rank() == 1) {
         EXPECT_GE(once, 2 * 5 * kBytes);
-        EXPECT_LE(again, once - 2 * 4 * kBytes);
+        // Small tensors of the other rank, a thread, come and go meanwhile.
+        constexpr std::int64_t kOthers = 64;
+        EXPECT_LE(again, once - 2 * 4 * kBytes + kOthers);
       }
     });
   }
