@@ -4,11 +4,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <map>
-#include <memory>
 #include <mutex>
-#include <utility>
 
-#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
 #include "argosy/common/net.h"
 #include "argosy/store/kv_store.h"
@@ -69,86 +66,31 @@ StorePtr learn_and_connect(
   return store::open("tcp://" + address, {.timeout = deadline.remaining()});
 }
 
-// A store that this process serves. Not held by c10's weak pointers, which
-// would keep the server from closing its port.
-using Served = std::shared_ptr<const StorePtr>;
-
-// The stores that ranks of this process have reached or serve, by URL. The
-// server of a world that has ended lives on while somebody holds the world, and
-// the address is that of the next world, too.
-class KnownStores {
+// The stores that this process serves, by URL, until it ends. A job may make
+// one world after the other at the same address. If the server ended with its
+// world, a rank could reach it for the next world just before that, and c10d
+// ends a process whose server resets the connection.
+class ServedStores {
  public:
-  static KnownStores& of_process() {
-    static auto* const all = new KnownStores; // used until the very end
+  static ServedStores& of_process() {
+    static auto* const all = new ServedStores;
     return *all;
   }
 
-  Served find(const std::string& url) {
+  StorePtr serve(const std::string& url, Deadline deadline) {
     const std::lock_guard lock(mutex_);
-    const auto found = stores_.find(url);
-    return found == stores_.end() ? nullptr : found->second.lock();
-  }
-
-  // Whether there was one, whose server may still be about to end.
-  bool knows(const std::string& url) {
-    const std::lock_guard lock(mutex_);
-    return stores_.count(url) > 0;
-  }
-
-  void add_reached(const std::string& url) {
-    const std::lock_guard lock(mutex_);
-    stores_.try_emplace(url); // a thread rank of this process may serve it
-  }
-
-  void add_served(const std::string& url, const Served& store) {
-    const std::lock_guard lock(mutex_);
-    stores_[url] = store;
+    StorePtr& store = stores_[url];
+    if (!store) {
+      store =
+          store::open(url, {.serve = true, .timeout = deadline.remaining()});
+    }
+    return store;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<const StorePtr>> stores_; // of mutex_
+  std::map<std::string, StorePtr> stores_; // guarded by mutex_
 };
-
-class ServedPrefixStore final : public c10d::PrefixStore {
- public:
-  ServedPrefixStore(const std::string& prefix, Served served)
-      : c10d::PrefixStore(prefix, *served), served_(std::move(served)) {}
-
- private:
-  const Served served_;
-};
-
-// Calls `open`; where this process was before, for a while until it succeeds. A
-// world is taken apart by the last who holds it, which may be a thread that
-// just ends: until then the port is in use, and others reach a server that is
-// about to end.
-template <typename Open>
-auto patiently(const std::string& url, Deadline deadline, const Open& open) {
-  const Deadline patience = Deadline::after(std::chrono::seconds(10));
-  Backoff backoff(std::chrono::milliseconds(1), std::chrono::milliseconds(50));
-  while (true) {
-    try {
-      return open();
-    } catch (const StoreError&) {
-      if (!KnownStores::of_process().knows(url) || patience.expired() ||
-          deadline.expired()) {
-        throw;
-      }
-    }
-    backoff.pause(deadline);
-  }
-}
-
-Served serve(const std::string& url, Deadline deadline) {
-  if (Served served = KnownStores::of_process().find(url)) {
-    return served;
-  }
-  auto served = std::make_shared<const StorePtr>(
-      store::open(url, {.serve = true, .timeout = deadline.remaining()}));
-  KnownStores::of_process().add_served(url, served);
-  return served;
-}
 
 StorePtr memory_store() {
   return c10::make_intrusive<store::KvStore>(std::make_shared<store::MemKv>());
@@ -174,24 +116,14 @@ StorePtr connect(const LaunchInfo& info, Deadline deadline) {
     ARGOSY_ASSERT(info.size == 1, "no store for {} ranks", info.size);
     return memory_store();
   }
-  const std::string& url = info.store_url;
-  if (info.serves_store) {
-    return c10::make_intrusive<ServedPrefixStore>(
-        prefix_of(info),
-        patiently(url, deadline, [&] { return serve(url, deadline); }));
-  }
-  return patiently(url, deadline, [&] {
+  if (!info.serves_store) {
     return store::open(
-        url, {.prefix = prefix_of(info), .timeout = deadline.remaining()});
-  });
-}
-
-bool was_reached(const LaunchInfo& info) {
-  return KnownStores::of_process().knows(info.store_url);
-}
-
-void note_reached(const LaunchInfo& info) {
-  KnownStores::of_process().add_reached(info.store_url);
+        info.store_url,
+        {.prefix = prefix_of(info), .timeout = deadline.remaining()});
+  }
+  return c10::make_intrusive<c10d::PrefixStore>(
+      prefix_of(info),
+      ServedStores::of_process().serve(info.store_url, deadline));
 }
 
 } // namespace argosy

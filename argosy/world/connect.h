@@ -13,13 +13,9 @@ class Store;
 namespace argosy {
 
 // Opens the store that `info` names, with a key prefix for job and attempt.
-// Where was_reached(), waits for a server that is about to end.
+// A server that it starts lives as long as the process, for the next world.
 c10::intrusive_ptr<c10d::Store> connect(
     const LaunchInfo& info, Deadline deadline);
-
-// Whether ranks of this process have made a world in that store.
-bool was_reached(const LaunchInfo& info);
-void note_reached(const LaunchInfo& info);
 
 // Rank 0 serves a store on a free port and broadcasts its address.
 c10::intrusive_ptr<c10d::Store> connect(

@@ -244,20 +244,7 @@ std::shared_ptr<World> init(
   const milliseconds timeout = timeout_of(options);
   const Deadline deadline = Deadline::after(timeout);
   // One deadline for connecting and for the rendezvous together.
-  while (true) {
-    const StorePtr store = connect(info, deadline);
-    try {
-      auto world = join(info, store, timeout, deadline);
-      note_reached(info);
-      return world;
-    } catch (const StoreError&) {
-      // Perhaps we had reached the server of the job's last world, just before
-      // it ended: rank 0 serves that of the next one at the same address.
-      if (info.serves_store || !was_reached(info) || deadline.expired()) {
-        throw;
-      }
-    }
-  }
+  return join(info, connect(info, deadline), timeout, deadline);
 }
 
 std::shared_ptr<World> init(
