@@ -83,7 +83,14 @@ StorePtr connect(
   connect_to(address, deadline, "a c10d::TCPStore");
   StorePtr client = construct(address, false, deadline);
   greet(*client, address, deadline);
-  limit_answers(*client, timeout);
+  try {
+    limit_answers(*client, timeout);
+  } catch (const std::exception& error) {
+    throw StoreError(str_format(
+        "[store.open] the server at {} has ended: {}",
+        address.text(),
+        first_line(error)));
+  }
   return client;
 }
 

@@ -22,9 +22,8 @@ class GradHook {
   GradHook(GradHook&& other) noexcept = default;
   GradHook& operator=(GradHook&&) = delete;
 
-  // torch::load() gives a leaf new memory by set_(), after which LibTorch would
-  // make another node, without the hook: brings the old one back. To be called
-  // before a forward uses the leaf.
+  // After set_data() of the leaf LibTorch may make another node, without the
+  // hook: brings the old one back. To be called before a forward uses the leaf.
   void restore() const;
 
   // The node of the graph that adds to the gradient.

@@ -3,6 +3,9 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <map>
+#include <mutex>
+
 #include "argosy/common/error.h"
 #include "argosy/common/net.h"
 #include "argosy/store/kv_store.h"
@@ -63,6 +66,32 @@ StorePtr learn_and_connect(
   return store::open("tcp://" + address, {.timeout = deadline.remaining()});
 }
 
+// The stores that this process serves, by URL, until it ends. A job may make
+// one world after the other at the same address. If the server ended with its
+// world, a rank could reach it for the next world just before that, and c10d
+// ends a process whose server resets the connection.
+class ServedStores {
+ public:
+  static ServedStores& of_process() {
+    static auto* const all = new ServedStores;
+    return *all;
+  }
+
+  StorePtr serve(const std::string& url, Deadline deadline) {
+    const std::lock_guard lock(mutex_);
+    StorePtr& store = stores_[url];
+    if (!store) {
+      store =
+          store::open(url, {.serve = true, .timeout = deadline.remaining()});
+    }
+    return store;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, StorePtr> stores_; // guarded by mutex_
+};
+
 StorePtr memory_store() {
   return c10::make_intrusive<store::KvStore>(std::make_shared<store::MemKv>());
 }
@@ -87,11 +116,14 @@ StorePtr connect(const LaunchInfo& info, Deadline deadline) {
     ARGOSY_ASSERT(info.size == 1, "no store for {} ranks", info.size);
     return memory_store();
   }
-  return store::open(
-      info.store_url,
-      {.serve = info.serves_store,
-       .prefix = prefix_of(info),
-       .timeout = deadline.remaining()});
+  if (!info.serves_store) {
+    return store::open(
+        info.store_url,
+        {.prefix = prefix_of(info), .timeout = deadline.remaining()});
+  }
+  return c10::make_intrusive<c10d::PrefixStore>(
+      prefix_of(info),
+      ServedStores::of_process().serve(info.store_url, deadline));
 }
 
 } // namespace argosy

@@ -13,6 +13,7 @@ class Store;
 namespace argosy {
 
 // Opens the store that `info` names, with a key prefix for job and attempt.
+// A server that it starts lives as long as the process, for the next world.
 c10::intrusive_ptr<c10d::Store> connect(
     const LaunchInfo& info, Deadline deadline);
 

@@ -1,6 +1,7 @@
 #include "argosy/world/init.h"
 
 #include <unistd.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <sstream>
@@ -82,10 +83,27 @@ bool wants_shared_heap() {
       .value_or(true);
 }
 
+// Counts the worlds that a rank has joined in a store.
+std::string worlds_key(int rank) {
+  return str("worlds/", rank);
+}
+
+// The keys of the next world of a store. After destroy_process_group() a job
+// may make another world, and keys of the last one would lead to groups that
+// are gone. Ranks agree on the number because all join all worlds; who gave up
+// before the others came has not joined.
+StorePtr for_next_world(const StorePtr& store, int rank) {
+  const std::int64_t before = store->add(worlds_key(rank), 0);
+  if (before == 0) {
+    return store;
+  }
+  return c10::make_intrusive<c10d::PrefixStore>(str("world/", before), store);
+}
+
 // Common to all ways of joining: rendezvous, find local ranks, bind.
 std::shared_ptr<World> join(
     LaunchInfo info,
-    const StorePtr& store,
+    StorePtr store,
     milliseconds timeout,
     Deadline deadline,
     std::shared_ptr<void> companion = nullptr) {
@@ -93,6 +111,8 @@ std::shared_ptr<World> join(
   torch_hooks::install_amx_limit();
   if (info.size > 1) {
     store->setTimeout(timeout);
+    const StorePtr of_all = store;
+    store = for_next_world(of_all, info.rank);
     // Before the ranks meet: then all ranks find it.
     const std::string process = own_process_identity();
     store->set(
@@ -102,6 +122,7 @@ std::shared_ptr<World> join(
     if (!info.knows_local) {
       find_local_ranks(*store, info, deadline);
     }
+    of_all->add(worlds_key(info.rank), 1);
   }
   // Thread ranks see each other's tensors anyway.
   if (info.local_size > 1 && !thread_binding().launch && wants_shared_heap()) {

@@ -75,7 +75,8 @@ bool is_available();
 int get_rank();
 int get_world_size();
 
-// Ends the calling thread's world. Does nothing if there is none.
+// Ends the calling thread's world. Does nothing if there is none. If all ranks
+// have called it, they may make another world, also in the same store.
 void destroy_process_group();
 
 // The calling thread's place in its job: that of its world, or before

@@ -110,6 +110,7 @@ std::string claim_membership(
 // All ranks meet through these keys of the store:
 //   size           what the first rank was told; the others compare
 //   member/<rank>  who holds the rank; finds two processes with one rank
+//   came/<rank>    counts how often the rank has come
 //   arrived        counter of ranks
 //   verdict        "all here" from the last rank to arrive, or a conflict
 // So each rank polls a single key, whatever the size of the world, and a
@@ -126,7 +127,9 @@ void rendezvous(
     claim(store, "verdict", conflict);
     throw InvalidArgument(conflict);
   }
-  if (store.add("arrived", 1) == size) {
+  // Once for each rank: one that gave up and comes again has arrived already.
+  const bool is_new = store.add(str("came/", rank), 1) == 1;
+  if (store.add("arrived", is_new ? 1 : 0) == size) {
     claim(store, "verdict", kAllHere);
   }
   const bool all_here = poll_until(
