@@ -8,6 +8,7 @@
 namespace argosy::cli {
 
 int bench(const std::vector<std::string>& arguments);
+int ckpt(const std::vector<std::string>& arguments);
 int env(const std::vector<std::string>& arguments);
 int plan(const std::vector<std::string>& arguments);
 int run(const std::vector<std::string>& arguments);
