@@ -27,7 +27,7 @@ nlohmann::json json_of_dict(const PickleValue& value, int depth, int& left) {
     const PickleValue& key = *value.items[i];
     const std::string name = key.is(PickleKind::kString)
         ? key.text
-        : json_of(key, depth, left)
+        : json_of(key, depth + 1, left)
               .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     json[name] = json_of(*value.items[i + 1], depth + 1, left);
   }
