@@ -24,6 +24,9 @@ struct Transfer {
   const HttpRequest* request = nullptr;
   HttpResult result;
   bool stopped = false; // by on_body
+  // curl takes an answer without a body for complete when the connection ends
+  // between two headers.
+  bool has_head = false;
   bool is_silent = false;
   Deadline::Clock::time_point moved = Deadline::Clock::now(); // last
   curl_off_t num_moved = 0; // bytes, both ways
@@ -42,11 +45,13 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* user) {
 }
 
 std::size_t take_header(char* data, std::size_t, std::size_t size, void* user) {
-  auto& headers = static_cast<Transfer*>(user)->result.headers;
+  auto& transfer = *static_cast<Transfer*>(user);
+  auto& headers = transfer.result.headers;
   const std::string_view line(data, size);
   if (line.starts_with("HTTP/")) {
     headers.clear(); // of a "100 Continue" before
   }
+  transfer.has_head = trim(line).empty();
   const std::size_t colon = line.find(':');
   if (colon != line.npos) {
     std::string name(line.substr(0, colon));
@@ -192,6 +197,8 @@ HttpResult perform(
         ? str("no byte moved for ", duration_text(request.stall_limit))
         : reason[0] != '\0' ? reason.c_str()
                             : ::curl_easy_strerror(code);
+  } else if (!transfer.has_head) {
+    result.failure = "the answer ends between its headers";
   }
   // Keeps the connection, but clears pointers into this stack frame.
   ::curl_easy_reset(curl);

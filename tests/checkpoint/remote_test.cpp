@@ -30,7 +30,7 @@ TEST_P(Remote, SavesAndLoadsThroughFaults) {
     ::setenv(name.c_str(), value.c_str(), 1);
   }
   const std::string folder = peer.new_folder();
-  peer.faults().set_random(15, 7);
+  peer.faults().set_random(15, 7); // whatever it meets, nothing is lost
   at::Tensor expected;
   testing::run_ranks(2, [&](World& world) {
     torch::nn::Linear net(300, 200);
