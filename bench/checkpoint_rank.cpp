@@ -51,9 +51,8 @@ struct Net : torch::nn::Module {
   explicit Net(std::int64_t megabytes) {
     const auto mesh = ProcessMesh::of_shape({get_world_size()}, {"sharding"});
     for (std::int64_t i = 0; i < megabytes / 16; ++i) {
-      const at::Tensor whole = torch::empty({0});
       register_parameter(
-          "p" + std::to_string(i),
+          str("p", i),
           dtensor_from_fn(
               [&] {
                 return torch::full({2048, 2048}, 0.5 + i);
@@ -112,7 +111,7 @@ void save_rounds(
   const std::int64_t bytes = megabytes << 20;
   const std::int64_t own = bytes / get_world_size();
   const Buffer buffer;
-  const std::string raw = folder + "/raw" + std::to_string(get_rank());
+  const std::string raw = str(folder, "/raw", get_rank());
   checkpoint::Checkpointer saver(folder + "/sync", {.keep = {.last = 1}});
   checkpoint::Checkpointer async(
       folder + "/async", {.async = true, .keep = {.last = 1}});
@@ -137,7 +136,7 @@ void load_rounds(
   state.add("model", net);
   const std::int64_t bytes = megabytes << 20;
   const Buffer buffer;
-  const std::string raw = folder + "/raw" + std::to_string(get_rank());
+  const std::string raw = str(folder, "/raw", get_rank());
   const bool has_raw = ::access(raw.c_str(), R_OK) == 0;
   for (int i = 0; i < rounds + 1; ++i) { // the first one warms the cache
     if (has_raw) {

@@ -50,8 +50,10 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* user) {
   const std::string_view line(data, size);
   if (line.starts_with("HTTP/")) {
     headers.clear(); // of a "100 Continue" before
+    transfer.has_head = false;
   }
-  transfer.has_head = trim(line).empty();
+  // Trailers may follow the body, without another empty line.
+  transfer.has_head = transfer.has_head || trim(line).empty();
   const std::size_t colon = line.find(':');
   if (colon != line.npos) {
     std::string name(line.substr(0, colon));
