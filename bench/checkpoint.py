@@ -31,7 +31,8 @@ def run_dcp(python, script, folder, megabytes, rounds):
         [*shlex.split(python), str(script), str(folder), str(megabytes), str(rounds)],
         stdout=subprocess.PIPE, text=True,
         env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-             "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}) for rank in range(2)]
+             "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
+             "USE_LIBUV": "0"}) for rank in range(2)]
     outputs = [rank.communicate(timeout=600)[0] for rank in ranks]
     if any(rank.returncode for rank in ranks):
         raise SystemExit("the ranks of DCP failed")
