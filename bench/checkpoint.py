@@ -51,9 +51,11 @@ def best_of(texts):
 def measure(args, folder):
     megabytes, rounds = (256, 2) if args.quick else (512, 3)
     texts = []
-    for _ in range(1 if args.quick else 3):
-        texts.append(run_ours(2, "save", folder, megabytes, rounds))
-        texts.append(run_ours(2, "load", folder, megabytes, rounds))
+    for turn in range(1 if args.quick else 3):
+        place = folder / str(turn)
+        place.mkdir()
+        texts.append(run_ours(2, "save", place, megabytes, rounds))
+        texts.append(run_ours(2, "load", place, megabytes, rounds))
         if args.dcp:
             script = folder / "checkpoint_peer.py"
             shutil.copy(HERE / "checkpoint_peer.py", script)
