@@ -288,6 +288,18 @@ TEST(ConvertForPyTorch, KeepsTypesThatHaveNoStorageClass) {
       values_of<std::uint16_t>(read, "model/words"), ElementsAre(1, 65535));
 }
 
+// What Hugging Face's own parser finds in a folder.
+std::string hub_reads(const std::string& folder) {
+  const std::string peers = ARGOSY_SOURCE_DIR "/tests/peers";
+  if (!std::filesystem::exists(peers + "/node_modules")) {
+    throw SystemError(
+        "tests/peers/node_modules is missing: run tools/setup tests");
+  }
+  const auto done = run_command("node " + peers + "/safetensors.mjs " + folder);
+  EXPECT_TRUE(done.status.success()) << done.output;
+  return done.output;
+}
+
 // Reads a safetensors file by its definition, with Python's own modules.
 std::string python_reads(const std::string& path) {
   const auto done = run_command(
@@ -316,6 +328,21 @@ TEST(ConvertForHuggingFace, WritesOneFileOrShardsWithAnIndex) {
   EXPECT_EQ(index["metadata"]["total_size"], 4 * (1100 * 1003 + 5 + 1));
   EXPECT_EQ(index["weight_map"]["a"], "model-00001-of-00002.safetensors");
   EXPECT_EQ(index["weight_map"]["scalar"], "model-00002-of-00002.safetensors");
+  // It counts a scalar as no parameter.
+  EXPECT_EQ(
+      hub_reads((folder.path() / "one").string()),
+      "a F32 [1100,1003] model.safetensors\n"
+      "b.bias F32 [5] model.safetensors\n"
+      "empty F32 [0,4] model.safetensors\n"
+      "scalar F32 [] model.safetensors\n"
+      "parameters {\"F32\":1103305}\n");
+  EXPECT_EQ(
+      hub_reads((folder.path() / "shards").string()),
+      "a F32 [1100,1003] model-00001-of-00002.safetensors\n"
+      "b.bias F32 [5] model-00002-of-00002.safetensors\n"
+      "empty F32 [0,4] model-00002-of-00002.safetensors\n"
+      "scalar F32 [] model-00002-of-00002.safetensors\n"
+      "parameters {\"F32\":1103305}\n");
   const TensorSet expected =
       renamed(sample_set(), NameRules::parse("drop ^(optimizer|rank)/", "r"));
   for (const char* name : {"one", "shards"}) {

@@ -1,10 +1,15 @@
-// What C++'s torch::save writes.
+// What C++'s torch::save and Argosy's own save() write.
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include "argosy/checkpoint/checkpointer.h"
 #include "argosy/checkpoint/import/sources.h"
+#include "argosy/checkpoint/inspect/folder_list.h"
+#include "argosy/checkpoint/inspect/verify.h"
 #include "argosy/common/file.h"
+#include "argosy/testing/ranks.h"
+#include "argosy/world/world.h"
 #include "tests/checkpoint/tensor_values.h"
 
 namespace argosy::checkpoint {
@@ -92,6 +97,46 @@ TEST(ImportOfTorchSave, ReadsTensorsAndVectors) {
   EXPECT_EQ(
       values_of<float>(set, "model/0"), (std::vector<float>{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(values_of<float>(set, "model/1"), std::vector<float>(2, 1.0f));
+}
+
+// The command's reader and verification against the saver.
+TEST(InspectionOfSavedCheckpoints, FindsWhatRanksSaved) {
+  const std::vector<std::byte> secret(32, std::byte{9});
+  for (const bool encrypted : {false, true}) {
+    const TempDir folder;
+    std::vector<float> expected;
+    argosy::testing::run_ranks(3, [&](World& world) {
+      torch::nn::Linear net(700, 900);
+      const torch::NoGradGuard no_grad;
+      net->weight.copy_(torch::arange(700.0f * 900).view({900, 700}).mul(0.5));
+      State state{net};
+      CheckpointOptions options;
+      if (encrypted) {
+        options.key = Key(secret);
+      }
+      save(folder.path().string(), state, 7, options);
+      if (world.rank() == 0) {
+        expected = floats(net->weight);
+      }
+    });
+    const auto entries = list_checkpoints(fs::open(folder.path().string()));
+    ASSERT_EQ(entries.size(), 1u);
+    EXPECT_TRUE(entries[0].good() && entries[0].latest);
+    const TensorSet set = open_tensors(folder.path().string());
+    EXPECT_EQ(set.step, 7);
+    std::optional<Cipher> cipher;
+    if (encrypted) {
+      cipher.emplace(Key(secret), set.encryption.value());
+    } else {
+      EXPECT_EQ(values_of<float>(set, "model/weight"), expected);
+    }
+    const VerifyReport report = verify_checkpoint(
+        fs::open((folder.path() / entries[0].name).string()),
+        cipher ? &*cipher : nullptr);
+    EXPECT_TRUE(report.damages.empty()) << report.damages[0].what;
+    EXPECT_GT(report.roots, 2u);
+    EXPECT_GT(set.find("model/weight")->pieces.size(), 1u);
+  }
 }
 
 } // namespace

@@ -125,7 +125,8 @@ class ImportOfPyTorch : public ::testing::Test {
 std::unique_ptr<TempDir> ImportOfPyTorch::folder_;
 
 TEST_F(ImportOfPyTorch, ReadsStateDictsOfAllForms) {
-  for (const char* name : {"state_dict.pt", "legacy.pt", "protocol4.pt"}) {
+  for (const char* name :
+       {"state_dict.pt", "legacy.pt", "protocol4.pt", "deflated.pt"}) {
     const TensorSet set = open_tensors(path(name));
     EXPECT_EQ(set.tensors.size(), 8u) << name;
     EXPECT_EQ(values_of<float>(set, "model/fc.weight"), counting<float>(6));

@@ -3,6 +3,7 @@
 usage: torch_peer.py write DIR        files that the test imports
        torch_peer.py read FILE        prints a dict of tensors, nested or not"""
 import sys
+import zipfile
 
 import torch
 
@@ -22,6 +23,12 @@ def make_model():
     return model
 
 
+def deflate(source, target):
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+
+
 def write(folder):
     torch.manual_seed(0)
     model = make_model()
@@ -34,6 +41,7 @@ def write(folder):
     torch.save(model.state_dict(), folder + "/state_dict.pt")
     torch.save(model.state_dict(), folder + "/legacy.pt", _use_new_zipfile_serialization=False)
     torch.save(model.state_dict(), folder + "/protocol4.pt", pickle_protocol=4)
+    deflate(folder + "/state_dict.pt", folder + "/deflated.pt")
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 12,
                 "parameter": torch.nn.Parameter(counting(2, start=5)), "flags": {"a", "b"}}, folder + "/training.pt")
     torch.save(optimizer.state_dict(), folder + "/optimizer.pt")

@@ -151,6 +151,20 @@ TEST(Unpickler, EndsAtValuesThatContainThemselves) {
   // a = []; a.append(a)
   const Pickle pickle = read("\x80\x02]q\x00h\x00\x61."s);
   EXPECT_THROW(to_json(*pickle.root), CheckpointError);
+  // d = {}; d[d] = None: no recursion into keys.
+  EXPECT_EQ(
+      json("\x80\x02}q\x00h\x00Ns."s), nlohmann::json({{"dict 0", nullptr}}));
+}
+
+TEST(Unpickler, LimitsTextsThatAreReferredToManyTimes) {
+  std::string bytes = "\x80\x02](X\x00\x00\x10\x00"s; // 1 MiB
+  bytes.append(1 << 20, 'x');
+  bytes += "q\x00"s;
+  for (int i = 0; i < 10'000; ++i) {
+    bytes += "h\x00"s;
+  }
+  const Pickle pickle = read(bytes + "\x65.");
+  EXPECT_THROW(to_json(*pickle.root), CheckpointError);
 }
 
 TEST(Unpickler, LimitsWhatSmallPicklesMake) {

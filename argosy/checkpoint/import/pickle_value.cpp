@@ -25,10 +25,9 @@ nlohmann::json json_of_dict(const PickleValue& value, int depth, int& left) {
   auto json = nlohmann::json::object();
   for (std::size_t i = 0; i + 1 < value.items.size(); i += 2) {
     const PickleValue& key = *value.items[i];
-    const std::string name = key.is(PickleKind::kString)
-        ? key.text
-        : json_of(key, depth + 1, left)
-              .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string name = key.is(PickleKind::kString) ? key.text
+        : key.is(PickleKind::kInteger) ? std::to_string(key.integer)
+                                       : str(to_string(key.kind), " ", i / 2);
     json[name] = json_of(*value.items[i + 1], depth + 1, left);
   }
   return json;
@@ -53,7 +52,13 @@ nlohmann::json json_of_object(const PickleValue& value, int depth, int& left) {
 }
 
 nlohmann::json json_of(const PickleValue& value, int depth, int& left) {
-  if (depth > kDeepest || --left < 0) {
+  // Texts count by their length: others may refer to one many times.
+  constexpr std::size_t kTextPerValue = 256;
+  const std::size_t weight = 1 + value.text.size() / kTextPerValue;
+  left = weight > static_cast<std::size_t>(left)
+      ? -1
+      : left - static_cast<int>(weight);
+  if (depth > kDeepest || left < 0) {
     throw CheckpointError(
         "[checkpoint.pickle] values that are too many or nested too deeply, or "
         "contain themselves");
@@ -146,7 +151,8 @@ nlohmann::json to_json(const PickleValue& value, int limit) {
 }
 
 std::string key_text(const PickleValue& key) {
-  if (key.is(PickleKind::kString)) {
+  constexpr std::size_t kLongest = 1000;
+  if (key.is(PickleKind::kString) && key.text.size() <= kLongest) {
     return key.text;
   }
   if (key.is(PickleKind::kInteger)) {
@@ -155,7 +161,9 @@ std::string key_text(const PickleValue& key) {
   throw CheckpointError(
       str("[checkpoint.pickle] a dict with a ",
           to_string(key.kind),
-          " as key above a tensor, expected str or int"));
+          " as key above a tensor, expected an int or a str of at most ",
+          kLongest,
+          " characters"));
 }
 
 } // namespace argosy::checkpoint

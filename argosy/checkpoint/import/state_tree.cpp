@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kDeepestTree = 100;
 constexpr int kMostTreeVisits = 20'000'000;
+constexpr std::size_t kMostTensors = 1'000'000;
 
 class TreeWalk {
  public:
@@ -44,6 +45,10 @@ class TreeWalk {
   void visit(const PickleValue& value) {
     count(path_.size());
     if (value.is(PickleKind::kTensor)) {
+      if (tree_.tensors.size() >= kMostTensors) {
+        throw CheckpointError(
+            str("[checkpoint.import] more than ", kMostTensors, " tensors"));
+      }
       tree_.tensors.push_back({path_, *value.tensor});
       return;
     }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "argosy/checkpoint/boxes.h"
+#include "argosy/checkpoint/import/strided_gather.h"
 #include "argosy/common/error.h"
 
 namespace argosy::checkpoint {
@@ -13,6 +14,10 @@ namespace {
 constexpr std::size_t kLeastChunks = 16;
 constexpr std::uint64_t kReadBlock = 16 << 10;
 constexpr std::size_t kReadBlocks = 4096;
+constexpr std::uint64_t kSlabBytes = std::uint64_t{64} << 20;
+constexpr std::size_t kSlabs = 1;
+// Shorter runs of strided elements are read by blocks.
+constexpr std::uint64_t kLeastRead = 256;
 
 [[noreturn]] void refuse_chunk(
     const SourceTensor& tensor,
@@ -30,33 +35,13 @@ constexpr std::size_t kReadBlocks = 4096;
           what));
 }
 
-// Elements of a row of a strided piece, from index `from` of the piece on.
-struct StridedRow {
-  std::uint64_t offset = 0; // bytes, in the source
-  std::int64_t count = 0;   // elements up to the end of the row
-  std::int64_t stride = 1;  // elements
-};
-
-StridedRow row_at(
-    const SourcePiece& piece, std::size_t width, std::int64_t from) {
-  StridedRow row{.offset = piece.offset, .count = 1};
-  for (std::size_t d = piece.box.size.size(); d-- > 0;) {
-    const std::int64_t size = piece.box.size[d];
-    const std::int64_t index = from % size;
-    from /= size;
-    row.offset += static_cast<std::uint64_t>(index * piece.strides[d]) * width;
-    if (d + 1 == piece.box.size.size()) {
-      row.count = size - index;
-      row.stride = piece.strides[d];
-    }
-  }
-  return row;
-}
-
 } // namespace
 
 TensorReader::TensorReader(const Cipher* cipher)
-    : cipher_(cipher), chunks_(kLeastChunks), blocks_(kReadBlocks) {}
+    : cipher_(cipher),
+      chunks_(kLeastChunks),
+      slabs_(kSlabs),
+      blocks_(kReadBlocks) {}
 
 void TensorReader::read(
     const SourceTensor& tensor,
@@ -66,6 +51,7 @@ void TensorReader::read(
     std::byte* to) {
   if (current_ != &tensor) {
     chunks_.clear();
+    slabs_.clear();
     chunks_.set_capacity(std::max(kLeastChunks, tensor.pieces.size() + 1));
     current_ = &tensor;
   }
@@ -95,13 +81,11 @@ void TensorReader::read_run(
     std::int64_t count,
     std::byte* to) {
   const std::size_t width = element_bytes(tensor.info.dtype);
-  if (!piece.strides.empty()) {
-    read_strided(piece, width, from, count, to);
-    return;
-  }
   const std::uint64_t offset = static_cast<std::uint64_t>(from) * width;
   const std::uint64_t bytes = static_cast<std::uint64_t>(count) * width;
-  if (!piece.hashes.empty()) {
+  if (!piece.strides.empty()) {
+    read_strided(piece, width, offset, bytes, to);
+  } else if (!piece.hashes.empty()) {
     read_hashed(tensor, piece, offset, bytes, to);
   } else {
     read_cached(piece, piece.offset + offset, bytes, to);
@@ -158,32 +142,49 @@ std::vector<std::byte> TensorReader::read_chunk(
   return bytes;
 }
 
+// Strided elements are gathered by slabs of rows, which makes the runs in the
+// source as long as the slab has rows.
 void TensorReader::read_strided(
     const SourcePiece& piece,
     std::size_t width,
-    std::int64_t from,
-    std::int64_t count,
+    std::uint64_t from,
+    std::uint64_t bytes,
     std::byte* to) {
-  while (count > 0) {
-    const StridedRow row = row_at(piece, width, from);
-    const std::int64_t part = std::min(row.count, count);
-    if (row.stride == 1) {
-      read_cached(
-          piece, row.offset, static_cast<std::uint64_t>(part) * width, to);
-    } else {
-      for (std::int64_t i = 0; i < part; ++i) {
-        const auto skip = static_cast<std::uint64_t>(i * row.stride) * width;
-        read_cached(
-            piece,
-            row.offset + skip,
-            width,
-            to + static_cast<std::size_t>(i) * width);
-      }
-    }
+  while (bytes > 0) {
+    const std::uint64_t slab = from / kSlabBytes;
+    const auto& data = slabs_.get(std::pair(&piece, slab), [&] {
+      return gather_slab(piece, width, slab);
+    });
+    const std::uint64_t skip = from % kSlabBytes;
+    const std::uint64_t part =
+        std::min<std::uint64_t>(bytes, data.size() - skip);
+    std::memcpy(to, data.data() + skip, part);
+    to += part;
     from += part;
-    count -= part;
-    to += static_cast<std::size_t>(part) * width;
+    bytes -= part;
   }
+}
+
+std::vector<std::byte> TensorReader::gather_slab(
+    const SourcePiece& piece, std::size_t width, std::uint64_t slab) {
+  const auto per_slab = static_cast<std::int64_t>(kSlabBytes / width);
+  const std::int64_t from = static_cast<std::int64_t>(slab) * per_slab;
+  const std::int64_t count = std::min(per_slab, piece.box.numel() - from);
+  Bytes bytes(static_cast<std::size_t>(count) * width);
+  gather_strided(
+      piece,
+      width,
+      from,
+      count,
+      bytes.data(),
+      [&](std::uint64_t offset, std::span<std::byte> to) {
+        if (to.size() >= kLeastRead) {
+          piece.source->read(offset, to);
+        } else {
+          read_cached(piece, offset, to.size(), to.data());
+        }
+      });
+  return bytes;
 }
 
 // Short reads go through blocks that are kept, because columns of a matrix lie

@@ -14,7 +14,7 @@ namespace argosy::checkpoint {
 // Reads parts of tensors, whatever pieces they are in. What has hashes is
 // verified, and decrypted if there is a cipher. Keeps the chunks and blocks it
 // read last, so that reading a tensor in row-major order reads its files once:
-// 128 MB, or a chunk (4 MB) for each piece if a tensor has more pieces. For one
+// 200 MB, or a chunk (4 MB) for each piece if a tensor has more pieces. For one
 // thread.
 class TensorReader {
  public:
@@ -51,9 +51,11 @@ class TensorReader {
   void read_strided(
       const SourcePiece& piece,
       std::size_t width,
-      std::int64_t from,
-      std::int64_t count,
+      std::uint64_t from,
+      std::uint64_t bytes,
       std::byte* to);
+  std::vector<std::byte> gather_slab(
+      const SourcePiece& piece, std::size_t width, std::uint64_t slab);
   void read_cached(
       const SourcePiece& piece,
       std::uint64_t offset,
@@ -65,6 +67,7 @@ class TensorReader {
   const Cipher* cipher_;
   const SourceTensor* current_ = nullptr; // whose chunks are kept
   LruCache<std::pair<const SourcePiece*, std::size_t>, Bytes> chunks_;
+  LruCache<std::pair<const SourcePiece*, std::uint64_t>, Bytes> slabs_;
   LruCache<std::pair<const ByteSource*, std::uint64_t>, Bytes> blocks_;
 };
 

@@ -1,26 +1,24 @@
-// Prints what @huggingface/hub's parser finds in a safetensors file, or in a
-// folder with an index: a line for each tensor, by name.
+// Prints what @huggingface/hub's parser finds in a folder as Hugging Face has
+// it: a line for each tensor, by name.
 //
-// usage: node safetensors_peer.mjs MODULES PATH [sharded]
-import { createRequire } from "node:module";
+// usage: node safetensors.mjs FOLDER
+import { parseSafetensorsMetadata } from "@huggingface/hub";
 import { existsSync, openAsBlob } from "node:fs";
-import { pathToFileURL } from "node:url";
 
-const [modules, path, sharded] = process.argv.slice(2);
-const require = createRequire(pathToFileURL(modules + "/"));
-const { parseSafetensorsMetadata } = require("@huggingface/hub");
+const folder = process.argv[2];
 
 // The parser reads from a server; this answers with the bytes of local files.
 async function fetchLocal(url, options) {
-  const file = path + "/" + String(url).split("/").pop().split("?")[0];
+  const file = folder + "/" + String(url).split("/").pop().split("?")[0];
   if (!existsSync(file)) {
     return new Response("", { status: 404 });
   }
   const blob = await openAsBlob(file);
-  const range = /bytes=(\d+)-(\d+)/.exec(new Headers(options?.headers).get("range") ?? "");
   const headers = { etag: '"local"', "content-type": "application/octet-stream" };
+  const range = /bytes=(\d+)-(\d+)/.exec(new Headers(options?.headers).get("range") ?? "");
   if (!range) {
-    return new Response(await blob.arrayBuffer(), { headers: { ...headers, "content-length": String(blob.size) } });
+    headers["content-length"] = String(blob.size);
+    return new Response(await blob.arrayBuffer(), { headers });
   }
   const [begin, end] = [Number(range[1]), Math.min(Number(range[2]) + 1, blob.size)];
   headers["content-range"] = `bytes ${begin}-${end - 1}/${blob.size}`;
@@ -29,19 +27,14 @@ async function fetchLocal(url, options) {
 
 const found = await parseSafetensorsMetadata({
   repo: "local/model", hubUrl: "http://local", fetch: fetchLocal, computeParametersCount: true });
+const headers = found.sharded ? Object.entries(found.headers) : [["model.safetensors", found.header]];
 const lines = [];
-const add = (file, header) => {
+for (const [file, header] of headers) {
   for (const [name, tensor] of Object.entries(header)) {
     if (name !== "__metadata__") {
       lines.push(`${name} ${tensor.dtype} [${tensor.shape}] ${file}`);
     }
   }
-};
-if (sharded) {
-  for (const [file, header] of Object.entries(found.headers)) {
-    add(file, header);
-  }
-} else {
-  add("model.safetensors", found.header);
 }
 console.log(lines.sort().join("\n"));
+console.log(`parameters ${JSON.stringify(found.parameterCount)}`);
