@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench lint tidy build install setup
+.PHONY: help demo test soak sanitize bench lint tidy build install setup
 
 # $(call configure,OPTIONS): a new build folder begins with the library and the
 # command alone, and each target adds what it needs; nothing is taken away, so
@@ -26,14 +26,18 @@ help: ## Show this list
 demo: ## Build library, command and an example, and train on two ranks (10 minutes)
 	@tools/setup build demo
 	$(call configure)
-	$(call compile,the library and the command (5 minutes on 2 cores),argosy argosy_cli)
+	$(call compile,the library and the command (7 minutes on 2 cores),argosy argosy_cli)
 	@tools/demo $(BUILD)
 
-test: build ## Build everything but benches, and run all tests (30 minutes)
-	@tools/timed "tests (10 minutes on 2 cores)" tools/run_tests $(BUILD) -LE soak
+test: build ## Build everything but benches, and run all tests (35 minutes)
+	@tools/timed "tests (14 minutes on 2 cores)" tools/run_tests $(BUILD) -LE soak
 
 soak: build ## Run the long and statistical tests too: before a release
-	@tools/timed "soak tests (10 minutes on 2 cores)" tools/run_tests $(BUILD) -L soak
+	@tools/timed "soak tests (an hour or more on 2 cores)" tools/run_tests $(BUILD) -L soak
+
+sanitize: ## Run tests with sanitizers: before a release (an hour on 2 cores)
+	@tools/setup build tests
+	@tools/sanitize all
 
 bench: ## Run all benches and renew the tables of docs/
 	@tools/setup build python bench

@@ -5,6 +5,7 @@
 // "argosy/pipeline/pipeline_parallel.h". The library never includes this.
 
 #include "argosy/checkpoint/checkpointer.h"
+#include "argosy/checkpoint/model_file.h"
 #include "argosy/comm/functional.h"
 #include "argosy/comm/objects.h"
 #include "argosy/comm/operation/label.h"

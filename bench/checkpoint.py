@@ -23,7 +23,9 @@ def run_ours(ranks, *args):
                           env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout
 
 
-def run_dcp(python, script, folder, megabytes, rounds):
+def run_dcp(python, folder, megabytes, rounds):
+    script = folder / "checkpoint_peer.py"
+    shutil.copy(HERE / "checkpoint_peer.py", script)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -48,8 +50,21 @@ def best_of(texts):
     return best
 
 
+def size_of(args):
+    return (256, 2) if args.quick else (512, 3)
+
+
+def measure_in_memory(args):
+    """Saves where no disk is the limit."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        texts = [run_ours(2, "save", folder, *size_of(args))]
+        if args.dcp:
+            texts.append(run_dcp(args.dcp, pathlib.Path(folder), *size_of(args)))
+    return best_of(texts)
+
+
 def measure(args, folder):
-    megabytes, rounds = (256, 2) if args.quick else (512, 3)
+    megabytes, rounds = size_of(args)
     texts = []
     for turn in range(1 if args.quick else 3):
         place = folder / str(turn)
@@ -57,10 +72,9 @@ def measure(args, folder):
         texts.append(run_ours(2, "save", place, megabytes, rounds))
         texts.append(run_ours(2, "load", place, megabytes, rounds))
         if args.dcp:
-            script = folder / "checkpoint_peer.py"
-            shutil.copy(HERE / "checkpoint_peer.py", script)
-            texts.append(run_dcp(args.dcp, script, folder, megabytes, rounds))
+            texts.append(run_dcp(args.dcp, folder, megabytes, rounds))
     best = best_of(texts)
+    best |= {f"memory_{name}": speed for name, speed in measure_in_memory(args).items()}
     # From 8 ranks to 3, and from 3 to 3.
     for name, ranks in (("resharded", 8), ("same", 3)):
         place = folder / name
@@ -84,9 +98,15 @@ def row(text, value, unit="GB/s", **peers):
 def rows_of(best):
     rows = [
         row("save, synced to disk", best["save"], disk=best["disk"], dcp=best.get("dcp_save")),
-        row("load from the page cache, verified", best["load"], cache=best["cache"],
+        row("save to memory (tmpfs)", best["memory_save"], dcp=best.get("memory_dcp_save")),
+        row("load from the disk, verified first", best["first"], disk=best["cold"]),
+        row("load from the disk, in place", best["first_in_place"], disk=best["cold"]),
+        row("load from the page cache, verified first", best["load"], cache=best["cache"],
+            dcp=best.get("dcp_load")),
+        row("load from the page cache, in place", best["load_in_place"], cache=best["cache"],
             dcp=best.get("dcp_load")),
         row("state / stall of an asynchronous save", best["stall"], memcpy=best["memcpy"]),
+        row("steps beside an asynchronous save", best["step_beside"], step_alone=best["step"]),
         row("load of 8 ranks' checkpoint on 3", best["resharded"], load_3_to_3=best["same"]),
     ]
     return rows

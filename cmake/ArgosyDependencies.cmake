@@ -12,6 +12,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(rocksdb REQUIRED IMPORTED_TARGET rocksdb)
+pkg_check_modules(libssl REQUIRED IMPORTED_TARGET libssl)
 # Only its header, which is compiled for each instruction set.
 pkg_check_modules(libxxhash REQUIRED IMPORTED_TARGET libxxhash)
 

@@ -27,6 +27,7 @@ UMBRELLA = 220_000
 LARGER = {
     "argosy/argosy.h": UMBRELLA,
     "argosy/checkpoint/checkpointer.h": JSON,
+    "argosy/checkpoint/model_file.h": JSON,
     "argosy/checkpoint/state.h": JSON,
     "argosy/checkpoint/state_part.h": JSON,
     "argosy/data_parallel/sync_batch_norm.h": MODULE,
@@ -40,6 +41,7 @@ LARGER = {
     "argosy/pipeline/cut/cut_stage.h": MODULE,
     "argosy/pipeline/layer_desc.h": MODULE,
     "argosy/pipeline/pipeline_layer.h": MODULE,
+    "argosy/ps/worker/sparse_embedding.h": CLONEABLE,
     "argosy/sequence_parallel/layers.h": CLONEABLE,
     "argosy/tensor_parallel/grid_layers.h": CLONEABLE,
     "argosy/tensor_parallel/layers.h": CLONEABLE,

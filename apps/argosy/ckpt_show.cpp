@@ -2,11 +2,11 @@
 
 #include <iomanip>
 #include <iostream>
-#include <regex>
 
 #include "apps/argosy/ckpt.h"
 #include "argosy/checkpoint/import/sources.h"
 #include "argosy/common/error.h"
+#include "argosy/common/pattern.h"
 
 namespace argosy::cli {
 
@@ -27,19 +27,11 @@ struct ShowOptions {
 std::vector<const SourceTensor*> chosen(
     const TensorSet& set, const std::string& filter) {
   std::vector<const SourceTensor*> tensors;
-  try {
-    const std::regex pattern(filter);
-    for (const SourceTensor& tensor : set.tensors) {
-      if (std::regex_search(tensor.info.name, pattern)) {
-        tensors.push_back(&tensor);
-      }
+  const Pattern pattern(filter, "[ckpt.show]");
+  for (const SourceTensor& tensor : set.tensors) {
+    if (pattern.is_found_in(tensor.info.name)) {
+      tensors.push_back(&tensor);
     }
-  } catch (const std::regex_error& error) {
-    throw InvalidArgument(
-        str("[ckpt.show] \"",
-            filter,
-            "\" is no regular expression: ",
-            error.what()));
   }
   return tensors;
 }

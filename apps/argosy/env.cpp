@@ -109,7 +109,7 @@ json info_json(const LaunchInfo& info) {
   };
 }
 
-void print_json(const Adoption& adoption) {
+void print_adoption_json(const Adoption& adoption) {
   json document = {{"sources", json::array()}, {"notes", adoption.notes}};
   for (const Finding& finding : adoption.findings) {
     document["sources"].push_back(
@@ -155,7 +155,7 @@ int env(const std::vector<std::string>& arguments) {
   const Environment environment = Environment::of_process();
   const Adoption adoption =
       examine(environment, {.job_key = local_job_key(environment)});
-  as_json ? print_json(adoption) : print_text(adoption);
+  as_json ? print_adoption_json(adoption) : print_text(adoption);
   if (!adoption.error.empty()) {
     std::cerr << "argosy: " << adoption.error << "\n";
     return 2;

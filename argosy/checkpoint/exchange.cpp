@@ -73,6 +73,21 @@ Outcome run_caught(const std::function<std::string()>& make) {
   }
 }
 
+// For a rank alone: the same exceptions as with others, without their ranks.
+std::string run_alone(
+    const char* op, const std::function<std::string()>& make) {
+  try {
+    return make();
+  } catch (const CheckpointError&) {
+    throw;
+  } catch (const InvalidArgument&) {
+    throw;
+  } catch (const Error& error) {
+    throw CheckpointError(
+        str_format("[checkpoint.{}] {}", op, without_rank_label(error.what())));
+  }
+}
+
 std::string packed(const Outcome& outcome) {
   return (outcome.error.empty() ? '+' : '-') +
       (outcome.error.empty() ? outcome.text : outcome.error);
@@ -124,7 +139,7 @@ std::vector<int> Ranks::hosts() const {
 std::vector<std::string> Ranks::all_gather(
     const char* op, const std::function<std::string()>& make) const {
   if (size() == 1) {
-    return {make()};
+    return {run_alone(op, make)};
   }
   return unpacked(op, comm::all_gather_bytes(packed(run_caught(make)), group_));
 }
@@ -132,7 +147,7 @@ std::vector<std::string> Ranks::all_gather(
 std::string Ranks::from_first(
     const char* op, const std::function<std::string()>& make) const {
   if (size() == 1) {
-    return make();
+    return run_alone(op, make);
   }
   std::vector<std::string> texts(1);
   if (is_first()) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/fault_point.h"
 #include "argosy/common/text.h"
+#include "argosy/fs/error.h"
 #include "argosy/fs/transfer.h"
 
 namespace argosy::checkpoint {
@@ -20,6 +22,12 @@ namespace argosy::checkpoint {
 namespace {
 
 constexpr char kPrefix[] = "step-";
+
+std::string text_in(int fd) {
+  char text[256] = {};
+  const ssize_t count = ::pread(fd, text, sizeof(text) - 1, 0);
+  return {text, static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+}
 
 } // namespace
 
@@ -126,32 +134,34 @@ void Folder::sweep(Deadline deadline) const {
 
 // flock() is released by the kernel when the process dies, however that
 // happens: there is no stale lock.
-FolderLock::FolderLock(const Folder& folder) {
+FolderLock::FolderLock(const Folder& folder) : folder_(folder) {
   const std::string path = folder.path_of(kLockName);
   if (folder.url().find("://") != std::string::npos) {
     return;
   }
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) {
-    throw CheckpointError(str_format(
-        "[checkpoint.save] cannot open {}: {}", path, std::strerror(errno)));
+    fs::throw_errno(errno, "lock", path);
   }
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    char holder[256] = {};
-    const ssize_t count = ::pread(fd_, holder, sizeof(holder) - 1, 0);
+    const std::string holder = text_in(fd_);
     ::close(fd_);
     throw CheckpointError(str_format(
         "[checkpoint.save] another job saves to {}: {}; give each job a folder "
         "of its own",
         folder.url(),
-        count > 0 ? holder : "unknown"));
+        holder.empty() ? "unknown" : holder));
   }
   char host[256] = {};
   ::gethostname(host, sizeof(host) - 1);
-  const std::string text = str("process ", ::getpid(), " on ", host);
+  text_ = str("process ", ::getpid(), " on ", host);
   if (::ftruncate(fd_, 0) != 0 ||
-      ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
+      ::pwrite(fd_, text_.data(), text_.size(), 0) < 0) {
     // Only what an error would show is missing.
+  }
+  struct ::stat status {};
+  if (::stat(folder.path().c_str(), &status) == 0) {
+    inode_ = {status.st_dev, status.st_ino};
   }
 }
 
@@ -159,6 +169,39 @@ FolderLock::~FolderLock() {
   if (fd_ >= 0) {
     ::close(fd_);
   }
+}
+
+bool FolderLock::is_same_folder() const {
+  struct ::stat status {};
+  return ::stat(folder_.path().c_str(), &status) == 0 &&
+      inode_.device == status.st_dev && inode_.number == status.st_ino;
+}
+
+// A file system that was mounted anew may number its files otherwise; what this
+// job wrote into the lock is there still.
+bool FolderLock::lock_again() {
+  const int fd = ::open(folder_.path_of(kLockName).c_str(), O_RDWR | O_CLOEXEC);
+  struct ::stat status {};
+  if (fd < 0 || text_in(fd) != text_ || ::flock(fd, LOCK_EX | LOCK_NB) != 0 ||
+      ::stat(folder_.path().c_str(), &status) != 0) {
+    ::close(fd);
+    return false;
+  }
+  ::close(std::exchange(fd_, fd));
+  inode_ = {status.st_dev, status.st_ino};
+  return true;
+}
+
+void FolderLock::check() {
+  if (fd_ < 0 || is_same_folder() || lock_again()) {
+    return;
+  }
+  throw CheckpointError(str_format(
+      "[checkpoint.save] {} is no longer the folder that this job opened: its "
+      "file system was unmounted, another was mounted over it, or it was "
+      "removed. Nothing was written. Mount it again and save again, or save to "
+      "another folder",
+      folder_.url()));
 }
 
 Chosen choose(

@@ -76,8 +76,22 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  // Throws CheckpointError if the path no longer leads to the folder that was
+  // locked: its file system is gone, and what is written there would go to the
+  // disk below.
+  void check();
+
  private:
+  bool is_same_folder() const;
+  bool lock_again();
+
+  const Folder folder_;
+  std::string text_; // in the file: who holds it
   int fd_ = -1;
+  struct {
+    std::uint64_t device = 0;
+    std::uint64_t number = 0;
+  } inode_; // of the folder
 };
 
 // What a checkpoint names: a folder of checkpoints, of which the newest counts,

@@ -71,4 +71,23 @@ Hash128 hash_bytes(std::span<const std::byte> bytes) {
   return {halves[0], halves[1]};
 }
 
+BytesHash::BytesHash() {
+  static_assert(sizeof(state_) == kHashStateBytes);
+  hash_kernels(simd::current_isa()).begin_hash(state_);
+}
+
+void BytesHash::add(std::span<const std::byte> bytes) {
+  hash_kernels(simd::current_isa())
+      .continue_hash(
+          state_,
+          reinterpret_cast<const unsigned char*>(bytes.data()),
+          bytes.size());
+}
+
+Hash128 BytesHash::result() const {
+  std::uint64_t halves[2];
+  hash_kernels(simd::current_isa()).end_hash(state_, halves);
+  return {halves[0], halves[1]};
+}
+
 } // namespace argosy::checkpoint

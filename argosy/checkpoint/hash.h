@@ -30,6 +30,17 @@ Hash128 hash_of_hex(std::string_view hex);
 // XXH3, 128 bits.
 Hash128 hash_bytes(std::span<const std::byte> bytes);
 
+// The same of bytes that come in parts.
+class BytesHash {
+ public:
+  BytesHash();
+  void add(std::span<const std::byte> bytes);
+  Hash128 result() const; // of all bytes until now
+
+ private:
+  alignas(64) std::byte state_[576];
+};
+
 // Files are hashed, verified and encrypted in chunks of this size; the last
 // chunk of a piece is shorter.
 inline constexpr std::size_t kChunkBytes = std::size_t{4} << 20;

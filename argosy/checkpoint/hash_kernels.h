@@ -38,7 +38,15 @@ struct HashKernels {
   // XXH3, 128 bits: out[0] is the lower half.
   void (*hash_bytes)(
       const unsigned char* data, std::size_t bytes, std::uint64_t* out);
+  // The same of bytes that come in parts. `state` has kHashStateBytes, aligned
+  // to 64.
+  void (*begin_hash)(void* state);
+  void (*continue_hash)(
+      void* state, const unsigned char* data, std::size_t bytes);
+  void (*end_hash)(const void* state, std::uint64_t* out);
 };
+
+inline constexpr std::size_t kHashStateBytes = 576;
 
 extern const HashKernels kBaselineHashKernels;
 extern const HashKernels kAvx2HashKernels;

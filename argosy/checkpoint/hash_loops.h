@@ -84,8 +84,25 @@ void hash_with_xxh3(
   out[1] = hash.high64;
 }
 
+static_assert(sizeof(XXH3_state_t) <= kHashStateBytes);
+
+void begin_xxh3(void* state) {
+  XXH3_128bits_reset(static_cast<XXH3_state_t*>(state));
+}
+
+void continue_xxh3(void* state, const unsigned char* data, std::size_t bytes) {
+  XXH3_128bits_update(static_cast<XXH3_state_t*>(state), data, bytes);
+}
+
+void end_xxh3(const void* state, std::uint64_t* out) {
+  const XXH128_hash_t hash =
+      XXH3_128bits_digest(static_cast<const XXH3_state_t*>(state));
+  out[0] = hash.low64;
+  out[1] = hash.high64;
+}
+
 constexpr HashKernels make_hash_kernels() {
-  return {sum_pairs, hash_with_xxh3};
+  return {sum_pairs, hash_with_xxh3, begin_xxh3, continue_xxh3, end_xxh3};
 }
 
 } // namespace

@@ -1,11 +1,18 @@
 #include "argosy/checkpoint/piece_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "argosy/common/error.h"
 #include "argosy/common/rank_label.h"
 
 namespace argosy::checkpoint {
+
+namespace {
+
+constexpr std::size_t kSliceBytes = std::size_t{256} << 10;
+
+} // namespace
 
 PieceReader::PieceReader(
     const Manifest& manifest,
@@ -53,38 +60,80 @@ fs::Reader& PieceReader::file(
   return *reader;
 }
 
-const std::byte* PieceReader::chunk(
-    const TensorRecord& tensor,
-    std::size_t piece,
-    std::int64_t begin,
-    std::int64_t end) {
-  const PieceRecord& record = tensor.pieces[piece];
-  const std::uint64_t width = element_bytes(tensor.info.dtype);
-  const std::uint64_t offset =
-      record.offset + static_cast<std::uint64_t>(begin) * width;
+bool PieceReader::is_local() const {
+  return folder_.fs().is_local();
+}
+
+void PieceReader::throw_damaged(const Chunk& chunk) const {
+  const PieceRecord& record = chunk.record();
+  const std::uint64_t offset = record.offset + chunk.byte_in_piece();
+  throw CheckpointError(str_format(
+      "[checkpoint.load] {}: bytes {} to {} are damaged: {} (box {}) does not "
+      "have the hash that the manifest has for it. Load another checkpoint; "
+      "`argosy ckpt verify` lists all damage",
+      folder_.fs().url(fs::join_path(
+          folder_.path_of(name_), manifest_.files[record.file].path)),
+      offset,
+      offset + chunk.bytes(),
+      chunk.tensor.info.name,
+      record.box));
+}
+
+// Local files are read in slices that are hashed while they are in the cache of
+// the core. slice_at(begin, count) says where to read a slice to.
+template <typename SliceAt>
+void PieceReader::read_verified(const Chunk& chunk, const SliceAt& slice_at) {
+  const PieceRecord& record = chunk.record();
+  fs::Reader& from = file(record.file, chunk.tensor);
+  const std::uint64_t offset = record.offset + chunk.byte_in_piece();
+  const std::size_t step = is_local() ? kSliceBytes : chunk.bytes();
+  BytesHash hash;
+  for (std::size_t begin = 0; begin < chunk.bytes(); begin += step) {
+    const std::span<std::byte> slice =
+        slice_at(begin, std::min(step, chunk.bytes() - begin));
+    from.read_at(offset + begin, slice, deadline_);
+    hash.add(slice);
+  }
+  bytes_read_ += chunk.bytes();
+  if (hash.result() != record.hashes[chunk.byte_in_piece() / kChunkBytes]) {
+    throw_damaged(chunk);
+  }
+}
+
+void PieceReader::verify(const Chunk& chunk) {
+  if (cipher_ != nullptr || !is_local()) {
+    (void)read(chunk);
+    return;
+  }
   buffer_.resize(kChunkBytes);
-  const std::span bytes(
-      buffer_.data(), static_cast<std::size_t>((end - begin) * width));
-  const std::size_t number =
-      static_cast<std::uint64_t>(begin) * width / kChunkBytes;
-  file(record.file, tensor).read_at(offset, bytes, deadline_);
-  bytes_read_ += bytes.size();
-  if (hash_bytes(bytes) != record.hashes[number]) {
-    throw CheckpointError(str_format(
-        "[checkpoint.load] {}: bytes {} to {} are damaged: {} (box {}) does "
-        "not "
-        "have the hash that the manifest has for it. Load another checkpoint; "
-        "`argosy ckpt verify` lists all damage",
-        folder_.fs().url(fs::join_path(
-            folder_.path_of(name_), manifest_.files[record.file].path)),
-        offset,
-        offset + bytes.size(),
-        tensor.info.name,
-        record.box));
+  read_verified(chunk, [&](std::size_t, std::size_t count) {
+    return std::span(buffer_).first(count); // the same memory for all slices
+  });
+}
+
+void PieceReader::read(const Chunk& chunk, std::span<std::byte> into) {
+  ARGOSY_ASSERT(into.size() == chunk.bytes());
+  const PieceRecord& record = chunk.record();
+  const std::uint64_t offset = record.offset + chunk.byte_in_piece();
+  if (verifies_) {
+    read_verified(chunk, [&](std::size_t begin, std::size_t count) {
+      return into.subspan(begin, count);
+    });
+  } else { // again, from the page cache
+    file(record.file, chunk.tensor).read_at(offset, into, deadline_);
   }
   if (cipher_ != nullptr) {
-    cipher_->decrypt(record.file, offset, bytes, record.tags[number]);
+    cipher_->decrypt(
+        record.file,
+        offset,
+        into,
+        record.tags[chunk.byte_in_piece() / kChunkBytes]);
   }
+}
+
+const std::byte* PieceReader::read(const Chunk& chunk) {
+  buffer_.resize(kChunkBytes);
+  read(chunk, std::span(buffer_).first(chunk.bytes()));
   return buffer_.data();
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,24 @@
 #include "argosy/checkpoint/manifest.h"
 
 namespace argosy::checkpoint {
+
+// A part of a piece that is hashed as one: at most kChunkBytes.
+struct Chunk {
+  const TensorRecord& tensor;
+  std::size_t piece = 0;
+  // Elements of the piece, row-major.
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  const PieceRecord& record() const { return tensor.pieces[piece]; }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(end - begin) *
+        element_bytes(tensor.info.dtype);
+  }
+  std::uint64_t byte_in_piece() const {
+    return static_cast<std::uint64_t>(begin) * element_bytes(tensor.info.dtype);
+  }
+};
 
 // Reads and verifies chunks of a checkpoint's pieces. Torch-free. Not
 // thread-safe.
@@ -28,19 +47,28 @@ class PieceReader {
       Deadline deadline);
   ~PieceReader();
 
-  // Elements [begin, end) of a piece: one chunk. Valid until the next call.
-  // Throws CheckpointError that names the file, the tensor and the byte if they
-  // are not what was written.
-  const std::byte* chunk(
-      const TensorRecord& tensor,
-      std::size_t piece,
-      std::int64_t begin,
-      std::int64_t end);
+  // Whether bytes that were read once are likely in the page cache.
+  bool is_local() const;
+
+  // Reads a chunk. Throws CheckpointError that names the file, the tensor and
+  // the byte if the bytes are not what was written.
+  void read(const Chunk& chunk, std::span<std::byte> into);
+  // The same into a buffer that is valid until the next call.
+  const std::byte* read(const Chunk& chunk);
+
+  // Reads a chunk only to verify it.
+  void verify(const Chunk& chunk);
+
+  // From here on chunks are not hashed: the caller has verified all of them.
+  void trust_hashes() { verifies_ = false; }
 
   std::uint64_t bytes_read() const { return bytes_read_; }
 
  private:
   fs::Reader& file(std::uint32_t number, const TensorRecord& tensor);
+  template <typename SliceAt>
+  void read_verified(const Chunk& chunk, const SliceAt& slice_at);
+  [[noreturn]] void throw_damaged(const Chunk& chunk) const;
 
   const Manifest& manifest_;
   const Folder& folder_;
@@ -49,6 +77,7 @@ class PieceReader {
   const Deadline deadline_;
   std::map<std::uint32_t, std::unique_ptr<fs::Reader>> files_;
   std::vector<std::byte> buffer_;
+  bool verifies_ = true;
   std::uint64_t bytes_read_ = 0;
 };
 

@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "argosy/comm/codec.h"
+#include "argosy/comm/kernels/reduce.h"
 #include "argosy/common/error.h"
 #include "argosy/common/fault_point.h"
+#include "argosy/fs/error.h"
 
 namespace argosy::comm {
 
@@ -124,6 +126,7 @@ struct RankWriter::Impl {
   const Folder folder;
   const std::shared_ptr<const SavePlan> plan;
   const WriteSettings settings;
+  std::shared_ptr<const Cipher> cipher; // null: plain
   std::vector<at::Tensor> views;        // by write; of the user's memory
   std::vector<const std::byte*> staged; // by write; null: not staged
   StreamWriter stream;
@@ -230,10 +233,10 @@ struct RankWriter::Impl {
           static_cast<std::int64_t>(begin / width),
           static_cast<std::int64_t>((begin + chunk.size()) / width),
           chunk.data());
-      if (settings.cipher != nullptr) {
+      if (cipher != nullptr) {
         encrypted.assign(chunk.begin(), chunk.end());
-        record.tags.push_back(settings.cipher->encrypt(
-            record.file, stored.offset + begin, encrypted));
+        record.tags.push_back(
+            cipher->encrypt(record.file, stored.offset + begin, encrypted));
         chunk = encrypted;
       }
       record.hashes.push_back(hash_bytes(chunk));
@@ -260,7 +263,7 @@ struct RankWriter::Impl {
 
   // Links the file of the last checkpoint if it has the same bytes.
   bool link_file() {
-    if (settings.last == nullptr || settings.cipher != nullptr ||
+    if (settings.last == nullptr || cipher != nullptr ||
         settings.last->encryption) {
       return false;
     }
@@ -278,11 +281,15 @@ struct RankWriter::Impl {
       same.back().record.file =
           plan->first_file + static_cast<std::uint32_t>(file);
     }
-    if (!folder.fs().link(
-            fs::join_path(folder.path_of(settings.last_name), current().path),
-            path_in_folder(current().path),
-            settings.deadline)) {
-      return false;
+    try {
+      if (!folder.fs().link(
+              fs::join_path(folder.path_of(settings.last_name), current().path),
+              path_in_folder(current().path),
+              settings.deadline)) {
+        return false;
+      }
+    } catch (const fs::FsError&) {
+      return false; // somebody has removed it: then it is written
     }
     for (Written::Piece& piece : same) {
       add_sums(piece);
@@ -321,7 +328,7 @@ RankWriter::RankWriter(
     std::shared_ptr<const SavePlan> plan,
     const Contents& contents,
     WriteSettings settings)
-    : impl_(new Impl{folder, std::move(plan), std::move(settings)}) {
+    : impl_(new Impl{folder, std::move(plan), std::move(settings), nullptr}) {
   const auto& sources = impl_->plan->inventory.sources[contents.rank()];
   for (const PlannedWrite& write : impl_->plan->writes) {
     const auto& source = sources[write.holding];
@@ -335,6 +342,10 @@ RankWriter::RankWriter(
 }
 
 RankWriter::~RankWriter() = default;
+
+void RankWriter::encrypt_with(std::shared_ptr<const Cipher> cipher) {
+  impl_->cipher = std::move(cipher);
+}
 
 std::uint64_t RankWriter::bytes() const {
   std::uint64_t all = 0;
@@ -375,7 +386,8 @@ void RankWriter::stage(Staging& staging) {
     std::byte* const memory =
         staging.take(static_cast<std::size_t>(view.nbytes()));
     if (view.is_contiguous()) {
-      std::memcpy(memory, view.data_ptr(), view.nbytes());
+      // Past the caches: training needs them, and the copy is read later.
+      comm::copy(memory, view.data_ptr(), view.nbytes(), true);
     } else {
       at::from_blob(memory, view.sizes(), view.options()).copy_(view);
     }

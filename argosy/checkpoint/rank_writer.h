@@ -37,8 +37,7 @@ Written decode_written(
     const std::string& bytes, const std::vector<TensorInfo>& tensors);
 
 struct WriteSettings {
-  std::string name;                     // of the checkpoint
-  std::shared_ptr<const Cipher> cipher; // null: plain
+  std::string name; // of the checkpoint
   // The last checkpoint, whose files may be linked; null: none.
   std::shared_ptr<const Manifest> last;
   std::string last_name;
@@ -58,6 +57,9 @@ class RankWriter {
       const Contents& contents,
       WriteSettings settings);
   ~RankWriter();
+
+  // Before anything is written. Null: plain.
+  void encrypt_with(std::shared_ptr<const Cipher> cipher);
 
   std::uint64_t bytes() const; // all that this rank has to write
   std::uint64_t bytes_left() const;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <exception>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "argosy/checkpoint/checkpointer.h"
+#include "argosy/checkpoint/progress_log.h"
 #include "argosy/checkpoint/rank_writer.h"
 #include "argosy/checkpoint/save_plan.h"
 #include "argosy/common/error.h"
@@ -79,11 +81,13 @@ struct SaveRun {
   std::int64_t step = 0;
   std::shared_ptr<const SavePlan> plan;
   json values;
+  bool has_folder = false;
   std::shared_ptr<const Cipher> cipher;
   std::unique_ptr<RankWriter> writer;
   std::exception_ptr error; // of this rank, before complete()
   SaveReport report;
   Clock::time_point begin = Clock::now();
+  std::optional<ProgressLog> progress;
 };
 
 struct Checkpointer::Impl {
@@ -102,9 +106,10 @@ struct Checkpointer::Impl {
   Deadline deadline() const { return Deadline::after(options.timeout); }
 
   std::unique_ptr<SaveRun> begin(State& state, std::int64_t step);
-  std::shared_ptr<const Cipher> begin_folder(const std::string& name);
+  void begin_folder(SaveRun& run);
   void copy_or_write(SaveRun& run, const Contents& contents);
-  std::function<void(std::uint64_t)> progress_of(const SaveRun& run) const;
+  std::function<void(std::uint64_t)> progress_of(SaveRun& run) const;
+  void find_last(const SavePlan& plan);
   void complete(SaveRun& run);
   void commit(const SaveRun& run, const std::vector<std::string>& all);
   Manifest manifest_of(
@@ -140,52 +145,84 @@ std::unique_ptr<SaveRun> Checkpointer::Impl::begin(
   auto [contents, plan] = planner.prepare(state, ranks);
   run->plan = std::move(plan);
   run->values = contents.values();
-  run->cipher = begin_folder(folder_name(step));
+  find_last(*run->plan);
+  // An asynchronous save that writes nothing yet lets training go on first.
+  if (!options.async || options.staging_bytes > 0) {
+    begin_folder(*run);
+  }
   copy_or_write(*run, contents);
   return run;
 }
 
 // The first rank makes the folder, and draws the salt of the encryption.
-std::shared_ptr<const Cipher> Checkpointer::Impl::begin_folder(
-    const std::string& name) {
+void Checkpointer::Impl::begin_folder(SaveRun& run) {
   const std::string text = ranks.from_first("save", [&] {
+    lock->check();
     folder.sweep(deadline());
-    folder.begin(name, deadline());
+    folder.begin(folder_name(run.step), deadline());
     return options.key ? to_json(Cipher(*options.key).encryption()).dump()
                        : std::string();
   });
-  if (text.empty()) {
-    return nullptr;
+  run.has_folder = true;
+  if (!text.empty()) {
+    run.cipher = std::make_shared<const Cipher>(
+        *options.key, encryption_of(json::parse(text)));
   }
-  return std::make_shared<const Cipher>(
-      *options.key, encryption_of(json::parse(text)));
 }
 
 std::function<void(std::uint64_t)> Checkpointer::Impl::progress_of(
-    const SaveRun& run) const {
-  if (options.on_progress == nullptr) {
-    return nullptr;
-  }
+    SaveRun& run) const {
+  run.progress.emplace(
+      str("[checkpoint.save] step ", run.step), ranks.is_first(), run.begin);
   return [this, &run](std::uint64_t left) {
-    options.on_progress(
-        {.step = run.step,
-         .bytes = run.report.bytes - left,
-         .total_bytes = run.report.bytes});
+    const std::uint64_t bytes = run.report.bytes - left;
+    run.progress->tell(bytes, run.report.bytes);
+    if (options.on_progress != nullptr) {
+      options.on_progress(
+          {.step = run.step, .bytes = bytes, .total_bytes = run.report.bytes});
+    }
   };
+}
+
+// A job that starts again links the files that the job before has written. It
+// can do without: what cannot be read is no reason not to save. Collective.
+void Checkpointer::Impl::find_last(const SavePlan& plan) {
+  const std::vector<bool>& frozen = plan.inventory.frozen;
+  if (last != nullptr ||
+      std::find(frozen.begin(), frozen.end(), true) == frozen.end()) {
+    return;
+  }
+  const std::string text = ranks.from_first("save", [&]() -> std::string {
+    try {
+      const auto newest = folder.newest(deadline());
+      return newest
+          ? str(newest->name,
+                '\n',
+                to_text(folder.read_manifest(newest->name, deadline())))
+          : "";
+    } catch (const Error& error) {
+      log::warn("[checkpoint.save] cannot link files: {}", error.what());
+      return "";
+    }
+  });
+  if (!text.empty()) {
+    const std::size_t line = text.find('\n');
+    last_name = text.substr(0, line);
+    last = std::make_shared<const Manifest>(
+        parse_manifest(text.substr(line + 1), folder.url(last_name)));
+  }
 }
 
 // Leaves nothing that refers to the user's memory. Errors wait for complete(),
 // where ranks tell one another.
 void Checkpointer::Impl::copy_or_write(SaveRun& run, const Contents& contents) {
   try {
-    fault_point("checkpoint.begun");
     run.writer = std::make_unique<RankWriter>(
         folder,
         run.plan,
         contents,
         WriteSettings{
             .name = folder_name(run.step),
-            .cipher = run.cipher,
             .last = last,
             .last_name = last_name,
             .deadline = deadline(),
@@ -195,6 +232,7 @@ void Checkpointer::Impl::copy_or_write(SaveRun& run, const Contents& contents) {
       return; // complete() writes from the user's memory
     }
     if (options.staging_bytes > 0) {
+      run.writer->encrypt_with(run.cipher);
       run.writer->write_until_left(options.staging_bytes);
     }
     run.writer->stage(staging);
@@ -208,10 +246,15 @@ void Checkpointer::Impl::complete(SaveRun& run) {
   Written written;
   std::vector<std::string> all;
   try {
+    if (!run.has_folder) {
+      begin_folder(run);
+    }
     all = ranks.all_gather("save", [&] {
       if (run.error != nullptr) {
         std::rethrow_exception(run.error);
       }
+      fault_point("checkpoint.begun");
+      run.writer->encrypt_with(run.cipher);
       written = run.writer->finish();
       return encode(written);
     });

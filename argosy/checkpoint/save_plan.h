@@ -11,6 +11,8 @@
 // What a rank does to save. Not installed.
 namespace argosy::checkpoint {
 
+class State;
+
 struct SavePlan {
   Inventory inventory;
   std::vector<PlannedWrite> writes; // of this rank

@@ -46,6 +46,8 @@ struct State::Impl {
   // Parts look up parameters in it.
   std::shared_ptr<ParameterNames> names = std::make_shared<ParameterNames>();
   std::unique_ptr<StatePart> random = random_part(); // null: left out
+  // Ranks step on their own: states of optimizers differ.
+  std::shared_ptr<bool> is_local = std::make_shared<bool>(false);
 
   NamesOf names_of() const {
     return [names = names]() -> const ParameterNames& { return *names; };
@@ -140,7 +142,9 @@ void State::add_model(
 
 void State::add_optimizer(
     const std::string& name, torch::optim::Optimizer& optimizer) {
-  add_part(name, optimizer_part(name, optimizer, impl_->names_of()));
+  add_part(
+      name,
+      optimizer_part(name, optimizer, impl_->names_of(), impl_->is_local));
 }
 
 void State::add_scaler(const std::string& name, optim::GradScaler& scaler) {
@@ -154,6 +158,22 @@ void State::add_ema(const std::string& name, optim::Ema& ema) {
 void State::add_scheduler(
     const std::string& name, torch::optim::LRScheduler& scheduler) {
   add_part(name, scheduler_part(name, scheduler));
+}
+
+void State::add_local_sgd(
+    const std::string& name,
+    optim::LocalSgd& local,
+    std::function<void()> average) {
+  add_part(name, local_sgd_part(name, local, std::move(average)));
+  *impl_->is_local = true;
+}
+
+void State::add_local_sgd(
+    const std::string& name,
+    optim::AdaptiveLocalSgd& local,
+    std::function<void()> average) {
+  add_part(name, local_sgd_part(name, local, std::move(average)));
+  *impl_->is_local = true;
 }
 
 Contents State::contents(int rank) {

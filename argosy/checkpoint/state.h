@@ -20,8 +20,10 @@ class LRScheduler;
 class Optimizer;
 } // namespace torch::optim
 namespace argosy::optim {
+class AdaptiveLocalSgd;
 class Ema;
 class GradScaler;
+class LocalSgd;
 } // namespace argosy::optim
 
 namespace argosy::checkpoint {
@@ -127,8 +129,8 @@ class State {
   State& operator=(State&&) noexcept;
 
   // Adds an object under the name of its kind: "model", "optimizer", "scaler",
-  // "ema", "scheduler", "loader". Throws InvalidArgument if the state has one
-  // of that name.
+  // "ema", "scheduler", "local_sgd", "loader". Throws InvalidArgument if the
+  // state has one of that name.
   template <typename T>
   requires(!std::convertible_to<T&, std::string>) State& add(T& object) {
     return put("", object);
@@ -177,6 +179,16 @@ class State {
   void add_ema(const std::string& name, optim::Ema& ema);
   void add_scheduler(
       const std::string& name, torch::optim::LRScheduler& scheduler);
+  // A save averages the parameters first, by `average` if it is given. The
+  // states of optimizers, which differ by rank, are those of the first rank.
+  void add_local_sgd(
+      const std::string& name,
+      optim::LocalSgd& local,
+      std::function<void()> average = nullptr);
+  void add_local_sgd(
+      const std::string& name,
+      optim::AdaptiveLocalSgd& local,
+      std::function<void()> average = nullptr);
 
   // For save() and load().
   Contents contents(int rank);
@@ -224,6 +236,10 @@ State& State::put(const std::string& name, T& object) {
     add_ema(named("ema"), object);
   } else if constexpr (std::is_base_of_v<torch::optim::LRScheduler, T>) {
     add_scheduler(named("scheduler"), object);
+  } else if constexpr (
+      std::is_same_v<T, optim::LocalSgd> ||
+      std::is_same_v<T, optim::AdaptiveLocalSgd>) {
+    add_local_sgd(named("local_sgd"), object);
   } else if constexpr (detail::WrapsOptimizer<T>) {
     add_optimizer(named("optimizer"), object.optimizer());
   } else if constexpr (std::is_base_of_v<torch::nn::Module, T>) {

@@ -39,6 +39,11 @@ void Contents::tensor(
        .frozen = frozen});
 }
 
+void Contents::tensor_of_rank(
+    const std::string& name, const at::Tensor& tensor) {
+  this->tensor(name_of_rank(rank_, name), whole_part(tensor));
+}
+
 void Contents::bytes(const std::string& name, std::string_view bytes) {
   const at::Tensor copy =
       at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -137,6 +142,25 @@ bool Request::tensor(
   return true;
 }
 
+void Request::tensors_of_rank(
+    const std::string& name,
+    std::function<void(const std::map<std::string, at::Tensor>&)> take) {
+  const std::string prefix = name_of_rank(rank_, name) + '/';
+  std::map<std::string, at::Tensor> found;
+  for (const TensorRecord& record : manifest_.tensors) {
+    const std::string& its_name = record.info.name;
+    if (its_name.starts_with(prefix) && is_wanted(its_name)) {
+      const at::Tensor values = at::empty(
+          record.info.shape, scalar_type_of(record.info.dtype, its_name));
+      tensor(its_name, whole_part(values), false);
+      found[its_name.substr(prefix.size())] = values;
+    }
+  }
+  if (!found.empty()) {
+    after([found, take = std::move(take)] { take(found); });
+  }
+}
+
 const nlohmann::json* Request::value(const std::string& name) {
   const auto found = manifest_.values.find(name);
   if (found == manifest_.values.end() || !is_wanted(name)) {
@@ -177,7 +201,7 @@ std::vector<std::string> Request::left_over() const {
   std::vector<std::string> names;
   for (const TensorRecord& record : manifest_.tensors) {
     const std::string& name = record.info.name;
-    if (!is_of_rank(name) && asked_.count(name) == 0) {
+    if (!is_of_rank(name) && asked_.count(name) == 0 && is_wanted(name)) {
       names.push_back(name);
     }
   }

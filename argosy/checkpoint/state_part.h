@@ -35,6 +35,8 @@ class Contents {
       const training::HeldPart& part,
       bool from_first = false,
       bool frozen = false);
+  // A tensor of this rank: "rank/<rank>/<name>".
+  void tensor_of_rank(const std::string& name, const at::Tensor& tensor);
   // Bytes that all ranks have alike; the first rank's are taken.
   void bytes(const std::string& name, std::string_view bytes);
   // Bytes of this rank: "rank/<rank>/<name>".
@@ -88,6 +90,12 @@ class Request {
       const std::string& name,
       const training::HeldPart& part,
       bool in_place = true);
+  // Asks for the tensors of this rank whose names begin with "<name>/", in new
+  // memory, and calls `take` with them, by the rest of their names, once they
+  // are there; not if there are none.
+  void tensors_of_rank(
+      const std::string& name,
+      std::function<void(const std::map<std::string, at::Tensor>&)> take);
   // A tensor under another name in the checkpoint, if it is not there under its
   // own: weights that share memory in one layout and not in another.
   void alias(const std::string& name, const std::string& other);
@@ -114,7 +122,8 @@ class Request {
   const std::vector<Slot>& slots() const { return slots_; }
   const std::vector<std::function<void()>>& actions() const { return actions_; }
   const std::vector<std::string>& missing() const { return missing_; }
-  // Tensors of the checkpoint that nobody has asked for, except those of ranks.
+  // Tensors of the checkpoint that nobody has asked for, except those of ranks
+  // and those that the selection leaves out.
   std::vector<std::string> left_over() const;
 
  private:

@@ -48,6 +48,11 @@ class ByteReader {
   }
 
   std::string_view take(std::size_t count);
+  // The number of elements of a list. It is not more than bytes are left, or
+  // 65,536 where elements take none, so that bytes of another type make nobody
+  // loop or allocate for long.
+  std::size_t read_count();
+  std::size_t bytes_left() const { return rest_.size(); }
   bool at_end() const { return rest_.empty(); }
 
  private:
@@ -77,7 +82,8 @@ T decode(std::string_view bytes) {
   return value;
 }
 
-// Numbers, enums and bool, as they lie in memory.
+// Numbers and enums, as they lie in memory. The values of enums are not
+// checked.
 template <typename T>
 struct Codec<
     T,
@@ -90,6 +96,15 @@ struct Codec<
     std::memcpy(&value, reader.take(sizeof(T)).data(), sizeof(T));
     return value;
   }
+};
+
+// A byte, 0 or 1: any other value in a bool has no defined behaviour.
+template <>
+struct Codec<bool> {
+  static void encode(bool value, std::string& bytes) {
+    bytes.push_back(value ? '\1' : '\0');
+  }
+  static bool decode(ByteReader& reader);
 };
 
 template <>
@@ -113,9 +128,9 @@ struct Codec<std::vector<T>> {
     }
   }
   static std::vector<T> decode(ByteReader& reader) {
-    const auto size = reader.read<std::uint64_t>();
+    const std::size_t size = reader.read_count();
     std::vector<T> values;
-    for (std::uint64_t i = 0; i < size; ++i) {
+    for (std::size_t i = 0; i < size; ++i) {
       values.push_back(reader.read<T>());
     }
     return values;
@@ -158,9 +173,9 @@ struct Codec<std::map<Key, Value>> {
     }
   }
   static std::map<Key, Value> decode(ByteReader& reader) {
-    const auto size = reader.read<std::uint64_t>();
+    const std::size_t size = reader.read_count();
     std::map<Key, Value> values;
-    for (std::uint64_t i = 0; i < size; ++i) {
+    for (std::size_t i = 0; i < size; ++i) {
       Key key = reader.read<Key>();
       values.emplace(std::move(key), reader.read<Value>());
     }

@@ -5,9 +5,11 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "argosy/comm/backend/backend.h"
+#include "argosy/comm/backend/signed_store.h"
 #include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/c10d/c10d_backend.h"
 #include "argosy/comm/gloo/gloo_backend.h"
@@ -16,10 +18,12 @@
 #include "argosy/comm/memory/memory_backend.h"
 #include "argosy/comm/message/messenger.h"
 #include "argosy/comm/patient_store.h"
+#include "argosy/comm/watched_connect.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/common/text.h"
 #include "argosy/world/world.h"
+#include "argosy/world/world_secret.h"
 
 namespace argosy::comm {
 
@@ -50,7 +54,7 @@ BackendPtr connect_threads(const Members& members) {
 BackendPtr connect_c10d(const Members& members) {
   return make_c10d_gloo_backend(
       members.group,
-      c10::make_intrusive<c10d::PrefixStore>("c10d", members.store),
+      c10::make_intrusive<c10d::PrefixStore>("c10d", signed_store(members)),
       members.rank,
       members.size(),
       members.deadline,
@@ -68,18 +72,32 @@ BackendPtr connect_best(const Members& members, const MakeNetwork& network) {
   }
 }
 
+// Whether a maker may run on another thread than the operation that needs it.
+// Those that a user registered may not: MPI may know one thread only.
+enum class Threads { Own, Any };
+
 // Threads of one rank may connect several groups at once over one store; see
 // make_patient_store() for the deadlock that this avoids.
-MakeBackend patiently(const MakeBackend& make, const WatchedStores& stores) {
-  return [make, stores](const Members& members) {
+MakeBackend patiently(
+    const MakeBackend& make,
+    Threads threads,
+    const WatchedStores& stores,
+    const std::optional<store::Secret>& key = std::nullopt) {
+  return [make, threads, stores, key](const Members& members) {
     const auto watch = std::make_shared<MemberWatch>(members, stores);
-    // What is known already is said before the first wait.
-    if (const auto error = watch->difference_of_lists()) {
-      std::rethrow_exception(error);
-    }
-    Members patient = members;
-    patient.store = make_patient_store(members.store, watch);
-    return make(patient);
+    const auto connect = [make, watch, key](const Members& those) {
+      watch->come();
+      // What is known already is said before the first wait.
+      if (const auto error = watch->difference_of_lists()) {
+        std::rethrow_exception(error);
+      }
+      Members patient = those;
+      patient.store = make_patient_store(those.store, watch);
+      patient.key = key;
+      return make(patient);
+    };
+    return threads == Threads::Any ? connect_watched(connect, members, watch)
+                                   : connect(members);
   };
 }
 
@@ -105,6 +123,15 @@ class Registry {
   void set_network(MakeNetwork make_network) {
     const std::lock_guard lock(mutex_);
     network_ = std::move(make_network);
+    other_network_ = true;
+  }
+
+  // Whether the backend of that name consists of parts of this library alone.
+  Threads threads_of(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    return own_.contains(name) && (name != "auto" || !other_network_)
+        ? Threads::Any
+        : Threads::Own;
   }
 
   MakeBackend find(const std::string& name) const {
@@ -131,6 +158,8 @@ class Registry {
   mutable std::mutex mutex_;
   std::map<std::string, MakeBackend> makers_; // guarded by mutex_
   MakeNetwork network_ = gloo::connect_gloo;  // guarded by mutex_
+  bool other_network_ = false;                // guarded by mutex_
+  const std::set<std::string> own_ = {"auto", "inproc", "shm", "gloo", "c10d"};
 };
 
 std::shared_ptr<Registry> registry_of(World& world) {
@@ -143,7 +172,7 @@ BackendPtr connect_auto(const Members& members) {
   const auto connect = [](const Members& patient) {
     return connect_best(patient, gloo::connect_gloo);
   };
-  return patiently(connect, {})(members);
+  return patiently(connect, Threads::Any, {})(members);
 }
 
 void register_backend(
@@ -174,12 +203,30 @@ c10::intrusive_ptr<c10d::Store> group_store(
       str("group/", group_key), world);
 }
 
+namespace {
+
+// Of this group in this attempt: what was signed in another is worth nothing.
+std::optional<store::Secret> group_secret(
+    World& world, const std::string& group_key) {
+  const auto secret = secret_of(world);
+  if (!secret) {
+    return std::nullopt;
+  }
+  const LaunchInfo& info = world.info();
+  return secret->derived(str(
+      "argosy group ", info.run_id, "/", info.restart_count, "/", group_key));
+}
+
+} // namespace
+
 MakeBackend find_backend(
     World& world, const std::string& name, const std::string& group_key) {
   check_backend(world, name);
   return patiently(
       registry_of(world)->find(name),
-      {.world = world.store(), .lists = group_store(world.store(), group_key)});
+      registry_of(world)->threads_of(name),
+      {.world = world.store(), .lists = group_store(world.store(), group_key)},
+      group_secret(world, group_key));
 }
 
 } // namespace argosy::comm

@@ -265,7 +265,7 @@ Tensors alltoall(const Tensors& tensors, const GroupPtr& group) {
       tensors,
       [=](const Tensors& ins) {
         Tensors outs;
-        argosy::alltoall(outs, ins, members);
+        argosy::alltoall({.out = outs, .in = ins}, members);
         return outs;
       },
       [=](const Tensors& gradients) {

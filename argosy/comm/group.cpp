@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "argosy/comm/backend/abort_note.h"
 #include "argosy/comm/backend/backend.h"
 #include "argosy/comm/call_timeout.h"
 #include "argosy/comm/collector.h"
@@ -20,6 +21,7 @@
 #include "argosy/comm/work.h"
 #include "argosy/comm/worker.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/world/world.h"
 
 namespace argosy {
@@ -35,41 +37,64 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 class Link {
  public:
   Link(comm::MakeBackend make, comm::Members members)
-      : make_(std::move(make)), members_(std::move(members)) {}
+      : make_(std::move(make)), members_(std::move(members)) {
+    members_.abort_note = abort_note_;
+  }
 
   Backend& get(Deadline deadline) {
     // Both lanes of a pair may come here at once: the second one waits. After
     // a failed attempt, the next operation tries again.
     const std::lock_guard lock(mutex_);
-    if (!abort_reason_.empty()) {
-      throw PeerLost(str_format(
-          "[comm] group {} was aborted: {}", members_.group, abort_reason_));
-    }
+    throw_if_aborted();
     if (!backend_) {
+      fault_point("comm.connect");
       members_.deadline = deadline;
-      backend_ = make_(members_);
+      publish(make_(members_));
+      fault_point("comm.connected");
+      // abort() may have looked for the backend before.
+      if (abort_note_->is_written()) {
+        backend_->abort(abort_note_->reason());
+      }
+      throw_if_aborted();
     }
     return *backend_;
   }
 
+  // Also while the connection is being made: that looks at the note.
   void abort(const std::string& reason) {
-    // Not under the lock of a connection that is being made: the store's own
-    // abort ends that.
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock.owns_lock()) {
-      abort_reason_ = reason;
-      if (backend_) {
-        backend_->abort(reason);
-      }
+    abort_note_->write(reason);
+    Backend* backend = nullptr;
+    {
+      const std::lock_guard lock(backend_mutex_);
+      backend = backend_.get();
+    }
+    if (backend != nullptr) {
+      backend->abort(reason);
     }
   }
 
  private:
+  void publish(std::unique_ptr<Backend> made) {
+    const std::lock_guard lock(backend_mutex_);
+    backend_ = std::move(made);
+  }
+
+  void throw_if_aborted() const {
+    if (abort_note_->is_written()) {
+      throw PeerLost(str_format(
+          "[comm] group {} was aborted: {}",
+          members_.group,
+          abort_note_->reason()));
+    }
+  }
+
   const comm::MakeBackend make_;
-  std::mutex mutex_;
+  const std::shared_ptr<comm::AbortNote> abort_note_ =
+      std::make_shared<comm::AbortNote>();
+  std::mutex mutex_;                 // held while the connection is made
   comm::Members members_;            // guarded by mutex_
-  std::unique_ptr<Backend> backend_; // guarded by mutex_; set once
-  std::string abort_reason_;         // guarded by mutex_
+  std::mutex backend_mutex_;         // never held for long
+  std::unique_ptr<Backend> backend_; // set once, with both
 };
 
 // This rank in its world.
@@ -191,7 +216,22 @@ Group::Group(World& world, Setup setup)
       rank_(get_group_rank(world.rank())),
       impl_(new Impl(world, setup_, rank_)) {}
 
-Group::~Group() = default;
+// An operation that is about to end may do so. One that is not, because another
+// rank never comes, must not hold up the end of the program until its deadline.
+Group::~Group() {
+  constexpr auto kGrace = std::chrono::seconds(2);
+  const Deadline grace = Deadline::after(kGrace);
+  const auto end = [&](Lane& lane) {
+    if (!lane.worker.close(grace)) {
+      lane.link->abort("it was destroyed during an operation");
+    }
+  };
+  end(impl_->collectives);
+  for (auto& [peer, pair] : impl_->pairs) {
+    end(pair.outgoing);
+    end(pair.incoming);
+  }
+}
 
 std::string Group::name() const {
   return str("_default_pg", setup_.id);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "argosy/comm/backend/limited_call.h"
 #include "argosy/comm/connect.h"
 #include "argosy/comm/group.h"
 #include "argosy/comm/group_lists.h"
@@ -154,14 +155,25 @@ void check_ranks(std::vector<int>& ranks, const World& world) {
 // operation, when the ranks disagree about the group.
 void check_same_list(
     World& world, const Group& group, const std::string& backend) {
-  if (world.size() > 1) {
-    comm::check_same_list(
-        *comm::group_store(world.store(), str(group.id())),
-        {.id = group.id(),
-         .rank = world.rank(),
-         .ranks = group.ranks(),
-         .backend = backend});
+  if (world.size() == 1) {
+    return;
   }
+  const comm::GroupList list{
+      .id = group.id(),
+      .rank = world.rank(),
+      .ranks = group.ranks(),
+      .backend = backend};
+  comm::limited_call(
+      [store = comm::group_store(world.store(), str(group.id())), list] {
+        comm::check_same_list(*store, list);
+        return true;
+      },
+      Deadline::after(group.timeout()),
+      str_format(
+          "[comm.new_group] the store where group {} meets did not answer "
+          "within {}",
+          group.id(),
+          duration_text(group.timeout())));
 }
 
 } // namespace

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "argosy/comm/backend/abort_note.h"
 #include "argosy/comm/group_lists.h"
 #include "argosy/common/error.h"
 #include "argosy/common/exit_note.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/common/text.h"
 #include "argosy/world/process_identity.h"
 #include "argosy/world/rendezvous.h"
@@ -20,13 +22,40 @@ std::string come_key(int member) {
   return str("come/", member);
 }
 
+std::string step_key(int member) {
+  return str("step/", member);
+}
+
 } // namespace
 
 MemberWatch::MemberWatch(Members members, WatchedStores stores)
     : members_(std::move(members)),
       stores_(std::move(stores)),
-      has_come_(static_cast<std::size_t>(members_.size()), false) {
+      has_come_(static_cast<std::size_t>(members_.size()), false) {}
+
+void MemberWatch::come() {
   members_.store->set(come_key(members_.rank), {'1'});
+  fault_point("comm.come");
+}
+
+void MemberWatch::advance() {
+  const std::string steps = std::to_string(++num_steps_);
+  members_.store->set(step_key(members_.rank), {steps.begin(), steps.end()});
+}
+
+// Those that have made the fewest steps, unless all have made as many: the
+// others wait for them.
+std::vector<int> MemberWatch::behind() {
+  std::map<long long, std::vector<int>> by_steps;
+  for (int member = 0; member < members_.size(); ++member) {
+    long long steps = 0;
+    if (members_.store->check({step_key(member)})) {
+      const auto value = members_.store->get(step_key(member));
+      steps = parse_int(std::string(value.begin(), value.end())).value_or(0);
+    }
+    by_steps[steps].push_back(member);
+  }
+  return by_steps.size() < 2 ? std::vector<int>() : by_steps.begin()->second;
 }
 
 std::vector<int> MemberWatch::missing() {
@@ -88,6 +117,7 @@ std::exception_ptr MemberWatch::trouble() {
   if (!stores_.world) {
     return nullptr;
   }
+  const std::lock_guard lock(mutex_);
   for (const int member : missing()) {
     const int rank = members_.global_ranks[static_cast<std::size_t>(member)];
     // In this order: a rank that has left may have come before.
@@ -116,13 +146,48 @@ std::chrono::microseconds MemberWatch::interval() const {
   return std::max(kLeast, asked);
 }
 
+std::exception_ptr MemberWatch::no_answer() const {
+  return std::make_exception_ptr(TimeoutError(str_format(
+      "[comm.connect] the members of group {} did not connect within {}: the "
+      "store where they meet, or their network, does not answer",
+      members_.group,
+      members_.deadline.limit_text())));
+}
+
+std::exception_ptr MemberWatch::aborted() const {
+  if (members_.abort_note == nullptr || !members_.abort_note->is_written()) {
+    return nullptr;
+  }
+  return std::make_exception_ptr(PeerLost(str_format(
+      "[comm] group {} was aborted: {}",
+      members_.group,
+      members_.abort_note->reason())));
+}
+
+void MemberWatch::give_up(std::exception_ptr error) {
+  const std::lock_guard lock(end_mutex_);
+  end_ = std::move(error);
+}
+
+std::exception_ptr MemberWatch::given_up() const {
+  {
+    const std::lock_guard lock(end_mutex_);
+    if (end_) {
+      return end_;
+    }
+  }
+  return aborted();
+}
+
 std::exception_ptr MemberWatch::time_is_up() {
-  const std::vector<int> who = missing();
+  const std::lock_guard lock(mutex_);
+  const std::vector<int> absent = missing();
+  const std::vector<int> who = absent.empty() ? behind() : absent;
   return std::make_exception_ptr(TimeoutError(str_format(
       "[comm.connect] {} of group {} did not {} within {}",
       who.empty() ? "a rank" : str("rank ", text_of(who)),
       members_.group,
-      who.empty() ? "connect" : "come to the group's first operation",
+      absent.empty() ? "connect" : "come to the group's first operation",
       members_.deadline.limit_text())));
 }
 

@@ -58,7 +58,7 @@ std::vector<std::string> all_gather_bytes(
     all[rank].resize(static_cast<std::size_t>(sizes[rank]));
     outs.push_back(view_of(all[rank]));
   }
-  alltoall(outs, Tensors(n, view_of(own)), members);
+  alltoall({.out = outs, .in = Tensors(n, view_of(own))}, members);
   return all;
 }
 
@@ -107,7 +107,7 @@ std::string scatter_bytes(
     ins.push_back(view_of(gives ? bytes[rank] : nothing));
     outs.push_back(view_of(from_source ? own : nothing));
   }
-  alltoall(outs, ins, members);
+  alltoall({.out = outs, .in = ins}, members);
   return own;
 }
 

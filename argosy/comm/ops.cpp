@@ -337,15 +337,13 @@ void check_is_no_result(const at::Tensor& out, const char* call) {
 } // namespace
 
 WorkPtr alltoall(
-    Tensors& out_list,
-    const Tensors& in_list,
-    const GroupPtr& group,
-    bool sync_op) {
+    const ExchangedLists& lists, const GroupPtr& group, bool sync_op) {
+  const auto& [out_list, in_list] = lists;
   const GroupPtr members = group_or_default(group);
   ARGOSY_CHECK(
       !in_list.empty(),
-      "[comm.all_to_all] no tensors to send, expected alltoall(out_list, "
-      "in_list) with a tensor for each of {} ranks in in_list",
+      "[comm.all_to_all] no tensors to send, expected alltoall({.out = "
+      "received, .in = sent}) with a tensor for each of {} ranks in `in`",
       members->nranks());
   if (out_list.empty()) {
     for (const at::Tensor& tensor : in_list) {
@@ -356,7 +354,7 @@ WorkPtr alltoall(
   // Sizes may differ from tensor to tensor, and a rank does not know what its
   // peers send: only the number of tensors and their types can be checked.
   for (const at::Tensor& tensor : out_list) {
-    check_is_no_result(tensor, "alltoall(out_list, in_list)");
+    check_is_no_result(tensor, "alltoall({.out = received, .in = sent})");
   }
   for (const Tensors* list : {&std::as_const(out_list), &in_list}) {
     check_size(*list, members->nranks(), OpKind::AllToAll);
@@ -366,11 +364,6 @@ WorkPtr alltoall(
   }
   return members->issue(
       {.kind = OpKind::AllToAll, .in = in_list, .out = out_list}, sync_op);
-}
-
-WorkPtr alltoall(
-    const ExchangedLists& lists, const GroupPtr& group, bool sync_op) {
-  return alltoall(lists.out, lists.in, group, sync_op);
 }
 
 WorkPtr alltoall_single(

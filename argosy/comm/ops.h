@@ -106,28 +106,32 @@ WorkPtr reduce_scatter(
     const GroupPtr& group = nullptr,
     bool sync_op = true);
 
-// Sends in_list[i] to rank i of the group and receives out_list[i] from it.
-// Shapes may differ by pair. An empty `out_list` gets tensors like those of
-// `in_list`. Throws InvalidArgument for an out tensor that was computed and
-// needs a gradient: then the lists are probably exchanged.
-WorkPtr alltoall(
-    Tensors& out_list,
-    const Tensors& in_list,
-    const GroupPtr& group = nullptr,
-    bool sync_op = true);
+// What alltoall() exchanges. Named, because both are lists of the same type.
+struct ExchangedLists {
+  Tensors& out;      // out[i] is received from rank i; empty: filled
+  const Tensors& in; // in[i] is sent to rank i
+};
 
-// The same with names, because the lists have one type and nothing else tells
-// them apart:
+// Sends a tensor to every rank of the group and receives one from each:
 //
 //   alltoall({.out = received, .in = sent});
-struct ExchangedLists {
-  Tensors& out;
-  const Tensors& in;
-};
+//
+// Shapes may differ by pair. An empty `out` gets tensors like those of `in`.
+// Throws InvalidArgument for an out tensor that was computed and needs a
+// gradient: then the lists are probably exchanged.
 WorkPtr alltoall(
     const ExchangedLists& lists,
     const GroupPtr& group = nullptr,
     bool sync_op = true);
+
+// By position, PyTorch's order is (out, in) and Paddle's is (in, out). So that
+// neither compiles and overwrites what should be sent, write
+// alltoall({.out = received, .in = sent}).
+WorkPtr alltoall(
+    const Tensors& out,
+    const Tensors& in,
+    const GroupPtr& group = nullptr,
+    bool sync_op = true) = delete;
 
 // How many rows of each tensor belong to each rank of the group; empty: equal
 // parts. Named, because both are lists of the same type.

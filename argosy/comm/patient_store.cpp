@@ -23,6 +23,7 @@ class PatientStore final : public c10d::Store {
 
   void set(const std::string& key, const Bytes& value) override {
     store_->set(key, value);
+    watch_->advance();
   }
   Bytes compareSet(
       const std::string& key,
@@ -56,6 +57,9 @@ class PatientStore final : public c10d::Store {
     auto next_watch = Deadline::Clock::now() + watch_->interval();
     for (const std::string& key : keys) {
       while (!store_->check({key})) {
+        if (const auto end = watch_->given_up()) {
+          std::rethrow_exception(end);
+        }
         std::exception_ptr error;
         if (deadline.expired()) {
           error = watch_->time_is_up();

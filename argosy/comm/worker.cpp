@@ -46,6 +46,13 @@ std::shared_ptr<Work> Worker::run_later(std::function<void()> operation) {
   return work;
 }
 
+bool Worker::close(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  stop_ = true;
+  changed_.notify_all();
+  return changed_.wait_until(lock, deadline.time(), [&] { return !busy_; });
+}
+
 void Worker::loop() {
   set_rank_label(rank_, size_);
   std::unique_lock lock(mutex_);

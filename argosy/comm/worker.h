@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "argosy/comm/work.h"
+#include "argosy/common/deadline.h"
 
 namespace argosy::comm {
 
@@ -29,6 +30,10 @@ class Worker {
   void run_now(const std::function<void()>& operation);
 
   std::shared_ptr<Work> run_later(std::function<void()> operation);
+
+  // Begins no more operations. Waits for the one under way; returns false if it
+  // has not ended by the deadline.
+  bool close(Deadline deadline);
 
  private:
   using Item = std::pair<std::shared_ptr<Work>, std::function<void()>>;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "argosy/common/deadline.h"
+#include "argosy/common/timeline.h"
 
 namespace argosy {
 
@@ -18,8 +18,8 @@ class Backoff {
 
   // Sleeps, not past the deadline.
   void pause(const Deadline& deadline) {
-    std::this_thread::sleep_until(
-        std::min(Deadline::Clock::now() + next_, deadline.time()));
+    sleep_until(
+        std::min<Timeline::TimePoint>(time_now() + next_, deadline.time()));
     next_ = std::min(next_ * 2, longest_);
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "argosy/common/timeline.h"
+
 namespace argosy {
 
 using std::chrono::milliseconds;
@@ -12,16 +14,16 @@ Deadline Deadline::after(nanoseconds limit) {
   // Clamped, so that the sum cannot overflow.
   const nanoseconds kLongest = std::chrono::hours(24 * 365);
   limit = std::clamp(limit, nanoseconds::zero(), kLongest);
-  return {Clock::now() + limit, limit};
+  return {time_now() + limit, limit};
 }
 
 bool Deadline::expired() const {
-  return Clock::now() >= time_;
+  return time_now() >= time_;
 }
 
 milliseconds Deadline::remaining() const {
   // Rounds up, so that 0 means expired.
-  const auto left = std::chrono::ceil<milliseconds>(time_ - Clock::now());
+  const auto left = std::chrono::ceil<milliseconds>(time_ - time_now());
   return std::max(left, milliseconds::zero());
 }
 

@@ -13,6 +13,14 @@ constexpr EnvVariable kTable[] = {
      "3",
      "how often ranks compare each plain tensor that must be the same on all "
      "of them, by op and shape; 0: never, nor initial values"},
+    {"ARGOSY_ETCD_PASSWORD",
+     "none",
+     "password of ARGOSY_ETCD_USER; ARGOSY_ETCD_PASSWORD_FILE keeps it out of "
+     "the environment"},
+    {"ARGOSY_ETCD_PASSWORD_FILE",
+     "none",
+     "file with the password of ARGOSY_ETCD_USER"},
+    {"ARGOSY_ETCD_USER", "none", "user of etcd, where it asks for one"},
     {"ARGOSY_EXCHANGE",
      "depends on the launcher",
      "how ranks under an MPI launcher learn rank 0's address if no variable "
@@ -20,14 +28,25 @@ constexpr EnvVariable kTable[] = {
     {"ARGOSY_FAULT",
      "none",
      "for tests: makes the process fail at a named place, \"NAME:kill\" or "
-     "\"NAME:throw:3\" for the third time"},
+     "\"NAME:throw:3\" for the third time; see faults.md"},
+    {"ARGOSY_FAULT_ONCE",
+     "none",
+     "for tests: a file; ARGOSY_FAULT holds until a process has created it"},
     {"ARGOSY_FAULT_RANK",
      "all ranks",
-     "for tests: the rank for which ARGOSY_FAULT holds"},
+     "for tests: the rank for which ARGOSY_FAULT holds, or launcher"},
+    {"ARGOSY_FAULT_VISITS",
+     "none",
+     "for tests: a folder where processes write which fault points they come "
+     "to"},
     {"ARGOSY_FLIGHT_DIR",
      "none; set by argosy run",
      "folder for the flight records that ranks write when an operation "
      "fails, for `argosy trace hang`"},
+    {"ARGOSY_FS_CA",
+     "the system's",
+     "file of certificates (PEM) that file servers over HTTPS must have theirs "
+     "from"},
     {"ARGOSY_FS_PART",
      "8 for S3, 32 for HDFS",
      "MiB that a request carries when a large file is written to a server; at "
@@ -57,6 +76,13 @@ constexpr EnvVariable kTable[] = {
     {"ARGOSY_LOG",
      "warn",
      "lowest level that is logged: trace, debug, info, warn, error or off"},
+    {"ARGOSY_SECRET",
+     "none",
+     "the job's secret, 64 hexadecimal digits; ARGOSY_SECRET_FILE keeps it out "
+     "of the environment: see security.md"},
+    {"ARGOSY_SECRET_FILE",
+     "none; set by argosy run and spawn()",
+     "file with the job's secret, the same for all its processes"},
     {"ARGOSY_SHARED_HEAP",
      "1",
      "0: large tensors of process ranks stay in private memory, so that "
@@ -67,10 +93,19 @@ constexpr EnvVariable kTable[] = {
     {"ARGOSY_STORE",
      "depends on the launcher",
      "URL of the store where the ranks meet: tcp://host:port, file:///path, "
-     "etcd://host:port/prefix"},
+     "etcd://host:port/prefix (etcds:// for https), c10d://host:port"},
     {"ARGOSY_TIMEOUT",
      "1800 s",
      "limit of every wait that has no other limit: 30, 500ms, 2m"},
+    {"ARGOSY_TLS_CA",
+     "none",
+     "file with the authority that signs the certificates of all nodes, and "
+     "etcd's"},
+    {"ARGOSY_TLS_CERT",
+     "none",
+     "file with this node's certificate; switches mutual TLS on for the stores "
+     "of the job"},
+    {"ARGOSY_TLS_KEY", "none", "file with the key of ARGOSY_TLS_CERT"},
 };
 
 } // namespace

@@ -17,19 +17,24 @@ std::string text_at(const json& object, const char* key) {
     return "";
   }
   const json& value = object[key];
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  if (value.is_string()) {
+    return value.get<std::string>();
+  }
+  return value.is_number() ? value.dump() : "";
 }
 
 } // namespace
 
 void write_error_file(
     const std::filesystem::path& path, const ErrorReport& report) {
+  json extra = {
+      {"py_callstack", report.call_stack},
+      {"timestamp", std::to_string(report.timestamp)}};
+  if (report.timestamp_ns != 0) {
+    extra["timestamp_ns"] = std::to_string(report.timestamp_ns);
+  }
   const json content = {
-      {"message",
-       {{"message", report.message},
-        {"extraInfo",
-         {{"py_callstack", report.call_stack},
-          {"timestamp", std::to_string(report.timestamp)}}}}}};
+      {"message", {{"message", report.message}, {"extraInfo", extra}}}};
   write_file(
       path, content.dump(-1, ' ', false, json::error_handler_t::replace));
 }
@@ -55,6 +60,7 @@ std::optional<ErrorReport> read_error_file(const std::filesystem::path& path) {
   const json extra = message.value("extraInfo", json::object());
   report.call_stack = text_at(extra, "py_callstack");
   report.timestamp = parse_int(text_at(extra, "timestamp")).value_or(0);
+  report.timestamp_ns = parse_int(text_at(extra, "timestamp_ns")).value_or(0);
   return report;
 }
 

@@ -11,7 +11,10 @@ namespace argosy {
 struct ErrorReport {
   std::string message;
   std::string call_stack;  // may be empty
-  long long timestamp = 0; // Unix time
+  long long timestamp = 0; // Unix time in seconds
+  // Unix time in nanoseconds; 0: only the seconds are known. Torch does not
+  // write it, and ignores it.
+  long long timestamp_ns = 0;
 
   bool operator==(const ErrorReport&) const = default;
 };

@@ -96,19 +96,30 @@ std::string gone_text(
   return str("rank ", ranges_text(ranks), kOfGroup, group, " ", ended);
 }
 
-std::vector<int> ranks_that_left(const std::string& error) {
-  const std::size_t left = error.find(kLeft);
-  if (left == std::string::npos) {
-    return {};
-  }
+namespace {
+
+// Of "rank 1, 3 of group" where " of group" begins at `group`.
+std::vector<int> ranks_before(const std::string& error, std::size_t group) {
   constexpr std::string_view kRank = "rank ";
-  const std::size_t group = error.rfind(kOfGroup, left);
   const std::size_t rank = error.rfind(kRank, group);
   if (group == std::string::npos || rank == std::string::npos) {
     return {};
   }
   const std::size_t begin = rank + kRank.size();
   return parse_ranges(std::string_view(error).substr(begin, group - begin));
+}
+
+} // namespace
+
+std::vector<int> ranks_blamed(const std::string& error) {
+  return ranks_before(error, error.find(kOfGroup));
+}
+
+std::vector<int> ranks_that_left(const std::string& error) {
+  const std::size_t left = error.find(kLeft);
+  return left == std::string::npos
+      ? std::vector<int>()
+      : ranks_before(error, error.rfind(kOfGroup, left));
 }
 
 } // namespace argosy

@@ -35,6 +35,9 @@ std::string gone_text(
     const std::string& group,
     const std::string& ended);
 
+// The ranks that an error blames: those of its first "rank 1, 3 of group".
+std::vector<int> ranks_blamed(const std::string& error);
+
 // The ranks that such a text says have left with exit code 0.
 std::vector<int> ranks_that_left(const std::string& error);
 

@@ -28,6 +28,7 @@ struct Transfer {
   // between two headers.
   bool has_head = false;
   bool is_silent = false;
+  bool is_too_long = false;
   Deadline::Clock::time_point moved = Deadline::Clock::now(); // last
   curl_off_t num_moved = 0; // bytes, both ways
 };
@@ -37,6 +38,12 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* user) {
   long status = 0;
   ::curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
   if (!transfer.request->on_body || status / 100 != 2) {
+    const std::size_t most = transfer.request->most_body;
+    transfer.is_too_long =
+        most > 0 && transfer.result.body.size() + size > most;
+    if (transfer.is_too_long) {
+      return 0;
+    }
     transfer.result.body.append(data, size);
     return size;
   }
@@ -142,6 +149,11 @@ void set_connection(CURL* curl, const HttpRequest& request) {
   if (!request.certificates.empty()) {
     ::curl_easy_setopt(curl, CURLOPT_CAINFO, request.certificates.c_str());
   }
+  if (!request.client_certificate.empty()) {
+    ::curl_easy_setopt(
+        curl, CURLOPT_SSLCERT, request.client_certificate.c_str());
+    ::curl_easy_setopt(curl, CURLOPT_SSLKEY, request.client_key.c_str());
+  }
 }
 
 // S3 wants the hash of the body in a header; curl signs with it.
@@ -195,7 +207,11 @@ HttpResult perform(
   ::curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &result.status);
   if (code != CURLE_OK && !transfer.stopped) {
     result.is_unresolved = code == CURLE_COULDNT_RESOLVE_HOST;
-    result.failure = transfer.is_silent
+    result.is_untrusted = code == CURLE_PEER_FAILED_VERIFICATION ||
+        code == CURLE_SSL_CACERT_BADFILE;
+    result.failure = transfer.is_too_long
+        ? str("the answer is longer than ", request.most_body, " bytes")
+        : transfer.is_silent
         ? str("no byte moved for ", duration_text(request.stall_limit))
         : reason[0] != '\0' ? reason.c_str()
                             : ::curl_easy_strerror(code);

@@ -32,6 +32,10 @@ struct HttpRequest {
   // returns false to stop. If empty, the body goes into the result.
   std::function<bool(std::string_view piece)> on_body;
 
+  // Ends a request, as failed, whose answer's body in the result would be
+  // longer; 0: no limit.
+  std::size_t most_body = 0;
+
   // Gives up on a server that sends and takes nothing for this long; 0: never.
   std::chrono::seconds stall_limit{0};
 
@@ -40,12 +44,18 @@ struct HttpRequest {
 
   bool use_proxy = false;   // as http_proxy, https_proxy and no_proxy say
   std::string certificates; // file of trusted ones; empty: the system's
+
+  // Files that show the server who we are; empty: nothing does.
+  std::string client_certificate;
+  std::string client_key;
 };
 
 // Failures are values, because callers retry.
 struct HttpResult {
   std::string failure;        // empty if a complete answer came
   bool is_unresolved = false; // the failure: no such host
+  bool is_untrusted =
+      false; // the failure: a certificate that nobody vouches for
   long status = 0;
   std::map<std::string, std::string> headers; // names in lower case
   std::string body;

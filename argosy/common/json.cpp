@@ -13,12 +13,20 @@ using nlohmann::json;
 
 namespace {
 
+// Printing and copying a document call themselves for each level.
+constexpr int kMostLevels = 500;
+
 // Tracks the keys of all open objects to detect duplicates.
 class KeyWatch {
  public:
   explicit KeyWatch(std::string where) : where_(std::move(where)) {}
 
-  bool operator()(int, json::parse_event_t event, json& parsed) {
+  bool operator()(int depth, json::parse_event_t event, json& parsed) {
+    ARGOSY_CHECK(
+        depth <= kMostLevels,
+        "{}: lists or objects in more than {} levels",
+        where_,
+        kMostLevels);
     if (event == json::parse_event_t::object_start) {
       open_.emplace_back();
     } else if (event == json::parse_event_t::object_end) {
@@ -49,6 +57,8 @@ json parse_json(std::string_view text, const std::string& where) {
   } catch (const json::parse_error& error) {
     throw InvalidArgument(
         str(where, ": not JSON, at byte ", error.byte, " of ", text.size()));
+  } catch (const json::exception& error) { // a number that is too large
+    throw InvalidArgument(str(where, ": ", error.what()));
   }
 }
 

@@ -36,17 +36,18 @@ std::atomic<Level>& current_level() {
 }
 
 spdlog::logger& logger() {
-  // Does not use spdlog's registry, which belongs to the main program.
-  static spdlog::logger instance = [] {
-    spdlog::logger made(
+  // Does not use spdlog's registry, which belongs to the main program. Never
+  // destroyed: threads may log while the process ends.
+  static auto* const instance = [] {
+    auto* const made = new spdlog::logger(
         "argosy", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made.set_pattern("[%H:%M:%S.%e argosy%v");
+    made->set_pattern("[%H:%M:%S.%e argosy%v");
     // level() has filtered already.
-    made.set_level(spdlog::level::trace);
-    made.flush_on(spdlog::level::trace);
+    made->set_level(spdlog::level::trace);
+    made->flush_on(spdlog::level::trace);
     return made;
   }();
-  return instance;
+  return *instance;
 }
 
 spdlog::level::level_enum to_spdlog(Level level) {

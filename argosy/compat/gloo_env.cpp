@@ -41,12 +41,15 @@ SideChannel& require_channel(const char* op) {
 
 std::shared_ptr<World> make_world(
     int rank, int size, const Endpoint& endpoint, Deadline deadline) {
+  const auto credentials = store::credentials_of(Environment::of_process());
   std::shared_ptr<store::KvServer> server;
   // Before the clients below, of which rank 0 has one too.
   if (rank == 0) {
-    server = std::make_shared<store::KvServer>(endpoint);
+    server = std::make_shared<store::KvServer>(
+        endpoint, store::ServerOptions{.credentials = credentials});
   }
-  auto kv = std::make_shared<store::TcpKv>(endpoint, deadline);
+  auto kv = std::make_shared<store::TcpKv>(
+      endpoint, deadline, store::TcpKvOptions{.credentials = credentials});
   LaunchInfo info;
   info.source = "gloo_init_parallel_env";
   info.rank = rank;

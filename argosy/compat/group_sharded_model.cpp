@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 
 #include "argosy/checkpoint/checkpointer.h"
+#include "argosy/checkpoint/model_file.h"
 
 namespace argosy::sharding {
 
@@ -28,8 +29,7 @@ void save_group_sharded_model(
     const std::string& output,
     ShardedOptimizer* optimizer) {
   checkpoint::State state = state_of_group(core, optimizer);
-  checkpoint::Checkpointer saver(output, {.keep = {.last = 1}});
-  saver.save(state, saver.newest_step().value_or(-1) + 1);
+  checkpoint::replace(output, state);
 }
 
 void load_group_sharded_model(
@@ -37,12 +37,11 @@ void load_group_sharded_model(
     const std::string& input,
     ShardedOptimizer* optimizer) {
   checkpoint::State state = state_of_group(core, optimizer);
-  checkpoint::LoadOptions options;
   if (optimizer == nullptr) {
-    options.include = {"model/.*"};
-    options.strict = false;
+    checkpoint::load_models(input, state);
+  } else {
+    checkpoint::load(input, state);
   }
-  checkpoint::load(input, state, options);
 }
 
 } // namespace argosy::sharding

@@ -27,8 +27,9 @@ void save_group_sharded_model(
 }
 
 // Reads what save_group_sharded_model() has written, with any number of ranks
-// and at any level. All ranks call it alike, which blocks. Throws
-// CheckpointError on all ranks; model and optimizer are then as before.
+// and at any level; without an optimizer, also files of other formats (see
+// argosy/checkpoint/model_file.h). All ranks call it alike, which blocks.
+// Throws CheckpointError on all ranks; model and optimizer are then as before.
 void load_group_sharded_model(
     const std::shared_ptr<ShardedCore>& core,
     const std::string& input,

@@ -127,13 +127,11 @@ inline WorkPtr reduce_scatter(
 }
 
 inline WorkPtr alltoall(
-    Tensors& out_list,
-    const Tensors& in_list,
+    const ExchangedLists& lists,
     const GroupPtr& group = nullptr,
     bool sync_op = true,
     bool use_calc_stream = false) {
-  return argosy::alltoall(
-      out_list, in_list, group, checked(sync_op, use_calc_stream));
+  return argosy::alltoall(lists, group, checked(sync_op, use_calc_stream));
 }
 
 // One tensor each, cut along dim 0 into equal parts.

@@ -17,8 +17,11 @@ T field(const nlohmann::json& object, const char* name) {
   try {
     return found->get<T>();
   } catch (const nlohmann::json::exception&) {
+    // A string may be no UTF-8, which dump() would throw about.
     throw InvalidArgument(str_format(
-        "[data.sampler] state has {} {}, wrong type", name, found->dump()));
+        "[data.sampler] state has {} {}, wrong type",
+        name,
+        found->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
   }
 }
 

@@ -16,6 +16,9 @@ namespace argosy::data {
 namespace {
 
 constexpr const char* kFormat = "argosy.tokenizer";
+// A token is a part of a word.
+constexpr std::size_t kMostTokenBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostBytes = std::size_t{1} << 30; // of all tokens
 
 enum class Kind { Space, Letter, Digit, Mark };
 
@@ -62,6 +65,7 @@ Tokenizer::Tokenizer(std::vector<Merge> merges) : merges_(std::move(merges)) {
   for (int byte = 0; byte < kNumBytes; ++byte) {
     bytes_of_.emplace_back(1, static_cast<char>(byte));
   }
+  std::size_t all_bytes = 0;
   for (const auto& [left, right] : merges_) {
     // A merge may use only tokens before it, whose bytes are known by now.
     const auto known = static_cast<std::int32_t>(bytes_of_.size());
@@ -72,6 +76,18 @@ Tokenizer::Tokenizer(std::vector<Merge> merges) : merges_(std::move(merges)) {
         left,
         right,
         known - 1);
+    // A file of some bytes could name tokens that double from one to the next.
+    const std::size_t bytes = bytes_of_[left].size() + bytes_of_[right].size();
+    all_bytes += bytes;
+    ARGOSY_CHECK(
+        bytes <= kMostTokenBytes && all_bytes <= kMostBytes,
+        "[data.tokenizer] token {} has {} bytes, all up to it {}, expected at "
+        "most {} and {}",
+        known,
+        bytes,
+        all_bytes,
+        kMostTokenBytes,
+        kMostBytes);
     bytes_of_.push_back(bytes_of_[left] + bytes_of_[right]);
   }
 }

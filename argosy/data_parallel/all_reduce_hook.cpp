@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "argosy/common/fault_point.h"
 #include "argosy/data_parallel/compression.h"
 
 namespace argosy {
@@ -18,6 +19,7 @@ class AllReduceHook final : public BucketHook {
   explicit AllReduceHook(std::optional<c10::ScalarType> type) : type_(type) {}
 
   void start(const GradBucket& bucket, const GroupPtr& group) override {
+    fault_point("data_parallel.bucket");
     Sent& sent = sent_[bucket.index];
     sent.data = type_ ? bucket.flat.to(*type_) : bucket.flat;
     sent.work = all_reduce(sent.data, ReduceOp::AVG, group, false);

@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "argosy/comm/ops.h"
@@ -19,6 +21,9 @@ struct GradBucket {
   // the same when the buckets are planned anew.
   std::vector<std::size_t> parameters;
 };
+
+// What a hook keeps for later steps: "3.error" is of parameter 3.
+using HookMemory = std::map<std::string, at::Tensor>;
 
 // How the gradients of a bucket become the average over the ranks: an
 // all_reduce, or something that sends less.
@@ -44,6 +49,11 @@ class BucketHook {
   virtual void abandon(const GradBucket& bucket, const GroupPtr& group) {
     finish(bucket, group);
   }
+
+  // For checkpoints, between steps: what it keeps, and, on the same rank with
+  // the same parameters, what it should keep instead.
+  virtual HookMemory memory() const { return {}; }
+  virtual void set_memory(const HookMemory& /*memory*/) {}
 };
 
 // The plain average, asynchronous and in place.

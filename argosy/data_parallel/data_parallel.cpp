@@ -7,6 +7,7 @@
 
 #include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
+#include "argosy/data_parallel/hook_memory.h"
 #include "argosy/data_parallel/reducer.h"
 #include "argosy/data_parallel/same_modules.h"
 #include "argosy/dtensor/deferred_init.h"
@@ -103,6 +104,15 @@ struct DataParallelCore::Impl {
     // The loss is the mean over `group`, whose ranks have all sent tokens to
     // the experts, however few ranks hold copies of them.
     of_experts->set_divisor(group->nranks());
+  }
+
+  BucketHook* hook() const { return reducer ? options.hook.get() : nullptr; }
+  MemoryOwner memory_owner() const {
+    MemoryOwner owner{.group = group, .parameters = {}};
+    for (const auto& [name, parameter] : trainable(parameters)) {
+      owner.parameters.emplace_back(name, parameter.numel());
+    }
+    return owner;
   }
 
   template <typename Action>
@@ -217,6 +227,14 @@ void DataParallelCore::zero_grad() {
 
 void DataParallelCore::reduce_gradients() {
   impl_->for_each_reducer([](Reducer& each) { each.reduction().reduce(); });
+}
+
+training::ModelCore::Memory DataParallelCore::memory() const {
+  return memory_of(impl_->hook(), impl_->memory_owner());
+}
+
+void DataParallelCore::set_memory(const Memory& memory) {
+  set_memory_of(impl_->hook(), impl_->memory_owner(), memory);
 }
 
 const BucketPlan& DataParallelCore::plan() const {

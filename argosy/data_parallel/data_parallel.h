@@ -74,6 +74,8 @@ class DataParallelCore final : public training::ModelCore {
   bool sync() const override;
   void zero_grad() override;
   void reduce_gradients() override;
+  Memory memory() const override;
+  void set_memory(const Memory& memory) override;
   const BucketPlan& plan() const;
   const GroupPtr& group() const;
 

@@ -9,6 +9,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
@@ -16,6 +17,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/compression.h"
+#include "argosy/data_parallel/hook_memory.h"
 
 namespace argosy {
 
@@ -91,6 +93,37 @@ class Dgc final : public data_parallel::BucketHook {
       sparse.indices_work->wait();
       sparse.values_work->wait();
     }
+  }
+
+  data_parallel::HookMemory memory() const override {
+    data_parallel::HookMemory memory;
+    for (const auto& [parameter, kept] : kept_) {
+      const auto put = [&](const char* kind, const at::Tensor& tensor) {
+        if (tensor.defined()) {
+          memory[str(parameter, '.', kind)] = tensor;
+        }
+      };
+      put("u", kept.u);
+      put("v", kept.v);
+      put("step", at::scalar_tensor(kept.step, at::kLong));
+    }
+    return memory;
+  }
+
+  void set_memory(const data_parallel::HookMemory& memory) override {
+    kept_.clear();
+    data_parallel::for_each_kept(
+        memory,
+        [&](std::size_t parameter,
+            const std::string& kind,
+            const at::Tensor& tensor) {
+          Accumulators& kept = kept_[parameter];
+          if (kind == "step") {
+            kept.step = tensor.item<int>();
+          } else {
+            (kind == "u" ? kept.u : kept.v) = tensor;
+          }
+        });
   }
 
  private:

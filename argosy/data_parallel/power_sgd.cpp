@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/linalg_qr.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <map>
@@ -12,6 +13,7 @@
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/compression.h"
+#include "argosy/data_parallel/hook_memory.h"
 
 namespace argosy {
 
@@ -40,8 +42,11 @@ at::Tensor first_q(
   return (places * 0.7548776662 + 0.5698402909).frac_() - 0.5;
 }
 
+// Row-major, as what comes from a checkpoint, so that products round alike. A
+// column alone counts as contiguous whatever its strides; clone() makes them
+// anew.
 at::Tensor orthogonal(const at::Tensor& matrix) {
-  return std::get<0>(at::linalg_qr(matrix));
+  return std::get<0>(at::linalg_qr(matrix)).clone(at::MemoryFormat::Contiguous);
 }
 
 class PowerSgd final : public data_parallel::BucketHook {
@@ -85,6 +90,35 @@ class PowerSgd final : public data_parallel::BucketHook {
   // Errors and Q change in finish() only, so nothing has to be undone.
   void abandon(const GradBucket& bucket, const GroupPtr& /*group*/) override {
     wait_for(bucket);
+  }
+
+  data_parallel::HookMemory memory() const override {
+    data_parallel::HookMemory memory;
+    for (const auto& [parameter, matrix] : matrices_) {
+      memory[str(parameter, ".error")] = matrix.error;
+      memory[str(parameter, ".q")] = matrix.q;
+    }
+    for (const auto& [parameter, step] : steps_) {
+      memory[str(parameter, ".step")] = at::scalar_tensor(step, at::kLong);
+    }
+    return memory;
+  }
+
+  void set_memory(const data_parallel::HookMemory& memory) override {
+    matrices_.clear();
+    steps_.clear();
+    data_parallel::for_each_kept(
+        memory,
+        [&](std::size_t parameter,
+            const std::string& kind,
+            const at::Tensor& tensor) {
+          if (kind == "step") {
+            steps_[parameter] = tensor.item<int>();
+          } else {
+            Matrix& matrix = matrices_[parameter];
+            (kind == "q" ? matrix.q : matrix.error) = tensor;
+          }
+        });
   }
 
  private:

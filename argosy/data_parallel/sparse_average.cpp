@@ -55,7 +55,7 @@ at::Tensor gather_rows(
   }
   // An all_gather needs equal sizes; an all-to-all that sends the same rows to
   // all ranks does not.
-  alltoall(parts, Tensors(counts.size(), own), group);
+  alltoall({.out = parts, .in = Tensors(counts.size(), own)}, group);
   return at::cat(parts);
 }
 

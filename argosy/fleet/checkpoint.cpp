@@ -21,6 +21,12 @@ void add_to(
   if (optimizer.ema() != nullptr) {
     state.add_ema(named("ema"), *optimizer.ema());
   }
+  const auto average = [&optimizer] { optimizer.average(); };
+  if (auto* local = optimizer.local_sgd()) {
+    state.add_local_sgd(named("local_sgd"), *local, average);
+  } else if (auto* adaptive = optimizer.adaptive_local_sgd()) {
+    state.add_local_sgd(named("local_sgd"), *adaptive, average);
+  }
   state.note(
       named("strategy"), nlohmann::json::parse(optimizer.strategy().to_json()));
 }

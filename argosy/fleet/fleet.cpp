@@ -4,6 +4,7 @@
 #include "argosy/common/log.h"
 #include "argosy/common/text.h"
 #include "argosy/fleet/pipeline_model.h"
+#include "argosy/fleet/ps_job.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/strategy_check.h"
 #include "argosy/pipeline/pipeline_layer.h"
@@ -57,14 +58,15 @@ void check_same(const DistributedStrategy& strategy, const UtilBase& util) {
 }
 
 void check_agrees(const JobRole& role, const World& world) {
+  const int expected = role.is_server() ? role.server_num() : role.worker_num();
   ARGOSY_CHECK(
-      role.info().rank_by_arrival ||
-          (role.worker_index() == world.rank() &&
-           role.worker_num() == world.size()),
-      "[fleet.init] worker {} of {} by the role maker, but rank {} of {} of "
+      role.info().rank_by_arrival || role.role() == Role::Scheduler ||
+          (role.role_id() == world.rank() && expected == world.size()),
+      "[fleet.init] {} {} of {} by the role maker, but rank {} of {} of "
       "the world",
-      role.worker_index(),
-      role.worker_num(),
+      to_string(role.role()),
+      role.role_id(),
+      expected,
       world.rank(),
       world.size());
 }
@@ -108,6 +110,24 @@ std::shared_ptr<Fleet> start(
   return fleet;
 }
 
+bool has_servers(const JobRole& role) {
+  return role.server_num() > 0 &&
+      (role.is_worker() || role.is_server() || role.role() == Role::Scheduler);
+}
+
+std::shared_ptr<Fleet> start_with_servers(
+    const JobRole& role,
+    const DistributedStrategy& strategy,
+    const InitOptions& options) {
+  ARGOSY_CHECK(
+      !role.is_collective(),
+      "[fleet.init] is_collective, but the job has {} servers",
+      role.server_num());
+  check_strategy(strategy);
+  const JoinedPsJob joined = join_ps_job(role, options);
+  return start(*joined.world, joined.role, strategy);
+}
+
 void check_collective(const JobRole& role) {
   ARGOSY_CHECK(
       role.is_worker() && role.server_num() == 0,
@@ -124,7 +144,11 @@ Fleet::Fleet(JobRole role, const DistributedStrategy& strategy)
     : role_(std::move(role)),
       strategy_(strategy),
       axes_(strategy_),
-      util_(role_.worker_index(), role_.worker_num(), axes_.world),
+      // The collectives of a server are among servers.
+      util_(
+          role_.role_id(),
+          role_.is_server() ? role_.server_num() : role_.worker_num(),
+          axes_.world),
       registry_(std::make_shared<Registry>()) {
   check_strategy(strategy_);
   autocast_lists(strategy_); // refuses names of ops that do not exist
@@ -191,6 +215,9 @@ std::shared_ptr<Fleet> init(
     const JobRole& role,
     const DistributedStrategy& strategy,
     const InitOptions& options) {
+  if (has_servers(role)) {
+    return start_with_servers(role, strategy, options);
+  }
   check_collective(role);
   check_strategy(strategy);
   const auto world = join_world(role, options);
@@ -204,6 +231,9 @@ std::shared_ptr<Fleet> init(
   // Checks before it joins: a wrong setting fails at once, not after the wait
   // for the other ranks.
   const JobRole before = adopt_role(is_collective);
+  if (has_servers(before)) {
+    return start_with_servers(before, strategy, options);
+  }
   check_collective(before);
   check_strategy(strategy);
   const auto world = init_parallel_env(options);
@@ -291,14 +321,20 @@ int data_num() {
   return current_fleet("fleet.data_num")->axes().hybrid->data_ranks().size;
 }
 
-// For programs written for Paddle. Without servers there is nothing to start or
-// stop; both only check that init() was called.
+// Without servers there is nothing to start or stop: both only check that
+// init() was called.
 void init_worker() {
   current_fleet("fleet.init_worker");
+  if (find_ps_job()) {
+    init_worker(PsWorkerOptions{});
+  }
 }
 
 void stop_worker() {
   current_fleet("fleet.stop_worker");
+  if (const auto job = find_ps_job()) {
+    stop_ps_worker(*job);
+  }
 }
 
 PipelineModel distributed_model(const pipeline::PipelineLayer& layers) {

@@ -14,6 +14,7 @@
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_utils.h"
 #include "argosy/fleet/input_check.h"
+#include "argosy/fleet/offload_of.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/spread_model.h"
 #include "argosy/fleet/strategy.h"
@@ -184,12 +185,7 @@ sharding::ShardingOptions sharding_of(
   options.sent_type = sent_type_of(strategy);
   options.hook = power_sgd_of(strategy);
   options.is_local = is_local(strategy);
-  if (configs.offload) {
-    options.offload = offload::OffloadOptions{
-        .offload_path = configs.offload_path,
-        .offload_cpu_size =
-            static_cast<std::int64_t>(configs.offload_cpu_size_MB * (1 << 20))};
-  }
+  options.offload = offload_of(strategy);
   options.offload_grads = configs.offload_grads;
   options.offload_params = configs.offload_params;
   return options;

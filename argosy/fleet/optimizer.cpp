@@ -134,6 +134,9 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
 
   void note_backward(const at::Tensor& loss);
   void check_backward() const;
+  // Local SGD averages over the ranks that step on their own: with sharding,
+  // those that hold the same shard.
+  const GroupPtr& copies() const { return sharded ? axes.replicas : axes.data; }
   void make_averages();
   optim::Ema& moving_average();
   void sum_gradients();
@@ -185,17 +188,14 @@ void DistributedOptimizer::Impl::check_backward() const {
 }
 
 // Called before the first step, while parameters still agree on all ranks.
-// Local SGD averages over the ranks that step on their own: with sharding,
-// those that hold the same shard.
 void DistributedOptimizer::Impl::make_averages() {
-  const GroupPtr& copies = sharded ? axes.replicas : axes.data;
   if (strategy.localsgd && !local) {
     const auto& configs = strategy.localsgd_configs;
     local = std::make_unique<optim::LocalSgd>(
         params,
         optim::LocalSgdOptions{
             .k_steps = configs.k_steps, .begin_step = configs.begin_step},
-        copies);
+        copies());
   }
   if (strategy.adaptive_localsgd && !adaptive) {
     const auto& configs = strategy.adaptive_localsgd_configs;
@@ -204,7 +204,7 @@ void DistributedOptimizer::Impl::make_averages() {
         optim::AdaptiveLocalSgdOptions{
             .init_k_steps = configs.init_k_steps,
             .begin_step = configs.begin_step},
-        copies,
+        copies(),
         axes.data);
   }
   if (strategy.ema) {
@@ -286,16 +286,21 @@ bool DistributedOptimizer::Impl::step_once() {
 }
 
 void DistributedOptimizer::Impl::average_parameters() {
+  bool averaged = false;
   if (local) {
-    local->step();
+    averaged = local->step();
   }
   if (adaptive) {
-    adaptive->step(
+    averaged = adaptive->step(
         loss_sum / num_losses,
         optimizer.param_groups().front().options().get_lr());
   }
   if (ema) {
     ema->update();
+  }
+  // Until then the moving averages are those of each rank's own model.
+  if (ema && averaged) {
+    ema->average_ranks(copies());
   }
 }
 
@@ -383,6 +388,30 @@ optim::GradScaler* DistributedOptimizer::scaler() {
 
 optim::Ema* DistributedOptimizer::ema() {
   return impl_->strategy.ema ? &impl_->moving_average() : nullptr;
+}
+
+optim::LocalSgd* DistributedOptimizer::local_sgd() {
+  impl_->make_averages();
+  return impl_->local.get();
+}
+
+optim::AdaptiveLocalSgd* DistributedOptimizer::adaptive_local_sgd() {
+  impl_->make_averages();
+  return impl_->adaptive.get();
+}
+
+void DistributedOptimizer::average() {
+  Impl& impl = *impl_;
+  if (!impl.local && !impl.adaptive) {
+    return; // there was no step
+  }
+  if (impl.sharded) {
+    impl.sharded->core()->before_step();
+  }
+  impl.local ? impl.local->average() : impl.adaptive->average();
+  if (impl.sharded) {
+    impl.sharded->core()->after_step();
+  }
 }
 
 const DistributedStrategy& DistributedOptimizer::strategy() const {

@@ -12,8 +12,10 @@ class Optimizer;
 } // namespace torch::optim
 
 namespace argosy::optim {
+class AdaptiveLocalSgd;
 class Ema;
 class GradScaler;
+class LocalSgd;
 } // namespace argosy::optim
 
 namespace argosy::checkpoint {
@@ -81,9 +83,14 @@ class DistributedOptimizer {
   // learning rate schedulers.
   torch::optim::Optimizer& optimizer();
 
-  // Null if amp is off; null if ema is off.
+  // Null if amp is off; null if ema is off; null without local SGD.
   optim::GradScaler* scaler();
   optim::Ema* ema();
+  optim::LocalSgd* local_sgd();
+  optim::AdaptiveLocalSgd* adaptive_local_sgd();
+
+  // With local SGD, averages the parameters now. Collective; blocks.
+  void average();
 
   const DistributedStrategy& strategy() const;
 
@@ -92,8 +99,8 @@ class DistributedOptimizer {
   std::shared_ptr<Impl> impl_;
 };
 
-// How checkpoint::State takes it: "optimizer", "scaler" and "ema", and a note
-// of the strategy. With a name, "<name>", "<name>_scaler" and "<name>_ema".
+// How checkpoint::State takes it: "optimizer", "scaler", "ema" and "local_sgd",
+// and a note of the strategy. With a name, "<name>", "<name>_scaler" and so on.
 void add_to(
     checkpoint::State& state,
     const std::string& name,

@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int kMostLevels = 50; // of messages
+
 // Reads
 //
 //   fields = { name [":"] ( value | "[" values "]" | "{" fields "}" ) }
@@ -50,8 +52,10 @@ class Parser {
 
   json field(const std::string& path) {
     if (accept('{')) {
+      check(++level_ <= kMostLevels, "fewer messages inside of each other");
       json inner = fields(path + '.');
       check(accept('}'), "}");
+      --level_;
       return inner;
     }
     if (!accept('[')) {
@@ -162,6 +166,7 @@ class Parser {
   const std::string& where_;
   const std::function<bool(const std::string&)>& is_list_;
   std::size_t at_ = 0;
+  int level_ = 0;
 };
 
 } // namespace
@@ -170,7 +175,12 @@ std::string prototxt_to_json(
     std::string_view text,
     const std::string& where,
     const std::function<bool(const std::string& path)>& is_list) {
-  return Parser(text, where, is_list).document().dump();
+  const json document = Parser(text, where, is_list).document();
+  try {
+    return document.dump();
+  } catch (const json::exception& error) { // no UTF-8
+    throw InvalidArgument(str("[fleet.strategy] ", where, ": ", error.what()));
+  }
 }
 
 } // namespace argosy::fleet

@@ -55,6 +55,16 @@ void DeferredHook::abandon(
   }
 }
 
+data_parallel::HookMemory DeferredHook::memory() const {
+  return hook_ ? hook_->memory() : data_parallel::HookMemory();
+}
+
+void DeferredHook::set_memory(const data_parallel::HookMemory& memory) {
+  if (hook_) { // else there is no optimizer, and no step
+    hook_->set_memory(memory);
+  }
+}
+
 // Each model meets each optimizer once, when the later of the two is added. So
 // it does not matter which the user makes first.
 bool Registry::link(

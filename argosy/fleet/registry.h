@@ -35,6 +35,8 @@ class DeferredHook final : public data_parallel::BucketHook {
       const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
   void abandon(
       const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
+  data_parallel::HookMemory memory() const override;
+  void set_memory(const data_parallel::HookMemory& memory) override;
 
  private:
   std::shared_ptr<data_parallel::BucketHook> hook_;

@@ -34,8 +34,10 @@ bool is_a(const json& text) {
   if constexpr (std::is_same_v<T, bool>) {
     return text.is_boolean();
   } else if constexpr (std::is_same_v<T, int>) {
-    return text.is_number_integer() &&
-        std::in_range<int>(text.get<std::int64_t>());
+    return text.is_number_unsigned()
+        ? std::in_range<int>(text.get<std::uint64_t>())
+        : text.is_number_integer() &&
+            std::in_range<int>(text.get<std::int64_t>());
   } else if constexpr (std::is_same_v<T, double>) {
     return text.is_number();
   } else {

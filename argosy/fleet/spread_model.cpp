@@ -92,8 +92,12 @@ void check_settings(const DistributedStrategy& strategy, const Axes& axes) {
       {strategy.amp && strategy.amp_configs.use_main_grad,
        "amp_configs.use_main_grad: gradients have the type of their "
        "parameters"},
-      {strategy.is_sharded() && strategy.sharding_configs.offload,
-       "sharding_configs.offload: the state stays in memory"},
+      {strategy.is_sharded() && strategy.sharding_configs.offload_grads,
+       "sharding_configs.offload_grads: ops on DTensors make gradients in "
+       "memory"},
+      {strategy.is_sharded() && strategy.sharding_configs.offload_params,
+       "sharding_configs.offload_params: ops on DTensors read parameters in "
+       "memory"},
       {axes.hybrid->size_on("sep") > 1,
        "hybrid_configs.sep_degree: cut sequences with the plans "
        "SequenceParallelBegin and SequenceParallelEnd on mp"}};

@@ -6,9 +6,13 @@
 #include <cmath>
 #include <utility>
 
+#include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/fleet/offload_of.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/mesh/hybrid_mesh.h"
+#include "argosy/offload/states.h"
+#include "argosy/optim/fused.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/optim/local.h"
 #include "argosy/optim/parameter_groups.h"
@@ -44,8 +48,17 @@ std::unique_ptr<SpreadOptimizer> SpreadOptimizer::make(
       })) {
     return nullptr;
   }
-  return std::unique_ptr<SpreadOptimizer>(new SpreadOptimizer(
+  std::unique_ptr<SpreadOptimizer> made(new SpreadOptimizer(
       optimizer, std::move(parameters), stage_of(strategy, mesh)));
+  if (const auto options = offload_of(strategy)) {
+    auto* fused = dynamic_cast<optim::FusedOptimizer*>(&optimizer);
+    ARGOSY_CHECK(
+        fused != nullptr,
+        "[fleet.distributed_optimizer] sharding_configs.offload needs an "
+        "optimizer of argosy::optim, which can name its states");
+    offload::offload_states(*fused, *options);
+  }
+  return made;
 }
 
 SpreadOptimizer::SpreadOptimizer(

@@ -18,9 +18,6 @@ constexpr char kNotSent[] =
 constexpr char kReplaced[] = "each replaces the optimizer";
 constexpr char kAveraged[] =
     "local SGD works with SGD only, with or without momentum";
-constexpr char kMeans[] =
-    "parameters differ by rank between two averages of local SGD, and so would "
-    "their moving averages";
 
 // "sharding" stands for all ways to turn it on; see is_sharded().
 bool is_on(const DistributedStrategy& strategy, std::string_view name) {
@@ -140,8 +137,6 @@ const std::vector<Exclusion>& exclusions() {
       {"lars", "adaptive_localsgd", kAveraged},
       {"lamb", "localsgd", kAveraged},
       {"lamb", "adaptive_localsgd", kAveraged},
-      {"ema", "localsgd", kMeans},
-      {"ema", "adaptive_localsgd", kMeans},
   };
   return kAll;
 }

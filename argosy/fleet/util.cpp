@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "argosy/fleet/file_shard.h"
+#include "argosy/fleet/ps_job.h"
 
 namespace argosy::fleet {
 
@@ -39,12 +40,25 @@ UtilBase::UtilBase(int worker_index, int worker_num, GroupPtr group)
       group_(std::move(group)) {}
 
 void UtilBase::check_world(const char* op, const std::string& comm_world) {
+  const auto job = find_ps_job();
+  if (!job) {
+    ARGOSY_CHECK(
+        comm_world == "worker" || comm_world == "all",
+        "[fleet.util.{}] comm_world {}, expected worker or all: this job has "
+        "no servers",
+        op,
+        comm_world);
+    return;
+  }
+  // Processes of a role are among themselves. "worker", which callers may leave
+  // out, means the own role.
   ARGOSY_CHECK(
-      comm_world == "worker" || comm_world == "all",
-      "[fleet.util.{}] comm_world {}, expected worker or all: this job has no "
-      "servers",
+      comm_world == "worker" ||
+          (comm_world == "server" && job->role.is_server()),
+      "[fleet.util.{}] comm_world {} of a {}, expected its own role",
       op,
-      comm_world);
+      comm_world,
+      to_string(job->role.role()));
 }
 
 void UtilBase::reduce(

@@ -134,6 +134,9 @@ class FileSystem {
   // Returns a path as users write it: "s3://bucket/key". For messages.
   virtual std::string url(const std::string& path) const = 0;
 
+  // Whether files are read and written through the kernel, which caches them.
+  virtual bool is_local() const { return false; }
+
   // Entries one level below a folder, by name, without partial files. Empty
   // if the folder does not exist. Throws FsError if it is a file.
   virtual std::vector<Entry> list(

@@ -13,6 +13,7 @@ namespace argosy::fs {
 class LocalFileSystem : public FileSystem {
  public:
   std::string url(const std::string& path) const override;
+  bool is_local() const override { return true; }
   std::vector<Entry> list(
       const std::string& folder, Deadline deadline) override;
   std::optional<Entry> stat(

@@ -73,6 +73,7 @@ Remote::Remote(
           1.0,
           environment.find_seconds("ARGOSY_FS_STALL")
               .value_or(kDefaultStall)))),
+      certificates_(environment.get("ARGOSY_FS_CA", "")),
       is_transient_(std::move(is_transient)),
       server_text_(std::move(server_text)) {}
 
@@ -94,6 +95,9 @@ std::string Remote::failure_text(const HttpResult& result) const {
 
 HttpResult Remote::try_once(HttpRequest request, Deadline deadline) {
   request.stall_limit = stall_limit_;
+  if (request.certificates.empty()) {
+    request.certificates = certificates_;
+  }
   return http_.send(request, deadline);
 }
 
@@ -150,6 +154,18 @@ void Tries::failed(const HttpResult& result) {
             ": ",
             last_,
             "; check the host in the URL"));
+  }
+  if (result.is_untrusted) {
+    throw FsError(
+        Failure::Denied,
+        str("[fs.",
+            task_.op,
+            "] ",
+            task_.url,
+            ": ",
+            last_,
+            "; check the host, or name the file of certificates to trust: "
+            "ARGOSY_FS_CA, for S3 also AWS_CA_BUNDLE"));
   }
   if (!told_ && elapsed > kQuietTries) {
     log::warn(

@@ -37,7 +37,8 @@ class Remote {
   using IsTransient = std::function<bool(const HttpResult&)>;
   using ServerText = std::function<std::string(const HttpResult&)>;
 
-  // ARGOSY_FS_STALL is how long a server may be silent.
+  // ARGOSY_FS_STALL is how long a server may be silent, ARGOSY_FS_CA the file
+  // of certificates to trust where a request names none.
   Remote(
       const Environment& environment,
       IsTransient is_transient,
@@ -72,6 +73,7 @@ class Remote {
 
  private:
   const std::chrono::seconds stall_limit_;
+  const std::string certificates_;
   const IsTransient is_transient_;
   const ServerText server_text_;
   HttpClient http_;
@@ -85,7 +87,8 @@ class Tries {
   // Throws TimeoutError if the deadline has passed.
   void begin() const;
 
-  // Pauses before the next try. Throws FsError if there is no such host.
+  // Pauses before the next try. Throws FsError if there is no such host, or if
+  // it is not the one that it should be.
   void failed(const HttpResult& result);
 
  private:

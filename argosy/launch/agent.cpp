@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/common/flight_file.h"
 #include "argosy/common/text.h"
 #include "argosy/launch/logs.h"
@@ -46,6 +47,7 @@ class Agent {
       Membership& membership,
       SignalSource& signals,
       int alive_fd,
+      Consoles& consoles,
       const HangReader& hang_reader)
       : options_(options),
         argv_(argv),
@@ -53,6 +55,7 @@ class Agent {
         membership_(membership),
         signals_(signals),
         alive_fd_(alive_fd),
+        consoles_(consoles),
         hang_reader_(hang_reader),
         topology_(
             options.bind_to == BindTo::None ? Topology{} : read_topology()),
@@ -85,6 +88,7 @@ class Agent {
   Membership& membership_;
   SignalSource& signals_;
   const int alive_fd_;
+  Consoles& consoles_;
   const HangReader& hang_reader_;
   const Topology topology_;
   RunDir run_dir_;
@@ -117,6 +121,7 @@ int Agent::run() {
 
 Agent::Attempt Agent::run_attempt() {
   Attempt attempt;
+  fault_point("launch.join");
   attempt.plan = plan_job(
       options_,
       membership_.join(),
@@ -124,6 +129,7 @@ Agent::Attempt Agent::run_attempt() {
       topology_,
       inherited_,
       run_dir_.path());
+  fault_point("launch.planned");
   HangNotice notice(notice_setup(attempt.plan));
   attempt.outcome =
       supervise(attempt.plan, inherited_, supervise_options(notice), signals_);
@@ -139,7 +145,7 @@ HangNotice::Setup Agent::notice_setup(const JobPlan& plan) const {
       .folder = plan.flight_dir,
       .after = hang_warning_after(inherited_),
       .num_workers = plan.assignment.own().num_workers,
-      .is_one_node = plan.assignment.num_nodes() == 1,
+      .num_nodes = plan.assignment.num_nodes(),
       .reader = hang_reader_,
       .share = plan.assignment.num_nodes() == 1 ? nullptr
                                                 : membership_.hang_share()};
@@ -147,6 +153,7 @@ HangNotice::Setup Agent::notice_setup(const JobPlan& plan) const {
 
 SuperviseOptions Agent::supervise_options(HangNotice& notice) {
   return {
+      .consoles = consoles_,
       .grace = options_.grace,
       .ending_signals = options_.ending_signals,
       .alive_fd = alive_fd_,
@@ -159,6 +166,7 @@ SuperviseOptions Agent::supervise_options(HangNotice& notice) {
 // Tells the other nodes why the attempt ended here, and returns the cause that
 // the whole job agrees on.
 std::optional<Failure> Agent::tell(const Attempt& attempt) {
+  fault_point("launch.tell");
   if (!attempt.failures.empty()) {
     membership_.report(attempt.failures.front());
   } else if (attempt.outcome.ending == Ending::Signalled) {
@@ -243,9 +251,17 @@ int run_agent(
     Membership& membership,
     SignalSource& signals,
     int alive_fd,
+    Consoles& consoles,
     const HangReader& hang_reader) {
   Agent agent(
-      options, argv, inherited, membership, signals, alive_fd, hang_reader);
+      options,
+      argv,
+      inherited,
+      membership,
+      signals,
+      alive_fd,
+      consoles,
+      hang_reader);
   return agent.run();
 }
 

@@ -11,6 +11,8 @@
 
 namespace argosy::launch {
 
+class Consoles;
+
 // Runs attempts of the job on this node until one succeeds, no restart is left,
 // or a signal ends the job. Blocks. Returns the exit code: 0, that of the root
 // cause, or 128 + signal. `argv` comes from program_argv().
@@ -21,6 +23,7 @@ int run_agent(
     Membership& membership,
     SignalSource& signals,
     int alive_fd,
+    Consoles& consoles,
     const HangReader& hang_reader);
 
 } // namespace argosy::launch

@@ -7,41 +7,19 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "argosy/common/error.h"
+#include "argosy/common/log.h"
+#include "argosy/common/process_watch.h"
 #include "argosy/common/text.h"
 
 namespace argosy::launch {
 
 namespace {
-
-struct Process {
-  pid_t parent = 0;
-  bool zombie = false;
-};
-
-std::optional<Process> read_process(pid_t pid) {
-  std::ifstream file(str("/proc/", pid, "/stat"));
-  std::string line;
-  std::getline(file, line);
-  // The program name is in parentheses and may contain any character.
-  const std::size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 > line.size()) {
-    return std::nullopt;
-  }
-  const auto fields = split(std::string_view(line).substr(name_end + 2), ' ');
-  const auto parent = parse_int(fields.size() > 1 ? fields[1] : "");
-  if (!parent) {
-    return std::nullopt;
-  }
-  const bool zombie = fields[0] == "Z" || fields[0] == "X";
-  return Process{static_cast<pid_t>(*parent), zombie};
-}
 
 std::multimap<pid_t, pid_t> children_by_parent() {
   std::multimap<pid_t, pid_t> children;
@@ -53,8 +31,8 @@ std::multimap<pid_t, pid_t> children_by_parent() {
   while (const dirent* entry = ::readdir(proc.get())) {
     const auto pid = parse_int(entry->d_name);
     // A process may end between readdir() and here; it is then skipped.
-    const auto process = pid ? read_process(*pid) : std::nullopt;
-    if (process && !process->zombie) {
+    const auto process = pid ? read_process_state(*pid) : std::nullopt;
+    if (process && !process->ended()) {
       children.emplace(process->parent, static_cast<pid_t>(*pid));
     }
   }
@@ -95,8 +73,9 @@ void become_subreaper() {
 }
 
 // A process may fork between the snapshot and its SIGKILL, and a subreaper then
-// inherits the new one. So this repeats until a snapshot is empty.
-void kill_descendants() {
+// inherits the new one. So this repeats until a snapshot is empty. Some never
+// end: those that wait for a device in the kernel, and those of another user.
+std::vector<pid_t> kill_descendants(Deadline deadline) {
   while (true) {
     const auto alive = descendants(::getpid());
     for (const pid_t pid : alive) {
@@ -104,10 +83,26 @@ void kill_descendants() {
     }
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    if (alive.empty()) {
-      return;
+    if (alive.empty() || deadline.expired()) {
+      return alive;
     }
     ::poll(nullptr, 0, 2); // killed processes need a moment to end
+  }
+}
+
+void kill_descendants() {
+  constexpr auto kLimit = std::chrono::seconds(10);
+  const auto left = kill_descendants(Deadline::after(kLimit));
+  if (!left.empty()) {
+    std::vector<std::string> numbers;
+    for (const pid_t pid : left) {
+      numbers.push_back(std::to_string(pid));
+    }
+    log::error(
+        "[launch.descendants] process {} did not end within {} of SIGKILL and "
+        "is left behind: it may wait for a device, or belong to another user",
+        join(numbers, ", "),
+        duration_text(kLimit));
   }
 }
 

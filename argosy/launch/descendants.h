@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "argosy/common/deadline.h"
+
 namespace argosy::launch {
 
 // Returns the running descendants of a process, nearest first, without zombies.
@@ -17,7 +19,11 @@ void signal_descendants(int signal);
 // descendants() by outliving its parent.
 void become_subreaper();
 
-// Kills and reaps descendants of this process; blocks until none is left.
+// Kills and reaps descendants of this process. Blocks until none is left, or
+// the deadline; returns those that did not end.
+std::vector<pid_t> kill_descendants(Deadline deadline);
+
+// The same within 10 s, and says which did not end.
 void kill_descendants();
 
 } // namespace argosy::launch

@@ -27,8 +27,8 @@ constexpr Flag kMeeting[] = {
      "c10d means tcp"},
     {"rdzv-endpoint",
      "HOST[:PORT]|URL",
-     "where nodes meet: tcp://host:port or etcd://host:port/prefix\n(port "
-     "29400; for etcd 2379)"},
+     "where nodes meet: tcp://host:port or etcd://host:port/prefix,\n"
+     "etcds:// for https (port 29400; for etcd 2379)"},
     {"rdzv-id", "ID", "name of the job, the same on all nodes"},
     {"rdzv-conf",
      "K=V,...",
@@ -36,6 +36,22 @@ constexpr Flag kMeeting[] = {
      "keep_alive_timeout"},
     {"rdzv-timeout", "SECONDS", "how long to wait for the other nodes (600)"},
     {"local-addr", "ADDR", "address under which other nodes reach this one"},
+};
+
+constexpr Flag kTrust[] = {
+    {"secret-file",
+     "FILE",
+     "the job's secret, 64 hexadecimal digits, the same on all nodes\n"
+     "(ARGOSY_SECRET_FILE, ARGOSY_SECRET, or a new one)"},
+    {"secret-stdin",
+     "",
+     "read the secret from the first line of standard input;\nused for remote "
+     "nodes"},
+    {"tls-cert", "FILE", "certificate for mutual TLS (ARGOSY_TLS_CERT)"},
+    {"tls-key", "FILE", "its key (ARGOSY_TLS_KEY)"},
+    {"tls-ca",
+     "FILE",
+     "the authority that signs all certificates (ARGOSY_TLS_CA)"},
 };
 
 constexpr Flag kHosts[] = {
@@ -157,6 +173,7 @@ constexpr Flag kMsrun[] = {
 constexpr FlagTheme kThemes[] = {
     {"Ranks", kRanks},
     {"Several nodes", kMeeting},
+    {"Who may talk (docs/security.md)", kTrust},
     {"Start other hosts through ssh", kHosts},
     {"Parameter servers", kServers},
     {"Program", kProgram},

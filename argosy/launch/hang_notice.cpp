@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "argosy/common/error.h"
 #include "argosy/common/flight_file.h"
 #include "argosy/common/log.h"
 #include "argosy/launch/shell.h"
@@ -35,6 +36,9 @@ HangNotice::HangNotice(Setup setup) : setup_(std::move(setup)) {
   try {
     std::filesystem::create_directories(setup_.folder);
     events_.emplace(setup_.folder);
+    if (setup_.share != nullptr) {
+      answered_ = setup_.share->last_ask(false); // what others asked before
+    }
   } catch (const std::exception& error) {
     log::warn("[launch.hang] a hang will not be noticed: ", error.what());
   }
@@ -44,9 +48,17 @@ int HangNotice::fd() const {
   return events_ ? events_->fd() : -1;
 }
 
+bool HangNotice::looks_by_itself() const {
+  return events_ && setup_.share != nullptr &&
+      setup_.share->look_every().count() > 0;
+}
+
 milliseconds HangNotice::wait_time(milliseconds most) const {
   if (round_) {
     return std::min(most, kPoll);
+  }
+  if (looks_by_itself()) {
+    most = std::min(most, next_look_.remaining(most));
   }
   return asked_ ? std::min(most, quiet_until_.remaining(most)) : most;
 }
@@ -57,7 +69,12 @@ void HangNotice::look() {
   }
   const std::vector<std::string> written = events_->take();
   asked_ = asked_ || std::ranges::count(written, kFlightHangName) > 0;
-  answer_others(false);
+  // Whoever asks has probably been asked as well.
+  const bool due = looks_by_itself() && (round_ || next_look_.expired());
+  answer_others(due);
+  if (due) {
+    next_look_ = Deadline::after(setup_.share->look_every());
+  }
   if (asked_ && !round_ && quiet_until_.expired()) {
     asked_ = false;
     quiet_until_ = Deadline::after(kQuiet);
@@ -128,6 +145,22 @@ void HangNotice::end_round(Job job, milliseconds at_least) {
   print(records, at_least, job);
 }
 
+// Says of which nodes nothing is known.
+std::string HangNotice::silence_text(int answers) const {
+  const int silent = setup_.num_nodes - answers;
+  if (silent <= 0) {
+    return "";
+  }
+  return str(
+      "argosy run: nothing is known of the ranks of ",
+      silent,
+      silent == 1 ? " other node: " : " other nodes: ",
+      setup_.share != nullptr
+          ? "their launchers did not answer\n"
+          : "launchers ask each other if they have --rdzv-endpoint, or if "
+            "ARGOSY_STORE is an etcd\n");
+}
+
 void HangNotice::print(
     const std::vector<std::string>& records, milliseconds at_least, Job job) {
   std::string text;
@@ -142,10 +175,12 @@ void HangNotice::print(
   last_ = text;
   has_printed_ = true;
   std::cerr << "argosy run: the job seems to hang:\n"
-            << text << "argosy run: for more: argosy trace hang "
+            << text << silence_text(static_cast<int>(records.size()))
+            << "argosy run: for more: argosy trace hang "
             << (job == Job::Runs ? "--fresh " : "")
             << shell_join({setup_.folder})
-            << (setup_.is_one_node ? "" : " and the folders of the other nodes")
+            << (setup_.num_nodes == 1 ? ""
+                                      : " and the folders of the other nodes")
             << std::endl;
 }
 

@@ -35,7 +35,7 @@ class HangNotice {
     std::string folder; // where workers write flight records; empty: nowhere
     std::chrono::milliseconds after{0}; // zero: never
     int num_workers = 1;                // of this node
-    bool is_one_node = true;
+    int num_nodes = 1;
     HangReader reader;
     HangShare* share = nullptr; // null: other nodes cannot be asked
   };
@@ -65,10 +65,12 @@ class HangNotice {
     Deadline deadline;
   };
 
+  bool looks_by_itself() const;
   std::string collect() const;
   std::optional<Round> begin_round();
   void answer_others(bool look);
   void end_round(Job job, std::chrono::milliseconds at_least);
+  std::string silence_text(int answers) const;
   void print(
       const std::vector<std::string>& records,
       std::chrono::milliseconds at_least,
@@ -80,6 +82,7 @@ class HangNotice {
   int answered_ = 0; // the last ask
   std::optional<Round> round_;
   Deadline quiet_until_ = Deadline::after(std::chrono::seconds(0));
+  Deadline next_look_ = Deadline::after(std::chrono::seconds(0));
   std::string last_;
   bool has_printed_ = false;
 };

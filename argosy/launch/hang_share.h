@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,9 @@ class HangShare {
   // not only in what the last poll of the job has found.
   virtual int last_ask(bool look) = 0;
 
+  // How often to look for asks; zero: the job is polled anyway.
+  virtual std::chrono::milliseconds look_every() const = 0;
+
   // Answers an ask with the flight records of this node.
   virtual void answer(int ask, const std::string& records) = 0;
 
@@ -41,6 +45,7 @@ struct HangRoom {
   int node = 0;        // a number of this node's own
   int num_nodes = 1;
   const store::Lease* lease = nullptr;
+  std::chrono::milliseconds look_every{0}; // see HangShare
 };
 
 class StoreHangShare final : public HangShare {
@@ -52,6 +57,9 @@ class StoreHangShare final : public HangShare {
 
   int ask() override;
   int last_ask(bool look) override;
+  std::chrono::milliseconds look_every() const override {
+    return room_.look_every;
+  }
   void answer(int ask, const std::string& records) override;
   Answers answers_to(int ask) override;
 

@@ -52,6 +52,13 @@ HostSlots parse_host(
     host.slots = parse_slots(host.host.substr(colon + 1), where);
     host.host.resize(colon);
   }
+  // ssh would take it for an option, of which some run a program here.
+  ARGOSY_CHECK(
+      !host.host.empty() && host.host[0] != '-',
+      "[launch.hosts] --hostfile {}: \"{}\" is not a host, expected a name or "
+      "an address",
+      where,
+      words[0]);
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::size_t equals = words[i].find('=');
     ARGOSY_CHECK(
@@ -81,6 +88,8 @@ bool stays_here(const std::string& flag) {
       "rdzv-backend",
       "rdzv-endpoint",
       "rdzv-id",
+      "secret-file",
+      "secret-stdin",
       "standalone",
       "dry-run"};
   return kKept.count(flag) > 0;
@@ -89,6 +98,13 @@ bool stays_here(const std::string& flag) {
 // Variables that locate libraries or affect training. ssh starts the command
 // with an environment of its own.
 bool is_forwarded(const std::string& name) {
+  // On a command line, all users of the host could read them.
+  constexpr std::string_view kSecrets[] = {
+      "ARGOSY_SECRET", "ARGOSY_SECRET_FILE", "ARGOSY_ETCD_PASSWORD"};
+  if (std::find(std::begin(kSecrets), std::end(kSecrets), name) !=
+      std::end(kSecrets)) {
+    return false;
+  }
   constexpr std::string_view kNames[] = {
       "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHON_EXEC"};
   constexpr std::string_view kPrefixes[] = {
@@ -119,6 +135,7 @@ std::vector<std::string> place_flags(
       node.command,
       "run",
       "--exit-with-stdin",
+      "--secret-stdin",
       str("--nnodes=", node.num_nodes),
       str("--node-rank=", node.node_rank),
       str("--nproc-per-node=",
@@ -195,11 +212,30 @@ std::vector<std::string> ssh_words(
   return words;
 }
 
+// The address of this machine under which each host reaches it.
+std::vector<std::string> addresses_towards(
+    const std::vector<HostSlots>& hosts) {
+  std::vector<std::string> addresses;
+  for (const HostSlots& host : hosts) {
+    addresses.push_back(address_towards(host.host));
+  }
+  return addresses;
+}
+
+// The one address that all hosts use, or all interfaces.
+std::string common_address(const std::vector<std::string>& addresses) {
+  const bool same = std::ranges::all_of(
+      addresses, [&](const auto& each) { return each == addresses[0]; });
+  return same ? addresses[0] : "";
+}
+
 JobPlan plan_hosts(
     const CommandLine& line,
     const RunOptions& options,
     const Environment& environment,
     const std::vector<HostSlots>& hosts,
+    const std::vector<std::string>& addresses,
+    const store::Secret& secret,
     std::uint16_t port) {
   const auto ssh = ssh_words(options, environment);
   RemoteNode node;
@@ -213,7 +249,7 @@ JobPlan plan_hosts(
     node.host = host;
     // This machine may have several interfaces; each host gets the address on
     // its own route.
-    node.endpoint = Endpoint{address_towards(host.host), port}.text();
+    node.endpoint = Endpoint{addresses[node.node_rank], port}.text();
     WorkerSpec worker{
         .identity = {
             .role = "node",
@@ -227,6 +263,7 @@ JobPlan plan_hosts(
     // A signal would only end ssh here. The end of stdin reaches the other side
     // (Supervisor::check_stdin() there).
     worker.ends_with_stdin = true;
+    worker.stdin_text = secret.hex() + "\n";
     plan.workers.push_back(std::move(worker));
     ++node.node_rank;
   }
@@ -258,8 +295,10 @@ int run_on_hosts(
     const CommandLine& line,
     const RunOptions& options,
     const Environment& environment,
+    const store::Credentials& given,
     SignalSource& signals,
-    int alive_fd) {
+    int alive_fd,
+    Consoles& consoles) {
   const auto text = read_file(options.hostfile);
   ARGOSY_CHECK(
       text.has_value(),
@@ -267,14 +306,25 @@ int run_on_hosts(
       options.hostfile);
   const auto hosts = parse_hostfile(*text, options.hostfile);
   // Here and not on the first host, so that the store outlives every node.
-  const store::KvServer server(Endpoint{"", 0});
-  const JobPlan plan =
-      plan_hosts(line, options, environment, hosts, server.port());
+  store::Credentials credentials = given;
+  credentials.secret = given.secret.value_or(store::Secret::random());
+  const auto addresses = addresses_towards(hosts);
+  const store::KvServer server(
+      Endpoint{common_address(addresses), 0}, {.credentials = credentials});
+  const JobPlan plan = plan_hosts(
+      line,
+      options,
+      environment,
+      hosts,
+      addresses,
+      *credentials.secret,
+      server.port());
   if (options.dry_run) {
     std::cout << plan;
     return 0;
   }
   const SuperviseOptions supervise_options{
+      .consoles = consoles,
       .grace = options.grace + kMargin,
       .linger = options.grace + kMargin,
       .ending_signals = options.ending_signals,

@@ -12,6 +12,8 @@
 
 namespace argosy::launch {
 
+class Consoles;
+
 struct HostSlots {
   std::string host;
   int slots = 0; // processes to start there; 0: unspecified
@@ -45,12 +47,15 @@ std::string remote_command(
     const Environment& environment);
 
 // Starts the job on the hosts of --hostfile through ssh, and serves their
-// rendezvous store. Blocks; returns the exit code.
+// rendezvous store. They get the job's secret through ssh's standard input; if
+// `credentials` has none, a new one. Blocks; returns the exit code.
 int run_on_hosts(
     const CommandLine& line,
     const RunOptions& options,
     const Environment& environment,
+    const store::Credentials& credentials,
     SignalSource& signals,
-    int alive_fd);
+    int alive_fd,
+    Consoles& consoles);
 
 } // namespace argosy::launch

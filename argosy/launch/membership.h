@@ -2,11 +2,13 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "argosy/launch/node_assignment.h"
 #include "argosy/launch/options.h"
 #include "argosy/launch/summary.h"
 #include "argosy/launch/supervisor.h"
+#include "argosy/store/credentials.h"
 
 namespace argosy::launch {
 
@@ -37,8 +39,12 @@ class Membership {
 };
 
 // For jobs that need no rendezvous: one node, several with static addresses, or
-// parameter server jobs whose processes are all listed.
-std::unique_ptr<Membership> make_static_membership(const RunOptions& options);
+// parameter server jobs whose processes are all listed. If `store_url`, where
+// the workers meet, is an etcd, launchers share notices of hangs there.
+std::unique_ptr<Membership> make_static_membership(
+    const RunOptions& options,
+    const std::string& store_url = "",
+    const store::Credentials& credentials = {});
 
 // Returns the nodes in --servers and --trainers, in order of appearance. A pure
 // function. Throws InvalidArgument when a host's endpoints are not contiguous.

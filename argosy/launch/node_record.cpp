@@ -1,6 +1,9 @@
 #include "argosy/launch/node_record.h"
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
@@ -32,6 +35,21 @@ std::vector<int> order_nodes(const Arrivals& arrivals) {
     order.push_back(arrival);
   }
   return order;
+}
+
+NodeAssignment assignment_of(const Arrivals& members, int arrival) {
+  NodeAssignment assignment;
+  for (const int each : order_nodes(members)) {
+    const NodeRecord& record = members.at(each);
+    if (assignment.nodes.empty()) {
+      assignment.master = {record.node.address, record.master_port};
+    }
+    if (each == arrival) {
+      assignment.node_rank = assignment.num_nodes();
+    }
+    assignment.nodes.push_back(record.node);
+  }
+  return assignment;
 }
 
 namespace {
@@ -80,6 +98,20 @@ std::optional<std::string> find_conflict(const Arrivals& arrivals) {
   return std::nullopt;
 }
 
+bool may_be_restarted(const Arrivals& arrivals) {
+  std::map<int, std::string> owners;
+  for (const auto& [arrival, record] : arrivals) {
+    if (record.requested_rank) {
+      const auto [owner, is_new] =
+          owners.emplace(*record.requested_rank, label(record.node));
+      if (!is_new && owner->second == label(record.node)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 std::string missing_nodes_text(
     const Arrivals& arrivals, int expected, const std::string& limit) {
   std::vector<std::string> hosts;
@@ -109,9 +141,20 @@ std::string missing_nodes_text(
       ranges_text(missing));
 }
 
+Failure launcher_failure(const std::string& host, std::string message) {
+  return {
+      .host = host,
+      .role = "launcher",
+      .status = {.exit_code = 1},
+      .time = std::chrono::system_clock::now(),
+      .message = std::move(message)};
+}
+
 namespace {
 
 using nlohmann::json;
+
+constexpr int kMostRecorded = 1 << 20; // of a job, far more than there are
 
 json describe(const NodeRecord& record) {
   return {
@@ -126,34 +169,74 @@ json describe(const NodeRecord& record) {
       {"master_port", record.master_port}};
 }
 
+void check_range(
+    bool holds, const std::string& what, const std::string& value) {
+  if (!holds) {
+    throw StoreError(
+        str("[launch.rendezvous] a node has another version: ",
+            what,
+            " is ",
+            value));
+  }
+}
+
+// Numbers of another size would be cut off silently.
+int read_int(const json& fields, const char* name, int lowest, int highest) {
+  const json& field = fields.at(name);
+  const bool fits = field.is_number_integer() &&
+      (!field.is_number_unsigned() ||
+       std::in_range<std::int64_t>(field.get<std::uint64_t>()));
+  const auto value = fits ? field.get<std::int64_t>() : 0;
+  check_range(
+      fits && value >= lowest && value <= highest,
+      name,
+      field.is_number() ? field.dump() : field.type_name());
+  return static_cast<int>(value);
+}
+
+int read_int(const json& fields, const char* name) {
+  using Limits = std::numeric_limits<int>;
+  return read_int(fields, name, Limits::min(), Limits::max());
+}
+
 NodeRecord read_record(const json& fields) {
   NodeRecord record;
   record.node = {
       .host = fields.at("host"),
       .address = fields.at("address"),
-      .num_servers = fields.at("num_servers"),
-      .num_workers = fields.at("num_workers"),
+      .num_servers = read_int(fields, "num_servers", 0, kMostRecorded),
+      .num_workers = read_int(fields, "num_workers", 0, kMostRecorded),
       .ports = fields.at("ports")};
-  if (const int rank = fields.at("requested_rank"); rank >= 0) {
+  const int rank = read_int(fields, "requested_rank", -1, kMostRecorded);
+  if (rank >= 0) {
     record.requested_rank = rank;
   }
-  record.min_nodes = fields.at("min_nodes");
-  record.max_nodes = fields.at("max_nodes");
-  record.master_port = fields.at("master_port");
+  record.min_nodes = read_int(fields, "min_nodes", 0, kMostRecorded);
+  record.max_nodes = read_int(fields, "max_nodes", 0, kMostRecorded);
+  record.master_port =
+      static_cast<std::uint16_t>(read_int(fields, "master_port", 0, 65'535));
   return record;
+}
+
+// As milliseconds since 1970. A clock counts nanoseconds, which would overflow.
+std::chrono::system_clock::time_point read_time(const json& fields) {
+  constexpr std::int64_t kFar = 9'000'000'000'000; // the year 2255
+  const auto ms = fields.at("time_ms").get<std::int64_t>();
+  return std::chrono::system_clock::time_point(
+      std::chrono::milliseconds(std::clamp<std::int64_t>(ms, 0, kFar)));
 }
 
 Failure read_failure(const json& fields) {
   return {
       .host = fields.at("host"),
       .role = fields.at("role"),
-      .rank = fields.at("rank"),
-      .local_rank = fields.at("local_rank"),
-      .pid = fields.at("pid"),
+      .rank = read_int(fields, "rank"),
+      .local_rank = read_int(fields, "local_rank"),
+      .pid = read_int(fields, "pid"),
       .status =
-          {.exit_code = fields.at("exit_code"), .signal = fields.at("signal")},
-      .time = std::chrono::system_clock::time_point(
-          std::chrono::milliseconds(fields.at("time_ms").get<long long>())),
+          {.exit_code = read_int(fields, "exit_code"),
+           .signal = read_int(fields, "signal")},
+      .time = read_time(fields),
       .error_file = fields.at("error_file"),
       .message = fields.at("message"),
       .output_tail = fields.at("output_tail")};
@@ -195,8 +278,10 @@ std::string to_json(const Arrivals& arrivals) {
 Arrivals parse_arrivals(const std::string& text) {
   return parse_with(text, [](const json& all) {
     Arrivals arrivals;
-    for (const auto& [arrival, fields] : all.items()) {
-      arrivals[std::stoi(arrival)] = read_record(fields);
+    for (const auto& [key, fields] : all.items()) {
+      const auto arrival = parse_int(key);
+      check_range(arrival && std::in_range<int>(*arrival), "an arrival", key);
+      arrivals[static_cast<int>(*arrival)] = read_record(fields);
     }
     return arrivals;
   });

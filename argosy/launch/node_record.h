@@ -29,14 +29,25 @@ using Arrivals = std::map<int, NodeRecord>;
 // it, the others fill the gaps in order of arrival. Remaining gaps are closed.
 std::vector<int> order_nodes(const Arrivals& arrivals);
 
+// The nodes of an attempt as the node with that arrival number sees them; the
+// id of the job and the number of the attempt are the caller's.
+NodeAssignment assignment_of(const Arrivals& members, int arrival);
+
 // Returns why these nodes cannot form a job: two request the same rank, or they
 // differ in the number of nodes. nullopt if they can.
 std::optional<std::string> find_conflict(const Arrivals& arrivals);
+
+// Whether the conflict may be one launcher that was killed and started again:
+// two nodes of one address request the same rank.
+bool may_be_restarted(const Arrivals& arrivals);
 
 // For the error at the deadline: "1 of 3 nodes came within 30 s: vm; node ranks
 // 1, 2 are missing".
 std::string missing_nodes_text(
     const Arrivals& arrivals, int expected, const std::string& limit);
+
+// A failure of a launcher, not of a worker, now.
+Failure launcher_failure(const std::string& host, std::string message);
 
 // JSON for the store. The parsers throw StoreError.
 std::string to_json(const NodeRecord& record);

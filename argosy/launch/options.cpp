@@ -137,7 +137,8 @@ std::string backend_name(const Reader& flags, std::string& endpoint) {
     const std::string scheme = endpoint.substr(0, scheme_end);
     endpoint = endpoint.substr(scheme_end + 3);
     if (!name.empty() && name != scheme &&
-        !(name == "c10d" && scheme == "tcp")) {
+        !(name == "c10d" && scheme == "tcp") &&
+        !(name == "etcd" && scheme == "etcds")) {
       flags.fail("rdzv-endpoint", str("a URL of --rdzv-backend ", name));
     }
     name = scheme;
@@ -148,8 +149,11 @@ std::string backend_name(const Reader& flags, std::string& endpoint) {
   return name;
 }
 
-RdzvBackend read_backend(const Reader& flags, std::string& endpoint) {
-  const std::string name = backend_name(flags, endpoint);
+RdzvBackend read_backend(
+    const Reader& flags, std::string& endpoint, bool& https) {
+  std::string name = backend_name(flags, endpoint);
+  https = name == "etcds";
+  name = https ? "etcd" : name;
   ARGOSY_CHECK(
       name != "etcd-v2",
       "[launch.options] --rdzv-backend etcd-v2: the v2 API of etcd is not "
@@ -181,14 +185,22 @@ void read_rdzv(const Reader& flags, RunOptions& options) {
     return;
   }
   std::string endpoint = flags.text("rdzv-endpoint", "");
-  rdzv.backend = read_backend(flags, endpoint);
+  rdzv.backend = read_backend(flags, endpoint, rdzv.https);
   if (rdzv.backend != RdzvBackend::Static) {
     const std::size_t path = std::min(endpoint.find('/'), endpoint.size());
     // The default ports of torchrun's rendezvous and of etcd's clients.
     const int port = rdzv.backend == RdzvBackend::Tcp ? 29400 : 2379;
-    const Endpoint parsed = parse_endpoint(
-        endpoint.substr(0, path), "[launch.options] --rdzv-endpoint", port);
-    rdzv.endpoint = parsed.text() + endpoint.substr(path);
+    // Only etcd has several members, of which any serves.
+    const auto members = rdzv.backend == RdzvBackend::Etcd
+        ? split(endpoint.substr(0, path), ',')
+        : std::vector<std::string>{endpoint.substr(0, path)};
+    std::vector<std::string> texts;
+    for (const std::string& member : members) {
+      texts.push_back(
+          parse_endpoint(member, "[launch.options] --rdzv-endpoint", port)
+              .text());
+    }
+    rdzv.endpoint = join(texts, ",") + endpoint.substr(path);
   }
 }
 
@@ -213,6 +225,16 @@ void read_master(const Reader& flags, RunOptions& options) {
       "nodes",
       flags.text("nnodes", ""));
   options.master_port = options.master_port.value_or(29500);
+}
+
+void read_trust(const Reader& flags, RunOptions& options) {
+  options.secret_file = flags.text("secret-file", "");
+  options.secret_stdin = flags.on("secret-stdin");
+  options.tls = {
+      .certificate = flags.text("tls-cert", ""),
+      .key = flags.text("tls-key", ""),
+      .ca = flags.text("tls-ca", "")};
+  store::check_tls_files(options.tls, "--tls-cert, --tls-key and --tls-ca");
 }
 
 std::vector<Endpoint> read_endpoints(
@@ -365,6 +387,7 @@ RunOptions to_options(const CommandLine& line, int num_cpus, int num_gpus) {
   read_rdzv(flags, options);
   read_master(flags, options);
   read_servers(flags, options);
+  read_trust(flags, options);
   read_program(flags, options);
   read_env(line, options);
   read_output(flags, options);

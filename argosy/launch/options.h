@@ -13,6 +13,7 @@
 #include "argosy/launch/cpu_binding.h"
 #include "argosy/launch/flags.h"
 #include "argosy/launch/logs.h"
+#include "argosy/store/credentials.h"
 
 namespace argosy::launch {
 
@@ -23,7 +24,9 @@ enum class ProgramKind { Automatic, Module, RunPath, NoPython };
 // How the nodes of a job find each other.
 struct RdzvOptions {
   RdzvBackend backend = RdzvBackend::Static;
-  std::string endpoint; // "host:port"; for etcd "host:port/prefix"
+  // "host:port"; for etcd "host:port[,host:port]/prefix"
+  std::string endpoint;
+  bool https = false; // for etcd
   std::string run_id = "none";
   std::chrono::milliseconds timeout{600'000};
   // How long to wait for further nodes once the minimum is there.
@@ -47,6 +50,11 @@ struct RunOptions {
   std::optional<std::uint16_t> master_port;
   std::string local_addr;
   RdzvOptions rdzv;
+
+  // Where the job's secret is; empty and false: in the environment, or none.
+  std::string secret_file;
+  bool secret_stdin = false;
+  store::TlsFiles tls; // empty: as the environment says
 
   // For parameter server jobs whose processes are all listed; else empty.
   std::vector<Endpoint> servers;

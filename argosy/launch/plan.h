@@ -24,9 +24,11 @@ struct WorkerSpec {
   std::string prefix{}; // of its lines on the console if they are teed
   std::string error_file{};
   bool reads_stdin = false; // else it reads /dev/null
-  // Its standard input is a pipe that we never write to. Closing it, when we
-  // end or stop the worker, tells the worker to end.
+  // Its standard input is a pipe into which we write `stdin_text` and then
+  // nothing. Closing it, when we end or stop the worker, tells the worker to
+  // end.
   bool ends_with_stdin = false;
+  std::string stdin_text{}; // secret: printed nowhere
 
   bool operator==(const WorkerSpec&) const = default;
 };

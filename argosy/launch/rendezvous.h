@@ -1,11 +1,15 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "argosy/launch/interrupt.h"
 #include "argosy/launch/membership.h"
+#include "argosy/launch/node_record.h"
 #include "argosy/launch/options.h"
+#include "argosy/store/credentials.h"
 #include "argosy/store/kv.h"
 
 namespace argosy::store {
@@ -29,14 +33,31 @@ struct RendezvousStore {
 RendezvousStore open_rendezvous_store(
     const RdzvOptions& options,
     const std::string& local_addr,
+    const store::Credentials& credentials,
     Interrupt& interrupt);
 
+// What the rendezvous needs of the node that it runs on.
+struct RendezvousNode {
+  // Waits for a time. May throw, which ends the rendezvous.
+  std::function<void(std::chrono::milliseconds)> pause;
+  // Describes the node. Its ports stay reserved until the next call.
+  std::function<NodeRecord()> describe;
+  // Tells the user whom the node waits for; empty: it says nothing.
+  std::function<void(const std::string&)> tell;
+};
+
 // A membership whose nodes find and watch each other through the store.
-// `options` and `interrupt` must outlive it.
+// `options` must outlive it.
 //
-// Each attempt fixes its list of nodes with one atomic write, so that all
-// agree. A node that is silent for longer than keep_alive, or that reports a
-// failure, ends the attempt everywhere.
+// Each attempt fixes its list of nodes with one atomic write, and how it ended
+// with another, so that all agree. A node that is silent for longer than
+// keep_alive, or that reports a failure, ends the attempt everywhere. A node
+// that cannot reach the store for as long ends its own workers, because the
+// others go on without it; it joins the next attempt when it can.
+std::unique_ptr<Membership> make_rendezvous(
+    const RunOptions& options, RendezvousStore store, RendezvousNode node);
+
+// On this machine; `interrupt` must outlive it.
 std::unique_ptr<Membership> make_rendezvous(
     const RunOptions& options, RendezvousStore store, Interrupt& interrupt);
 

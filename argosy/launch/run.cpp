@@ -3,14 +3,17 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "argosy/common/environment.h"
 #include "argosy/launch/agent.h"
+#include "argosy/launch/console.h"
 #include "argosy/launch/fd.h"
 #include "argosy/launch/flags.h"
 #include "argosy/launch/guard.h"
 #include "argosy/launch/hosts.h"
 #include "argosy/launch/interrupt.h"
+#include "argosy/launch/job_secret.h"
 #include "argosy/launch/membership.h"
 #include "argosy/launch/options.h"
 #include "argosy/launch/plan.h"
@@ -50,26 +53,46 @@ void print_plan(
       options, membership->join(), argv, topology, environment, run_dir);
 }
 
+// Completes the credentials by a secret if the user gave none and the nodes can
+// agree on one.
 std::unique_ptr<Membership> make_membership(
-    const RunOptions& options, Interrupt& interrupt) {
+    const RunOptions& options,
+    const Environment& environment,
+    store::Credentials& credentials,
+    Interrupt& interrupt) {
   if (options.rdzv.backend == RdzvBackend::Static) {
-    return make_static_membership(options);
+    if (!credentials.secret && is_one_host(options)) {
+      credentials.secret = store::Secret::random();
+    }
+    return make_static_membership(
+        options, environment.get("ARGOSY_STORE", ""), credentials);
   }
-  return make_rendezvous(
-      options,
-      open_rendezvous_store(options.rdzv, options.local_addr, interrupt),
-      interrupt);
+  auto store = open_rendezvous_store(
+      options.rdzv, options.local_addr, credentials, interrupt);
+  if (!credentials.secret) {
+    credentials.secret = agree_on_secret(*store.kv, options.rdzv.run_id);
+  }
+  return make_rendezvous(options, std::move(store), interrupt);
 }
 
-// Runs `agent` as a member of the job, and leaves the job however it ends.
+// Runs `agent` as a member of the job, with the environment for its workers,
+// and leaves the job however it ends.
 int run_job(
     const RunOptions& options,
+    store::Credentials credentials,
+    Environment environment,
     Interrupt& interrupt,
-    const std::function<int(Membership&)>& agent) {
+    const std::function<int(Membership&, const Environment&)>& agent) {
   try {
-    const auto membership = make_membership(options, interrupt);
+    const auto membership =
+        make_membership(options, environment, credentials, interrupt);
     const Leaving leaving{*membership};
-    return agent(*membership);
+    std::optional<store::OfferedSecret> offered;
+    if (credentials.secret) {
+      offered.emplace(*credentials.secret);
+    }
+    pass_on(credentials, offered ? &*offered : nullptr, environment);
+    return agent(*membership, environment);
   } catch (const Interrupted& interrupted) {
     return 128 + interrupted.signal();
   }
@@ -91,9 +114,12 @@ int run(const std::vector<std::string>& words, const HangReader& hang_reader) {
   const RunOptions options = to_options(line, count_cpus(), count_gpus(own));
   const Environment environment = worker_environment(options, own);
   if (!options.hostfile.empty()) {
+    const auto credentials = given_credentials(options, own);
     return run_guarded(forwarded_signals(options), [&](int alive_fd) {
       SignalSource signals(forwarded_signals(options));
-      return run_on_hosts(line, options, own, signals, alive_fd);
+      Consoles consoles;
+      return run_on_hosts(
+          line, options, own, credentials, signals, alive_fd, consoles);
     });
   }
   const auto argv = program_argv(options, environment);
@@ -101,19 +127,24 @@ int run(const std::vector<std::string>& words, const HangReader& hang_reader) {
     print_plan(options, argv, environment);
     return 0;
   }
+  const auto credentials = given_credentials(options, own);
   return run_guarded(forwarded_signals(options), [&](int alive_fd) {
     SignalSource signals(forwarded_signals(options));
+    Consoles consoles; // ends last, when nothing is left to supervise
     Interrupt interrupt(signals, options.ending_signals, alive_fd);
-    return run_job(options, interrupt, [&](Membership& membership) {
+    const auto agent = [&](Membership& membership,
+                           const Environment& inherited) {
       return run_agent(
           options,
           argv,
-          environment,
+          inherited,
           membership,
           signals,
           alive_fd,
+          consoles,
           hang_reader);
-    });
+    };
+    return run_job(options, credentials, environment, interrupt, agent);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "argosy/common/error.h"
+#include "argosy/common/sigpipe.h"
 #include "argosy/launch/child.h"
 #include "argosy/launch/fd.h"
 
@@ -27,7 +28,8 @@ Fd open_stream(
     return file;
   }
   Pipe pipe = make_pipe();
-  pump.add(std::move(pipe.read), std::move(file), console_fd, prefix);
+  pump.add(
+      std::move(pipe.read), std::move(file), plan.file, console_fd, prefix);
   return std::move(pipe.write);
 }
 
@@ -79,6 +81,15 @@ StartedWorker start_worker(
   // `in`, `out` and `err` close at the end of this scope. If the launcher kept
   // the write end of a pipe, the pump would never see its end.
   started.pid = start_child(child);
+  // Fits into the pipe, so that it does not block; a worker that has ended
+  // already is found by its end.
+  if (worker.ends_with_stdin && !worker.stdin_text.empty()) {
+    const WithoutSigpipe guard;
+    [[maybe_unused]] const auto written = ::write(
+        started.stdin_hold.get(),
+        worker.stdin_text.data(),
+        worker.stdin_text.size());
+  }
   return started;
 }
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 
 #include "argosy/common/error.h"
+#include "argosy/common/log.h"
 #include "argosy/common/text.h"
 #include "argosy/launch/membership.h"
 #include "argosy/launch/reserved_ports.h"
+#include "argosy/store/open_kv.h"
 
 namespace argosy::launch {
 
@@ -55,24 +57,78 @@ int own_index(const std::vector<Node>& nodes, const RunOptions& options) {
   return local[0];
 }
 
+// Nobody polls the store of a job without a rendezvous for anything else.
+constexpr std::chrono::seconds kLookEvery(1);
+constexpr std::chrono::seconds kOpenLimit(2);
+constexpr std::chrono::seconds kLeaseTime(60);
+
+// Notices of hangs in the store where the workers meet.
+struct StoreOfNotices {
+  std::shared_ptr<store::Kv> kv;
+  std::unique_ptr<store::Lease> lease;
+  StoreHangShare share;
+};
+
+// Null if the store does not answer: a job must not fail because of a notice.
+std::unique_ptr<StoreOfNotices> shared_in(
+    const std::string& url,
+    const store::Credentials& credentials,
+    const NodeAssignment& assignment) {
+  try {
+    const Deadline deadline = Deadline::after(kOpenLimit);
+    const auto kv = store::open_kv(url, deadline, credentials);
+    auto lease = kv->grant(kLeaseTime, deadline);
+    const std::string base = str("argosy/", assignment.run_id, "/hang/");
+    HangRoom room{
+        .kv = *kv,
+        .asks = base + "asks",
+        .answers = base + "answers/",
+        .node = assignment.node_rank,
+        .num_nodes = assignment.num_nodes(),
+        .lease = lease.get(),
+        .look_every = kLookEvery};
+    auto shared = std::make_unique<StoreOfNotices>(
+        StoreOfNotices{kv, std::move(lease), StoreHangShare(std::move(room))});
+    shared->share.last_ask(true); // of earlier jobs
+    return shared;
+  } catch (const Error& error) {
+    log::warn("[launch.hang] other nodes cannot be asked: ", error.what());
+    return nullptr;
+  }
+}
+
 class StaticMembership : public Membership {
  public:
-  explicit StaticMembership(const RunOptions& options) : options_(options) {}
+  StaticMembership(
+      const RunOptions& options,
+      std::string store_url,
+      const store::Credentials& credentials)
+      : options_(options),
+        store_url_(std::move(store_url)),
+        credentials_(credentials) {}
 
   NodeAssignment join() override {
     NodeAssignment assignment = options_.servers.empty() ? counted() : listed();
     assignment.run_id = options_.rdzv.run_id;
     assignment.attempt = attempt_++;
+    if (assignment.num_nodes() > 1 && is_etcd()) {
+      share_ = shared_in(store_url_, credentials_, assignment);
+    }
     return assignment;
   }
 
   JobWatch* watch() override { return nullptr; }
-  HangShare* hang_share() override { return nullptr; }
+  HangShare* hang_share() override { return share_ ? &share_->share : nullptr; }
   void report(const Failure&) override {}
   std::optional<Failure> root_cause() override { return std::nullopt; }
-  void leave() override {}
+  void leave() override { share_.reset(); }
 
  private:
+  bool is_etcd() const {
+    return store_url_.starts_with("etcd://") ||
+        store_url_.starts_with("etcds://");
+  }
+
   // Assumes that every node starts as many processes as this one.
   NodeAssignment counted() {
     NodeAssignment assignment;
@@ -123,6 +179,9 @@ class StaticMembership : public Membership {
   }
 
   const RunOptions options_;
+  const std::string store_url_;
+  const store::Credentials credentials_;
+  std::unique_ptr<StoreOfNotices> share_; // null: other nodes cannot be asked
   int attempt_ = 0;
   ReservedPorts ports_;
 };
@@ -149,8 +208,11 @@ std::vector<Node> listed_nodes(
   return assignment.nodes;
 }
 
-std::unique_ptr<Membership> make_static_membership(const RunOptions& options) {
-  return std::make_unique<StaticMembership>(options);
+std::unique_ptr<Membership> make_static_membership(
+    const RunOptions& options,
+    const std::string& store_url,
+    const store::Credentials& credentials) {
+  return std::make_unique<StaticMembership>(options, store_url, credentials);
 }
 
 } // namespace argosy::launch

@@ -52,6 +52,27 @@ std::optional<ErrorReport> report_of(const WorkerSpec& worker) {
   }
 }
 
+// When a worker failed. A report with whole seconds may be of any moment in its
+// last one: it failed at the latest when the process ended, and must not sort
+// before a failure that is known to the millisecond.
+std::chrono::system_clock::time_point time_of(
+    const ErrorReport& report, std::chrono::system_clock::time_point ended) {
+  using std::chrono::system_clock;
+  if (report.timestamp_ns > 0) {
+    return system_clock::time_point(
+        std::chrono::duration_cast<system_clock::duration>(
+            std::chrono::nanoseconds(report.timestamp_ns)));
+  }
+  if (report.timestamp > 0) {
+    constexpr std::chrono::milliseconds kRestOfSecond{999};
+    return std::min(
+        ended,
+        system_clock::from_time_t(report.timestamp) +
+            system_clock::duration(kRestOfSecond));
+  }
+  return ended;
+}
+
 Failure describe(const WorkerSpec& worker, const WorkerResult& result) {
   Failure failure{
       .host = host_name(),
@@ -60,16 +81,14 @@ Failure describe(const WorkerSpec& worker, const WorkerResult& result) {
       .local_rank = worker.identity.local_rank,
       .pid = result.pid,
       .status = result.status,
-      .time = std::chrono::floor<std::chrono::milliseconds>(result.ended)};
+      .time = result.ended};
   if (const auto error = report_of(worker)) {
     failure.error_file = worker.error_file;
     failure.message = error->message;
     if (!error->call_stack.empty()) {
       failure.message += "\n" + error->call_stack;
     }
-    if (error->timestamp > 0) {
-      failure.time = std::chrono::system_clock::from_time_t(error->timestamp);
-    }
+    failure.time = time_of(*error, result.ended);
   } else {
     failure.message = default_message(result);
     failure.output_tail =
@@ -117,6 +136,30 @@ std::vector<Failure> find_who_left(
     all.push_back(std::move(failure));
   }
   return all;
+}
+
+// The earliest failure is the likely cause; the others often only lost a peer.
+// Those that say so go last: the launcher may hear of a death later than the
+// ranks that waited for the dead one.
+void put_causes_first(std::vector<Failure>& failures) {
+  std::set<int> failed;
+  for (const Failure& failure : failures) {
+    failed.insert(failure.rank);
+  }
+  const auto follows = [&](const Failure& failure) {
+    const auto blamed = ranks_blamed(failure.message);
+    return std::ranges::any_of(blamed, [&](int rank) {
+      return rank != failure.rank && failed.contains(rank);
+    });
+  };
+  std::map<int, bool> is_follower; // by rank
+  for (const Failure& failure : failures) {
+    is_follower[failure.rank] = follows(failure);
+  }
+  std::ranges::stable_sort(failures, [&](const Failure& a, const Failure& b) {
+    return std::pair(is_follower[a.rank], a.time) <
+        std::pair(is_follower[b.rank], b.time);
+  });
 }
 
 std::string time_text(std::chrono::system_clock::time_point time) {
@@ -173,11 +216,11 @@ std::vector<Failure> collect_failures(
       failures.push_back(describe(plan.workers[i], outcome.results[i]));
     }
   }
-  // The earliest failure is the likely cause; the others often only lost a
-  // peer.
-  std::ranges::stable_sort(failures, [](const Failure& a, const Failure& b) {
-    return a.time < b.time;
-  });
+  put_causes_first(failures);
+  // As the records that nodes exchange (node_record.cpp).
+  for (Failure& failure : failures) {
+    failure.time = std::chrono::floor<std::chrono::milliseconds>(failure.time);
+  }
   const auto left = find_who_left(plan, outcome, failures);
   failures.insert(failures.begin(), left.begin(), left.end());
   return failures;

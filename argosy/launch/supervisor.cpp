@@ -13,6 +13,7 @@
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
 #include "argosy/common/exit_note.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/common/log.h"
 #include "argosy/launch/descendants.h"
 #include "argosy/launch/output.h"
@@ -27,6 +28,9 @@ using std::chrono::milliseconds;
 // A batch system signals every process of a job, so the launcher receives a
 // signal directly and again from its guard. Within this time it counts once.
 constexpr milliseconds kSameSignal{100};
+
+// How long a killed process may take to end.
+constexpr milliseconds kKillLimit{10'000};
 
 // Supervises the workers of one attempt on this node, with one thread and one
 // poll(): signals, the pipes of the workers' output, the guard and stdin wake
@@ -46,6 +50,7 @@ class Supervisor {
         options_(options),
         signals_(signals),
         stdin_fd_(options.stdin_fd),
+        pump_(options.consoles),
         next_look_(Deadline::after(options.watch_interval)) {}
 
   Outcome run();
@@ -71,6 +76,7 @@ class Supervisor {
   void stop(int signal);
   void kill_all();
   void escalate();
+  void abandon();
   void signal_groups(int signal);
   void end_leftovers();
 
@@ -114,6 +120,7 @@ void Supervisor::start_all() {
     running_[started.pid] = i;
     outcome_.results[i].pid = started.pid;
     stdin_holds_.push_back(std::move(started.stdin_hold));
+    fault_point("launch.started");
   }
 }
 
@@ -145,6 +152,7 @@ milliseconds Supervisor::wait_time(milliseconds most) const {
   if (options_.watch != nullptr && phase_ == Phase::Running) {
     most = std::min(most, next_look_.remaining(most));
   }
+  most = pump_.wait_time(most);
   return options_.notice == nullptr ? most : options_.notice->wait_time(most);
 }
 
@@ -225,6 +233,7 @@ void Supervisor::reap() {
       continue; // an adopted orphan
     }
     WorkerResult& result = outcome_.results[worker->second];
+    fault_point("launch.reap");
     result.status = ProcessStatus::from_wait(status);
     result.ended = std::chrono::system_clock::now();
     // A worker that ends after we asked it to is not a failure.
@@ -276,6 +285,7 @@ void Supervisor::look_at_peers() {
       !next_look_.expired()) {
     return;
   }
+  fault_point("launch.look");
   if (options_.watch->must_stop()) {
     outcome_.ending = Ending::Recalled;
     stop(SIGTERM);
@@ -292,6 +302,7 @@ void Supervisor::look_for_hang() {
 }
 
 void Supervisor::stop(int signal) {
+  fault_point("launch.stop");
   signal_groups(signal);
   if (phase_ < Phase::Stopping) {
     phase_ = Phase::Stopping;
@@ -300,8 +311,10 @@ void Supervisor::stop(int signal) {
 }
 
 void Supervisor::kill_all() {
-  phase_ = Phase::Killing;
-  escalate_at_.reset();
+  if (phase_ != Phase::Killing) {
+    phase_ = Phase::Killing;
+    escalate_at_ = Deadline::after(kKillLimit);
+  }
   signal_groups(SIGKILL);
 }
 
@@ -311,9 +324,28 @@ void Supervisor::escalate() {
   }
   if (phase_ == Phase::Lingering) {
     stop(SIGTERM);
-  } else {
+  } else if (phase_ == Phase::Stopping) {
     kill_all();
+  } else {
+    abandon();
   }
+}
+
+// A process that waits for a device in the kernel, or became another user's,
+// outlives SIGKILL. The job ends without it.
+void Supervisor::abandon() {
+  for (const auto& [pid, index] : running_) {
+    WorkerResult& result = outcome_.results[index];
+    result.status = {.signal = SIGKILL};
+    result.ended = std::chrono::system_clock::now();
+    result.stopped = true;
+    std::cerr << "argosy run: rank " << plan_.workers[index].identity.rank
+              << " (process " << pid << ") did not end within "
+              << duration_text(kKillLimit) << " of SIGKILL and is left behind"
+              << std::endl;
+  }
+  running_.clear();
+  escalate_at_.reset();
 }
 
 void Supervisor::signal_groups(int signal) {

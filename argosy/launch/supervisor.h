@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "argosy/common/environment.h"
+#include "argosy/launch/console.h"
 #include "argosy/launch/hang_notice.h"
 #include "argosy/launch/outcome.h"
 #include "argosy/launch/plan.h"
@@ -25,6 +26,7 @@ class JobWatch {
 };
 
 struct SuperviseOptions {
+  Consoles& consoles;
   std::chrono::milliseconds grace{30'000};
   // After a failure, how long other workers may take to end by themselves.
   std::chrono::milliseconds linger{0};

@@ -122,7 +122,7 @@ std::vector<std::string> gather_bytes(std::string own, const GroupPtr& group) {
     // An all-to-all in which only rank 0 gets bytes: a gather of unequal sizes.
     ins.push_back(view_of(rank == 0 ? own : nothing));
   }
-  alltoall(outs, ins, group);
+  alltoall({.out = outs, .in = ins}, group);
   return all;
 }
 

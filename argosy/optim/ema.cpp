@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "argosy/comm/operation/label.h"
+#include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
 #include "argosy/optim/adam_numbers.h"
 #include "argosy/optim/flat_parameters.h"
@@ -36,7 +38,8 @@ c10::ScalarType type_of_average(const at::Tensor& param) {
 }
 
 // Zeros with the shapes of the parameters; those of one type share a buffer.
-std::vector<at::Tensor> zeros_like(const std::vector<at::Tensor>& params) {
+std::vector<at::Tensor> zeros_like(
+    const std::vector<at::Tensor>& params, std::vector<at::Tensor>& buffers) {
   std::vector<at::Tensor> zeros(params.size());
   for (const auto type : {c10::kFloat, c10::kDouble}) {
     std::vector<at::Tensor> mine;
@@ -45,7 +48,11 @@ std::vector<at::Tensor> zeros_like(const std::vector<at::Tensor>& params) {
         mine.push_back(param);
       }
     }
+    if (mine.empty()) {
+      continue;
+    }
     const FlatTensors flat = flat_zeros(mine, type);
+    buffers.push_back(flat.buffer);
     auto next = flat.views.begin();
     for (std::size_t i = 0; i < params.size(); ++i) {
       if (type_of_average(params[i]) == type) {
@@ -62,7 +69,7 @@ Ema::Ema(std::vector<at::Tensor> params, EmaOptions options)
     : params_(std::move(params)), options_(options) {
   check(params_, options_);
   const at::NoGradGuard no_grad;
-  averages_ = zeros_like(locals_of(params_));
+  averages_ = zeros_like(locals_of(params_), buffers_);
   // With the correction the average begins at 0, which the division in
   // average() makes up for; without it, at the parameters.
   for (std::size_t i = 0; !options_.bias_correction && i < params_.size();
@@ -82,6 +89,14 @@ void Ema::update() {
   }
   run(kernels().ema, spans, EmaStep{options_.decay});
   ++num_updates_;
+}
+
+void Ema::average_ranks(const std::shared_ptr<Group>& group) {
+  static const OpLabel label("moving averages of the models");
+  const LabelScope scope(label);
+  for (const at::Tensor& buffer : buffers_) {
+    all_reduce(buffer, ReduceOp::AVG, group);
+  }
 }
 
 at::Tensor Ema::average(std::size_t index) const {

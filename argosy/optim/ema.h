@@ -3,7 +3,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+namespace argosy {
+class Group;
+}
 
 namespace argosy::optim {
 
@@ -27,6 +32,11 @@ class Ema {
   // step of the optimizer.
   void update();
 
+  // Collective: replaces the averages by their means over the ranks of the
+  // group (null: all), which have called update() equally often. The means are
+  // the averages of the ranks' mean parameters, because both are sums.
+  void average_ranks(const std::shared_ptr<Group>& group = nullptr);
+
   // apply() copies the averages into the parameters, restore() the parameters'
   // own values. Both throw InvalidArgument if that is already the case; apply()
   // with bias correction also throws before the first update().
@@ -46,7 +56,8 @@ class Ema {
  private:
   std::vector<at::Tensor> params_;
   EmaOptions options_;
-  std::vector<at::Tensor> averages_; // in the order of the parameter in memory
+  std::vector<at::Tensor> buffers_;  // one for each type: flat
+  std::vector<at::Tensor> averages_; // in them, as the parameter is in memory
   std::vector<at::Tensor> saved_;    // own values, while applied
   std::int64_t num_updates_ = 0;
 };

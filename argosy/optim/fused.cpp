@@ -92,7 +92,9 @@ void note_writes(const std::vector<Entry>& entries) {
 void FusedOptimizer::check_sparse(const OptimizerOptions&) const {
   throw InvalidArgument(
       "[optim.step] this optimizer does not support sparse gradients; SGD "
-      "without momentum and decay, and Adagrad without decay do");
+      "without momentum and decay, Adagrad without decay, and Adam and AdamW "
+      "with "
+      "lazy_mode do");
 }
 
 // Never reached where check_sparse() throws; optimizers that support sparse

@@ -27,6 +27,10 @@ struct Snapshot {
   explicit Snapshot(std::vector<at::Tensor> params_in)
       : params(std::move(params_in)),
         values(flat_zeros(params, params[0].scalar_type())) {
+    take();
+  }
+
+  void take() {
     for (std::size_t i = 0; i < params.size(); ++i) {
       values.views[i].copy_(params[i]);
     }
@@ -84,6 +88,16 @@ void LocalSgd::set_k_steps(int k_steps) {
   options_.k_steps = k_steps;
 }
 
+void LocalSgd::set_state(const State& state) {
+  set_k_steps(state.k_steps);
+  num_steps_ = state.num_steps;
+  last_average_ = state.num_steps;
+  const at::NoGradGuard no_grad;
+  for (Snapshot& snapshot : snapshots_->by_type) {
+    snapshot.take();
+  }
+}
+
 bool LocalSgd::step() {
   ++num_steps_;
   const bool due = num_steps_ <= options_.begin_step ||
@@ -125,6 +139,11 @@ AdaptiveLocalSgd::AdaptiveLocalSgd(
           std::move(params),
           {.k_steps = options.init_k_steps, .begin_step = options.begin_step},
           std::move(group)) {}
+
+void AdaptiveLocalSgd::set_state(const State& state) {
+  local_.set_state(state.local);
+  start_ = state.start;
+}
 
 double AdaptiveLocalSgd::mean_loss(double loss) const {
   const at::Tensor mean = at::full({1}, loss, c10::kDouble);

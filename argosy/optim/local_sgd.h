@@ -46,6 +46,16 @@ class LocalSgd {
   void set_k_steps(int k_steps);
   std::int64_t num_steps() const { return num_steps_; }
 
+  // For checkpoints, which average() first: then the parameters are all that
+  // is left of earlier steps, besides these numbers. set_state() takes the
+  // parameters as they are for averages, alike on all ranks.
+  struct State {
+    std::int64_t num_steps = 0;
+    int k_steps = 1;
+  };
+  State state() const { return {num_steps_, options_.k_steps}; }
+  void set_state(const State& state);
+
  private:
   struct Snapshots;
 
@@ -84,12 +94,20 @@ class AdaptiveLocalSgd {
 
   int k_steps() const { return local_.k_steps(); }
 
- private:
+  // As in LocalSgd.
+  void average() { local_.average(); }
   struct Start {
-    double loss;
-    double lr;
+    double loss = 0;
+    double lr = 0;
   };
+  struct State {
+    LocalSgd::State local;
+    std::optional<Start> start; // none before the first step
+  };
+  State state() const { return {local_.state(), start_}; }
+  void set_state(const State& state);
 
+ private:
   double mean_loss(double loss) const;
 
   AdaptiveLocalSgdOptions options_;

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/observe/span.h"
 #include "argosy/optim/autocast.h"
 #include "argosy/torch_hooks/backward.h"
@@ -148,6 +149,7 @@ Engine::Result Engine::run(
 }
 
 void Engine::do_step(const Step& step) {
+  fault_point("pipeline.step");
   const Tensors needed = receive(step);
   const auto now = [&] {
     const std::chrono::duration<double> since =
@@ -160,6 +162,7 @@ void Engine::do_step(const Step& step) {
   }
   times_.push_back({step, now(), 0});
   const Tensors made = compute(step, needed);
+  fault_point("pipeline.computed");
   times_.back().end = now();
   if (listener_) {
     listener_(step, false);

@@ -1,16 +1,12 @@
 #include "argosy/pipeline/pipeline_layer.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/serialize.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "argosy/common/error.h"
-#include "argosy/common/file.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/pipeline/measure.h"
 #include "argosy/pipeline/segment.h"
@@ -269,51 +265,6 @@ Tensors PipelineLayerImpl::forward(const Tensors& inputs) {
     values = forward(chunk, values);
   }
   return values;
-}
-
-std::string PipelineLayerImpl::path_of(
-    const std::string& directory, int layer, int tensor_rank) const {
-  const auto two = [](int number) {
-    return str(number < 10 ? "0" : "", number);
-  };
-  const std::string name = "layer_" + two(layer) + "-tensor_" +
-      two(tensor_rank) + "-model_states.pt";
-  return (std::filesystem::path(directory) / name).string();
-}
-
-void PipelineLayerImpl::save_layers(
-    const std::string& directory, int tensor_rank) const {
-  std::filesystem::create_directories(directory);
-  for (const auto& chunk : chunks_) {
-    for (const Local& each : chunk) {
-      if (each.module) {
-        torch::serialize::OutputArchive archive;
-        each.module->save(archive);
-        std::ostringstream out;
-        archive.save_to(out);
-        write_file(path_of(directory, each.index, tensor_rank), out.str());
-      }
-    }
-  }
-}
-
-void PipelineLayerImpl::load_layers(
-    const std::string& directory, int tensor_rank) {
-  const at::NoGradGuard no_grad;
-  for (const auto& chunk : chunks_) {
-    for (const Local& each : chunk) {
-      if (!each.module) {
-        continue;
-      }
-      const std::string path = path_of(directory, each.index, tensor_rank);
-      const auto content = read_file(path);
-      ARGOSY_CHECK(content.has_value(), "[pipeline] there is no file ", path);
-      std::istringstream in(*content);
-      torch::serialize::InputArchive archive;
-      archive.load_from(in);
-      each.module->load(archive);
-    }
-  }
 }
 
 } // namespace argosy::pipeline

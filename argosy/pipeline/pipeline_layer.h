@@ -85,14 +85,6 @@ class PipelineLayerImpl final : public torch::nn::Module, public StageModel {
     return get_stage_from_index(layer) == stage();
   }
 
-  // Save and load one file per layer, so that a pipeline with a different split
-  // can load them: DIR/layer_03-tensor_00-model_states.pt. Each stage handles
-  // its own layers; `tensor_rank` is the rank on the model axis. Files are
-  // written atomically. load_layers() throws InvalidArgument for missing or
-  // unsuitable files.
-  void save_layers(const std::string& directory, int tensor_rank = 0) const;
-  void load_layers(const std::string& directory, int tensor_rank = 0);
-
  protected:
   bool recomputes_all() const override {
     return options_.recompute_interval > 0;
@@ -111,8 +103,6 @@ class PipelineLayerImpl final : public torch::nn::Module, public StageModel {
   std::vector<SharedWeight> find_shared(
       const std::vector<LayerDesc>& layers) const;
   Tensors run(const Local* begin, const Local* end, Tensors values) const;
-  std::string path_of(
-      const std::string& directory, int layer, int tensor_rank) const;
 
   const PipelineLayerOptions options_;
   std::vector<int> borders_;

@@ -4,9 +4,9 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <regex>
 
 #include "argosy/common/error.h"
+#include "argosy/common/pattern.h"
 
 namespace argosy::pipeline {
 namespace {
@@ -18,18 +18,6 @@ void check_enough(int layers, int parts) {
       "parts",
       layers,
       parts);
-}
-
-std::regex compiled(const std::string& pattern) {
-  try {
-    return std::regex(pattern, std::regex::ECMAScript | std::regex::icase);
-  } catch (const std::regex_error& error) {
-    ARGOSY_CHECK(
-        false,
-        "[pipeline.segment] pattern '{}' is not a regular expression: {}",
-        pattern,
-        error.what());
-  }
 }
 
 // The cost of the layers [begin, end).
@@ -86,10 +74,10 @@ std::vector<int> segment_by_layer(
     const std::vector<std::string>& class_names,
     const std::string& pattern,
     int parts) {
-  const std::regex regex = compiled(pattern);
+  const Pattern classes(pattern, "[pipeline.segment]", Pattern::Case::Ignored);
   std::vector<int> ends; // right after each match
   for (std::size_t i = 0; i < class_names.size(); ++i) {
-    if (std::regex_search(class_names[i], regex)) {
+    if (classes.is_found_in(class_names[i])) {
       ends.push_back(static_cast<int>(i) + 1);
     }
   }

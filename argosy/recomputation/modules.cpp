@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <optional>
-#include <regex>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "argosy/comm/operation/observer.h"
 #include "argosy/common/error.h"
+#include "argosy/common/pattern.h"
 #include "argosy/common/thread_context.h"
 #include "argosy/recomputation/recorded_segment.h"
 #include "argosy/torch_hooks/op_hook.h"
@@ -31,25 +31,13 @@ bool is_inside_of(const std::string& name, const std::string& module) {
       name[module.size()] == '.';
 }
 
-std::regex expression_of(const std::string& pattern) {
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error& error) {
-    throw InvalidArgument(str_format(
-        "[recomputation.modules] \"{}\" is not a regular expression: {}",
-        pattern,
-        error.what()));
-  }
-}
-
 // The modules with parameters that match.
 std::vector<std::string> names_that_match(
     const torch::nn::Module& model, const std::string& pattern) {
-  const std::regex expression = expression_of(pattern);
+  const Pattern wanted(pattern, "[recomputation.modules]");
   std::vector<std::string> names;
   for (const auto& each : model.named_modules("", /*include_self=*/false)) {
-    if (std::regex_match(each.key(), expression) &&
-        !each.value()->parameters().empty()) {
+    if (wanted.matches(each.key()) && !each.value()->parameters().empty()) {
       names.push_back(each.key());
     }
   }

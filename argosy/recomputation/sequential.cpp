@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <regex>
 
 #include "argosy/common/error.h"
+#include "argosy/common/pattern.h"
 #include "argosy/recomputation/recompute.h"
 
 namespace argosy {
@@ -119,9 +119,9 @@ Names recompute_modules(
     torch::nn::Module& model,
     const std::string& pattern,
     const RecomputeOptions& options) {
-  const std::regex expression(pattern);
+  const Pattern wanted(pattern, "[recomputation.modules]");
   const auto matches = [&](const std::string& name) {
-    return std::regex_match(name, expression);
+    return wanted.matches(name);
   };
   Names wrapped = wrap_all(
       model,

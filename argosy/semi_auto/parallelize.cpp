@@ -4,10 +4,10 @@
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
-#include <regex>
 
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
+#include "argosy/common/pattern.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/dtensor/tensor/value_checks.h"
 #include "argosy/mesh/rank_mesh.h"
@@ -21,22 +21,11 @@ namespace {
 using semi_auto::apply_plan;
 using semi_auto::PlannedLayer;
 
-std::regex compile(const std::string& pattern) {
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error& error) {
-    throw InvalidArgument(str_format(
-        "[parallelize] {} is not a regular expression: {}",
-        pattern,
-        error.what()));
-  }
-}
-
 bool matches(
-    const std::string& name, const std::string& pattern, const std::regex& re) {
+    const std::string& name, const std::string& text, const Pattern& pattern) {
   // The literal comparison is for names with characters that a regular
   // expression reads differently.
-  return name == pattern || std::regex_match(name, re);
+  return name == text || pattern.matches(name);
 }
 
 // Applies plans to everything that a pattern matches; returns the number of
@@ -47,7 +36,7 @@ int apply_everywhere(
     int axis,
     const std::string& pattern,
     const LayerPlans& plans) {
-  const std::regex re = compile(pattern);
+  const Pattern compiled(pattern, "[parallelize]");
   int count = 0;
   const auto visit = [&](const std::string& name, torch::nn::Module& module) {
     const PlannedLayer layer{name, module, mesh, axis};
@@ -57,14 +46,14 @@ int apply_everywhere(
         apply_plan(layer, plan, parameter);
       }
     };
-    if (matches(name, pattern, re)) {
+    if (matches(name, pattern, compiled)) {
       apply_all("");
       return;
     }
     for (const auto& each : module.named_parameters(false)) {
       const std::string full =
           name.empty() ? each.key() : str(name, ".", each.key());
-      if (matches(full, pattern, re)) {
+      if (matches(full, pattern, compiled)) {
         apply_all(each.key());
       }
     }

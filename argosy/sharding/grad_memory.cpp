@@ -7,6 +7,7 @@
 
 #include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/common/log.h"
 #include "argosy/data_parallel/bucket_memory.h"
 #include "argosy/optim/flat_parameters.h"
@@ -227,6 +228,7 @@ void GradMemory::start_reducing(BucketState& bucket, const at::Tensor& out) {
     options_.hook->start(bucket.hooked, options_.group);
     return;
   }
+  fault_point("sharding.reduce");
   const auto& sent = options_.sent_type;
   if (!sent || c10::elementSize(*sent) >= c10::elementSize(bucket.type)) {
     bucket.reducing =

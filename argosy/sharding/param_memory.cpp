@@ -9,6 +9,7 @@
 
 #include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/data_parallel/bucket_memory.h"
 #include "argosy/observe/span.h"
 #include "argosy/optim/flat_parameters.h"
@@ -170,6 +171,7 @@ void ParamMemory::start(std::size_t unit) {
   if (state.is_whole || !state.gathering.empty() || units_[unit].resident) {
     return;
   }
+  fault_point("sharding.gather");
   const LabelScope scope(units_[unit].label);
   for (ShardedBucket& bucket : units_[unit].buckets) {
     bucket.full = pool_->take(bucket.plan.count, bucket.type);

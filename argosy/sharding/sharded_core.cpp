@@ -9,10 +9,12 @@
 #include <set>
 
 #include "argosy/common/error.h"
+#include "argosy/data_parallel/hook_memory.h"
 #include "argosy/data_parallel/same_modules.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/heap/allocator.h"
 #include "argosy/sharding/grad_memory.h"
+#include "argosy/sharding/model_plan.h"
 #include "argosy/sharding/param_memory.h"
 #include "argosy/training/held_part.h"
 #include "argosy/training/main_grads.h"
@@ -36,79 +38,6 @@ ParameterInfo info_of(const std::string& name, const at::Tensor& tensor) {
       .is_distributed = marks_of(tensor).is_distributed,
       .is_expert = marks_of(tensor).is_expert,
       .comm_fusion = marks_of(tensor).comm_fusion};
-}
-
-bool is_inside(
-    const std::string& name, const std::vector<std::string>& modules) {
-  return std::ranges::any_of(modules, [&](const std::string& module) {
-    return name.rfind(module + ".", 0) == 0;
-  });
-}
-
-// A misspelt name would cut a layer that should stay whole.
-void check_excluded(
-    const std::vector<ParameterInfo>& parameters,
-    const std::vector<std::string>& exclude_layer) {
-  for (const std::string& layer : exclude_layer) {
-    ARGOSY_CHECK(
-        std::ranges::any_of(
-            parameters,
-            [&](const auto& each) { return is_inside(each.name, {layer}); }),
-        "[sharding] exclude_layer: there is no parameter in a module \"{}\"",
-        layer);
-  }
-}
-
-// Plans the units of the parameters `chosen`, by index.
-template <typename Members>
-std::vector<UnitPlan> plan_some(
-    const std::vector<ParameterInfo>& all,
-    const std::vector<std::size_t>& chosen,
-    int num_ranks,
-    bool resident,
-    const Members& members) {
-  std::vector<ParameterInfo> some;
-  for (const std::size_t i : chosen) {
-    some.push_back(all[i]);
-  }
-  std::vector<UnitPlan> plan;
-  if (some.empty()) {
-    return plan;
-  }
-  for (UnitMembers& unit : members_by_fusion(some, members)) {
-    // The plan of some parameters counts among those; map back to all.
-    for (std::size_t& index : unit.parameters) {
-      index = chosen[index];
-    }
-    plan.push_back(plan_unit(all, unit, num_ranks));
-    plan.back().resident = resident;
-  }
-  return plan;
-}
-
-std::vector<UnitPlan> plan_of(
-    const std::vector<ParameterInfo>& parameters,
-    Level level,
-    const ShardingOptions& options,
-    int num_ranks) {
-  check_excluded(parameters, options.exclude_layer);
-  std::vector<std::size_t> whole;
-  std::vector<std::size_t> cut;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const bool is_cut = level == Level::p_g_os &&
-        !is_inside(parameters[i].name, options.exclude_layer);
-    (is_cut ? cut : whole).push_back(i);
-  }
-  std::vector<UnitPlan> plan =
-      plan_some(parameters, cut, num_ranks, false, [&](const auto& some) {
-        return members_by_module(some, options.units, options.segment_size);
-      });
-  const std::vector<UnitPlan> rest =
-      plan_some(parameters, whole, num_ranks, true, [&](const auto& some) {
-        return members_by_size(some, options.buffer_max_size);
-      });
-  plan.insert(plan.end(), rest.begin(), rest.end());
-  return plan;
 }
 
 // Null if gradients are not averaged over the group.
@@ -214,6 +143,16 @@ struct ShardedCore::Impl {
         named(data_parallel::distinct(module.named_parameters(true))),
         buffers(data_parallel::distinct(module.named_buffers(true))) {}
 
+  data_parallel::BucketHook* hook() const {
+    return group->nranks() > 1 ? options.hook.get() : nullptr;
+  }
+  data_parallel::MemoryOwner memory_owner() const {
+    data_parallel::MemoryOwner owner{.group = group, .parameters = {}};
+    for (const ParameterInfo& info : infos) {
+      owner.parameters.emplace_back(info.name, info.count);
+    }
+    return owner;
+  }
   std::shared_ptr<ShardMemory> shards_if(bool offloaded) const;
   void check_same() const;
   void share(const NamedTensors& tensors, bool experts) const;
@@ -311,7 +250,7 @@ void ShardedCore::Impl::cut() {
     infos.push_back(info_of(name, tensor));
     tensors.push_back(tensor);
   }
-  plan = plan_of(infos, level, options, group->nranks());
+  plan = plan_model(infos, level, options, group->nranks());
   pool = make_pool(plan, named, level, options.main_grad, group);
   params = ParamMemory::make(
       plan,
@@ -334,7 +273,7 @@ void ShardedCore::Impl::cut() {
           .find_unused_parameters = options.find_unused_parameters,
           .main_grad = options.main_grad,
           .sent_type = options.sent_type,
-          .hook = group->nranks() > 1 ? options.hook : nullptr},
+          .hook = hook() != nullptr ? options.hook : nullptr},
       [memory = params.get()](std::size_t unit) { memory->release(unit); });
   for (const auto& [place, tensor] : grads->pieces()) {
     pieces.push_back(
@@ -441,6 +380,14 @@ void ShardedCore::reduce_gradients_early(const Tensors& whole) {
     }
   }
   impl_->grads->reduction().reduce_early(kept);
+}
+
+training::ModelCore::Memory ShardedCore::memory() const {
+  return data_parallel::memory_of(impl_->hook(), impl_->memory_owner());
+}
+
+void ShardedCore::set_memory(const Memory& memory) {
+  data_parallel::set_memory_of(impl_->hook(), impl_->memory_owner(), memory);
 }
 
 Level ShardedCore::level() const {

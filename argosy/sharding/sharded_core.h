@@ -118,6 +118,8 @@ class ShardedCore final : public training::ModelCore {
   void reduce_gradients() override;
   bool keeps_gradient_parts() const override;
   void reduce_gradients_early(const Tensors& whole) override;
+  Memory memory() const override;
+  void set_memory(const Memory& memory) override;
 
   Level level() const;
   const GroupPtr& group() const;

@@ -14,6 +14,7 @@
 #include "argosy/comm/objects.h"
 #include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/offload/states.h"
 #include "argosy/optim/flat_parameters.h"
 #include "argosy/optim/grad_scaler.h"
@@ -275,6 +276,7 @@ std::vector<std::string> ShardedOptimizer::names() const {
 
 void ShardedOptimizer::step() {
   core_->before_step();
+  fault_point("sharding.step");
   optimizer_.step();
   core_->after_step();
 }

@@ -61,8 +61,12 @@ json parse_answer(const std::string& url, const HttpResult& result) {
 
 } // namespace
 
-EtcdClient::EtcdClient(std::vector<Endpoint> endpoints)
-    : endpoints_(std::move(endpoints)) {
+EtcdClient::EtcdClient(
+    std::vector<Endpoint> endpoints, const EtcdAccess& access)
+    : endpoints_(std::move(endpoints)),
+      https_(access.https),
+      login_(access.login),
+      http_(access.tls) {
   ARGOSY_CHECK(
       !endpoints_.empty(), "[store.etcd] no endpoint, expected host:port");
 }
@@ -72,7 +76,42 @@ const Endpoint& EtcdClient::endpoint() const {
 }
 
 std::string EtcdClient::url(const std::string& path) const {
-  return str("http://", endpoint().text(), "/v3/", path);
+  return str(https_ ? "https://" : "http://", endpoint().text(), "/v3/", path);
+}
+
+// etcd forgets a token after some minutes, and when it restarts.
+std::string EtcdClient::token(Deadline deadline) {
+  if (login_.user.empty()) {
+    return "";
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!token_.empty()) {
+      return token_;
+    }
+  }
+  const json login = {{"name", login_.user}, {"password", login_.password}};
+  const std::string target = url("auth/authenticate");
+  const auto result =
+      http_.post(target, login.dump(), "", deadline.earlier(kTry));
+  if (!passing_failure(result).empty()) {
+    return ""; // the request that needs it fails the same way, and is repeated
+  }
+  const json answer = parse_answer(target, result);
+  const auto given = answer.find("token");
+  if (given == answer.end() || !given->is_string()) {
+    throw_foreign(target, result);
+  }
+  const std::lock_guard lock(mutex_);
+  token_ = given->get<std::string>();
+  return token_;
+}
+
+void EtcdClient::drop_token(const std::string& used) {
+  const std::lock_guard lock(mutex_);
+  if (token_ == used) {
+    token_.clear();
+  }
 }
 
 // call() repeats until its deadline, because members come back. A host name
@@ -100,13 +139,23 @@ json EtcdClient::call(
       throw_unreachable(failure, deadline);
     }
     const std::string target = url(path);
-    const auto result = http_.post(target, body, deadline.earlier(kTry));
+    const std::string pass = token(deadline);
+    const auto result = http_.post(target, body, pass, deadline.earlier(kTry));
     failure = passing_failure(result);
-    if (failure.empty()) {
-      return parse_answer(target, result);
+    if (!failure.empty()) {
+      // The next member. Concurrent calls may skip one, which does no harm.
+      ++current_;
+      continue;
     }
-    // The next member. Concurrent calls may skip one, which does no harm.
-    ++current_;
+    try {
+      return parse_answer(target, result);
+    } catch (const EtcdRefused& error) {
+      if (!error.unauthenticated() || pass.empty()) {
+        throw;
+      }
+      failure = error.what();
+      drop_token(pass);
+    }
   }
 }
 
@@ -119,14 +168,14 @@ std::string EtcdClient::stream(
   const auto on_line = [&](std::string_view line) {
     const json message = json::parse(line, nullptr, false);
     const auto content = message.find("result");
-    if (content == message.end()) {
+    if (content == message.end() || !content->is_object()) {
       failure = str("unexpected message ", quoted_bytes(line));
       return false;
     }
     return on_message(*content);
   };
-  const auto result =
-      http_.post_stream(url(path), request.dump(), deadline, on_line);
+  const auto result = http_.post_stream(
+      url(path), request.dump(), token(deadline), deadline, on_line);
   if (failure.empty()) {
     failure = passing_failure(result);
   }

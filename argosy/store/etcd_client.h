@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/net.h"
 #include "argosy/store/etcd_http.h"
+#include "argosy/store/etcd_kv.h"
 
 namespace argosy::store {
 
@@ -20,6 +22,7 @@ class EtcdRefused : public StoreError {
       : StoreError(message), code_(code) {}
 
   bool not_found() const { return code_ == 5; } // gRPC's status code NOT_FOUND
+  bool unauthenticated() const { return code_ == 16; }
 
  private:
   int code_;
@@ -39,7 +42,7 @@ class EtcdUnreachable : public TimeoutError {
 class EtcdClient {
  public:
   // Does not connect yet.
-  explicit EtcdClient(std::vector<Endpoint> endpoints);
+  EtcdClient(std::vector<Endpoint> endpoints, const EtcdAccess& access);
 
   // Throws StoreError when none of the hosts resolves; call() would keep
   // trying.
@@ -63,12 +66,18 @@ class EtcdClient {
  private:
   const Endpoint& endpoint() const;
   std::string url(const std::string& path) const;
+  std::string token(Deadline deadline);
+  void drop_token(const std::string& used);
   [[noreturn]] void throw_unreachable(
       const std::string& failure, const Deadline& deadline) const;
 
   const std::vector<Endpoint> endpoints_;
   std::atomic<std::size_t> current_{0}; // modulo the number of endpoints
+  const bool https_;
+  const Login login_;
   EtcdHttp http_;
+  std::mutex mutex_;
+  std::string token_; // of the login; guarded by mutex_; empty: none yet
 };
 
 } // namespace argosy::store

@@ -5,6 +5,7 @@
 
 #include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
+#include "argosy/common/timeline.h"
 #include "argosy/store/base64.h"
 #include "argosy/store/counter.h"
 #include "argosy/store/error_text.h"
@@ -57,8 +58,11 @@ LeaseOperations operations_of(
 
 class EtcdKv::Impl {
  public:
-  Impl(const std::vector<Endpoint>& endpoints, const std::string& prefix)
-      : client(std::make_shared<EtcdClient>(endpoints)),
+  Impl(
+      const std::vector<Endpoint>& endpoints,
+      const std::string& prefix,
+      const EtcdAccess& access)
+      : client(std::make_shared<EtcdClient>(endpoints, access)),
         txn(*client),
         root(prefix + "/") {}
 
@@ -93,11 +97,10 @@ EtcdKv::Impl::Missing EtcdKv::Impl::missing(
     }
     const json answer = client->call("kv/txn", {{"success", reads}}, deadline);
     if (result.keys.empty()) {
-      result.revision = int_field(answer.at("header"), "revision");
+      result.revision = int_field(answer.value("header", json()), "revision");
     }
     for (std::size_t i = begin; i < end; ++i) {
-      const json& part = answer.at("responses").at(i - begin);
-      if (!first_value(part.at("response_range"))) {
+      if (!first_value(response_of(answer, i - begin, "response_range"))) {
         result.keys.push_back(keys[i]);
       }
     }
@@ -116,17 +119,21 @@ std::string EtcdKv::Impl::await_put(
         {"filters", {"NODELETE"}}}}};
   const auto on_message = [](const json& message) {
     // A message without events says that the watch was created or cancelled.
-    return !message.contains("events") && !message.value("canceled", false);
+    const auto cancelled = message.find("canceled");
+    return !message.contains("events") &&
+        (cancelled == message.end() || *cancelled == false);
   };
   return client->stream(
       "watch", request, deadline.earlier(kLongestWatch), on_message);
 }
 
 EtcdKv::EtcdKv(
-    const std::vector<Endpoint>& endpoints, const std::string& prefix) {
+    const std::vector<Endpoint>& endpoints,
+    const std::string& prefix,
+    const EtcdAccess& access) {
   ARGOSY_CHECK(
       !prefix.empty(), "[store.etcd] the prefix is empty, expected a name");
-  impl_ = std::make_unique<Impl>(endpoints, prefix);
+  impl_ = std::make_unique<Impl>(endpoints, prefix, access);
 }
 
 EtcdKv::~EtcdKv() = default;
@@ -247,11 +254,10 @@ std::map<std::string, std::string> EtcdKv::list(
        {"range_end", base64_encode(range_end(full))}},
       deadline);
   std::map<std::string, std::string> found;
-  for (const json& pair : answer.value("kvs", json::array())) {
-    const auto key = base64_decode(pair.value("key", ""));
-    const auto value = base64_decode(pair.value("value", ""));
-    found.emplace(
-        key.value_or("").substr(impl_->root.size()), value.value_or(""));
+  for (EtcdPair& pair : pairs_of(answer)) {
+    if (pair.key.starts_with(full)) {
+      found.emplace(pair.key.substr(impl_->root.size()), std::move(pair.value));
+    }
   }
   return found;
 }
@@ -259,11 +265,11 @@ std::map<std::string, std::string> EtcdKv::list(
 std::unique_ptr<Lease> EtcdKv::grant(
     std::chrono::milliseconds ttl, Deadline deadline) {
   check_ttl(ttl);
+  const auto asked = time_now();
   const auto lease = new_lease(
       *impl_->client, std::chrono::ceil<std::chrono::seconds>(ttl), deadline);
   return std::make_unique<RenewedLease>(
-      lease.id,
-      lease.ttl,
+      LeaseTerms{lease.id, lease.ttl, asked},
       impl_->client.get(),
       operations_of(impl_->client, lease.id));
 }

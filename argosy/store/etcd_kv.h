@@ -5,9 +5,17 @@
 #include <vector>
 
 #include "argosy/common/net.h"
+#include "argosy/store/credentials.h"
 #include "argosy/store/kv.h"
 
 namespace argosy::store {
+
+// How to be let in by etcd.
+struct EtcdAccess {
+  bool https = false;
+  TlsFiles tls{}; // for https: its authority, and our certificate if any
+  Login login{};
+};
 
 // A Kv in etcd, over the JSON gateway of its v3 API. Keys are stored as
 // `<prefix>/<key>`, values unchanged.
@@ -18,7 +26,10 @@ class EtcdKv final : public Kv {
  public:
   // Does not connect yet. Throws InvalidArgument if `endpoints` or `prefix` is
   // empty.
-  EtcdKv(const std::vector<Endpoint>& endpoints, const std::string& prefix);
+  EtcdKv(
+      const std::vector<Endpoint>& endpoints,
+      const std::string& prefix,
+      const EtcdAccess& access = EtcdAccess());
   ~EtcdKv() override;
 
   // Blocks until etcd answers. Throws StoreError when something else answers or

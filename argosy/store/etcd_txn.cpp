@@ -40,14 +40,67 @@ std::int64_t int_field(const json& object, const char* name) {
   return parse_int(found->get_ref<const std::string&>()).value_or(0);
 }
 
-std::optional<EtcdValue> first_value(const json& range) {
+namespace {
+
+[[noreturn]] void throw_form(std::string_view expected) {
+  throw StoreError(
+      str("[store.etcd] an answer has another form, expected ", expected));
+}
+
+// A text in base64; absent if it is empty.
+std::string bytes_field(const json& pair, const char* name) {
+  const auto found = pair.find(name);
+  if (found == pair.end()) {
+    return "";
+  }
+  auto bytes = found->is_string()
+      ? base64_decode(found->get_ref<const std::string&>())
+      : std::nullopt;
+  if (!bytes) {
+    throw_form(str("base64 in ", name));
+  }
+  return std::move(*bytes);
+}
+
+} // namespace
+
+std::vector<EtcdPair> pairs_of(const json& range) {
   const auto pairs = range.find("kvs");
-  if (pairs == range.end() || pairs->empty()) {
+  std::vector<EtcdPair> found;
+  if (pairs == range.end()) {
+    return found;
+  }
+  if (!pairs->is_array()) {
+    throw_form("a list in kvs");
+  }
+  for (const json& pair : *pairs) {
+    if (!pair.is_object()) {
+      throw_form("objects in kvs");
+    }
+    found.push_back(
+        {bytes_field(pair, "key"),
+         bytes_field(pair, "value"),
+         int_field(pair, "mod_revision")});
+  }
+  return found;
+}
+
+std::optional<EtcdValue> first_value(const json& range) {
+  auto pairs = pairs_of(range);
+  if (pairs.empty()) {
     return std::nullopt;
   }
-  const json& pair = pairs->front();
-  const auto value = base64_decode(pair.value("value", ""));
-  return EtcdValue{value.value_or(""), int_field(pair, "mod_revision")};
+  return EtcdValue{std::move(pairs.front().value), pairs.front().revision};
+}
+
+const json& response_of(
+    const json& answer, std::size_t index, const char* name) {
+  const auto responses = answer.find("responses");
+  if (responses == answer.end() || !responses->is_array() ||
+      responses->size() <= index || !(*responses)[index].contains(name)) {
+    throw_form(str(name, " in response ", index));
+  }
+  return (*responses)[index][name];
 }
 
 json is_absent(const std::string& key) {
@@ -194,12 +247,14 @@ EtcdTxn::Outcome EtcdTxn::Change::apply_once(
   }
   marker_may_exist_ = true; // until the answer arrives
   const json answer = txn_.client_.call("kv/txn", request, deadline);
-  Outcome outcome{answer.value("succeeded", false), std::nullopt};
+  const auto succeeded = answer.find("succeeded");
+  Outcome outcome{
+      succeeded != answer.end() && *succeeded == true, std::nullopt};
   if (!outcome.applied) {
-    const json& parts = answer.at("responses");
     // Applied by a try whose answer was lost?
-    outcome.applied = first_value(parts.at(1).at("response_range")).has_value();
-    outcome.now = first_value(parts.at(0).at("response_range"));
+    outcome.applied =
+        first_value(response_of(answer, 1, "response_range")).has_value();
+    outcome.now = first_value(response_of(answer, 0, "response_range"));
   }
   // An answer came, so it is certain which of the two markers exist.
   marker_may_exist_ = outcome.applied;

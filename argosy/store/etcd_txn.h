@@ -18,8 +18,22 @@ struct EtcdValue {
   std::int64_t revision = 0;
 };
 
+struct EtcdPair {
+  std::string key;
+  std::string value;
+  std::int64_t revision = 0;
+};
+
+// The pairs of a range answer. These three throw StoreError for an answer that
+// etcd would not send.
+std::vector<EtcdPair> pairs_of(const nlohmann::json& range);
+
 // Returns the first pair of a range answer, or nullopt.
 std::optional<EtcdValue> first_value(const nlohmann::json& range);
+
+// What a transaction's operation number `index` answered.
+const nlohmann::json& response_of(
+    const nlohmann::json& answer, std::size_t index, const char* name);
 
 // Reads a 64-bit integer, which the gateway writes as a string and omits if 0.
 std::int64_t int_field(const nlohmann::json& object, const char* name);

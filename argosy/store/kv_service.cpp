@@ -9,29 +9,48 @@ namespace argosy::store {
 
 namespace {
 
+std::string only_key(WireReader& in) {
+  std::string key = in.key();
+  in.end();
+  return key;
+}
+
+std::int64_t only_number(WireReader& in) {
+  const std::int64_t number = in.i64();
+  in.end();
+  return number;
+}
+
 // Fields are read in separate statements, because C++ does not define the order
-// in which arguments are evaluated.
+// in which arguments are evaluated; and all of them before the table changes,
+// because a message that goes on after them is refused.
 void do_set(KvTable& table, WireReader& in) {
-  const std::string key = in.text();
+  const std::string key = in.key();
   const std::string value = in.text();
-  table.set(key, value, in.i64());
+  const std::int64_t lease = in.i64();
+  in.end();
+  table.set(key, value, lease);
 }
 
 void do_add(KvTable& table, WireReader& in, WireWriter& out) {
-  const std::string key = in.text();
-  out.i64(table.add(key, in.i64()));
+  const std::string key = in.key();
+  const std::int64_t amount = in.i64();
+  in.end();
+  out.i64(table.add(key, amount));
 }
 
 void do_compare_set(KvTable& table, WireReader& in, WireWriter& out) {
-  const std::string key = in.text();
+  const std::string key = in.key();
   const auto expected = in.optional_text();
-  const auto result = table.compare_set(key, expected, in.text());
+  const std::string desired = in.text();
+  in.end();
+  const auto result = table.compare_set(key, expected, desired);
   out.u8(result.swapped ? 1 : 0);
   out.optional_text(result.value);
 }
 
 void do_list(const KvTable& table, WireReader& in, WireWriter& out) {
-  const auto found = table.list(in.text());
+  const auto found = table.list(only_key(in), kLongestFrame);
   out.u32(static_cast<std::uint32_t>(found.size()));
   for (const auto& [key, value] : found) {
     out.text(key).text(value);
@@ -39,10 +58,10 @@ void do_list(const KvTable& table, WireReader& in, WireWriter& out) {
 }
 
 // Clamps durations from the peer to a range where arithmetic cannot overflow.
-std::chrono::milliseconds read_span(WireReader& in) {
+std::chrono::milliseconds to_span(std::int64_t milliseconds) {
   constexpr std::int64_t kYear = 365LL * 24 * 3600 * 1000;
   return std::chrono::milliseconds(
-      std::clamp<std::int64_t>(in.i64(), 0, kYear));
+      std::clamp<std::int64_t>(milliseconds, 0, kYear));
 }
 
 WireWriter run(KvTable& table, Op op, WireReader& in, KvTable::Time now) {
@@ -52,7 +71,7 @@ WireWriter run(KvTable& table, Op op, WireReader& in, KvTable::Time now) {
       do_set(table, in);
       return out;
     case Op::Get:
-      out.optional_text(table.get(in.text()));
+      out.optional_text(table.get(only_key(in)));
       return out;
     case Op::Add:
       do_add(table, in, out);
@@ -61,19 +80,19 @@ WireWriter run(KvTable& table, Op op, WireReader& in, KvTable::Time now) {
       do_compare_set(table, in, out);
       return out;
     case Op::Erase:
-      out.u8(table.erase(in.text()) ? 1 : 0);
+      out.u8(table.erase(only_key(in)) ? 1 : 0);
       return out;
     case Op::List:
       do_list(table, in, out);
       return out;
     case Op::Grant:
-      out.i64(table.grant(read_span(in), now));
+      out.i64(table.grant(to_span(only_number(in)), now));
       return out;
     case Op::Renew:
-      out.u8(table.renew(in.i64(), now) ? 1 : 0);
+      out.u8(table.renew(only_number(in), now) ? 1 : 0);
       return out;
     case Op::Revoke:
-      table.revoke(in.i64());
+      table.revoke(only_number(in));
       return out;
     case Op::Wait:
       break;
@@ -103,8 +122,10 @@ std::optional<std::string> KvService::execute(
     WireReader in(request);
     const auto op = static_cast<Op>(in.u8());
     if (op == Op::Wait) {
-      const auto limit = read_span(in);
-      pending = PendingWait{TableWait(in.texts()), now + limit};
+      const auto limit = to_span(in.i64());
+      auto keys = in.keys();
+      in.end();
+      pending = PendingWait{TableWait(std::move(keys)), now + limit};
       return answer(*pending, now);
     }
     std::string body = run(table_, op, in, now).body();

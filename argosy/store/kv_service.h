@@ -19,6 +19,8 @@ class KvService {
  public:
   using Time = KvTable::Time;
 
+  explicit KvService(const TableLimits& limits = {}) : table_(limits) {}
+
   // Returns the reply, or nullopt and sets `pending` to the wait. Answers a
   // malformed request with Refused.
   std::optional<std::string> execute(

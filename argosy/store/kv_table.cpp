@@ -6,6 +6,36 @@
 
 namespace argosy::store {
 
+namespace {
+
+// About what a node of the map takes beside the characters.
+constexpr std::size_t kEntryBytes = 128;
+
+std::size_t entry_bytes(const std::string& key, const std::string& value) {
+  return key.size() + value.size() + kEntryBytes;
+}
+
+} // namespace
+
+void KvTable::put(
+    const std::string& key, std::string value, std::int64_t lease) {
+  const auto held = entries_.find(key);
+  const std::size_t before =
+      held == entries_.end() ? 0 : entry_bytes(key, held->second.value);
+  const std::size_t after = bytes_ - before + entry_bytes(key, value);
+  if (after > limits_.bytes) {
+    throw StoreError(str_format(
+        "[store.set] key {} with {} bytes would make the table {} bytes, "
+        "expected at most {}",
+        quoted_bytes(key),
+        value.size(),
+        after,
+        limits_.bytes));
+  }
+  entries_[key] = {std::move(value), lease};
+  bytes_ = after;
+}
+
 void KvTable::set(
     const std::string& key, const std::string& value, std::int64_t lease) {
   if (lease != 0 && !leases_.contains(lease)) {
@@ -13,7 +43,7 @@ void KvTable::set(
         "[store.set] key {} cannot be set: its lease has expired",
         quoted_bytes(key)));
   }
-  entries_[key] = {value, lease};
+  put(key, value, lease);
 }
 
 std::optional<std::string> KvTable::get(const std::string& key) const {
@@ -26,7 +56,7 @@ std::optional<std::string> KvTable::get(const std::string& key) const {
 // had.
 std::int64_t KvTable::add(const std::string& key, std::int64_t amount) {
   const std::int64_t sum = counter_sum(key, get(key), amount);
-  entries_[key] = {std::to_string(sum), 0};
+  put(key, std::to_string(sum), 0);
   return sum;
 }
 
@@ -38,20 +68,36 @@ CompareSet KvTable::compare_set(
   if (held != expected) {
     return {false, std::move(held)};
   }
-  entries_[key] = {desired, 0};
+  put(key, desired, 0);
   return {true, desired};
 }
 
 bool KvTable::erase(const std::string& key) {
-  return entries_.erase(key) > 0;
+  const auto held = entries_.find(key);
+  if (held == entries_.end()) {
+    return false;
+  }
+  bytes_ -= entry_bytes(key, held->second.value);
+  entries_.erase(held);
+  return true;
 }
 
 std::map<std::string, std::string> KvTable::list(
-    const std::string& prefix) const {
+    const std::string& prefix, std::size_t most_bytes) const {
   std::map<std::string, std::string> found;
+  std::size_t bytes = 0;
   for (auto i = entries_.lower_bound(prefix);
        i != entries_.end() && i->first.starts_with(prefix);
        ++i) {
+    bytes += i->first.size() + i->second.value.size();
+    if (bytes > most_bytes) {
+      throw StoreError(str_format(
+          "[store.list] the keys that begin with {} have {} bytes and more, "
+          "expected at most {}",
+          quoted_bytes(prefix),
+          bytes,
+          most_bytes));
+    }
     found.emplace_hint(found.end(), i->first, i->second.value);
   }
   return found;
@@ -69,6 +115,12 @@ std::vector<std::string> KvTable::missing(
 }
 
 std::int64_t KvTable::grant(std::chrono::milliseconds ttl, Time now) {
+  if (leases_.size() >= limits_.leases) {
+    throw StoreError(str_format(
+        "[store.grant] there are {} leases, expected fewer than {}",
+        leases_.size(),
+        limits_.leases));
+  }
   leases_[++last_lease_] = {ttl, now + ttl};
   return last_lease_;
 }
@@ -85,8 +137,10 @@ bool KvTable::renew(std::int64_t lease, Time now) {
 void KvTable::revoke(std::int64_t lease) {
   if (leases_.erase(lease) > 0) {
     // Entries name their lease, so a key that was set again without it stays.
-    std::erase_if(entries_, [lease](const auto& entry) {
-      return entry.second.lease == lease;
+    std::erase_if(entries_, [&](const auto& entry) {
+      const bool ends = entry.second.lease == lease;
+      bytes_ -= ends ? entry_bytes(entry.first, entry.second.value) : 0;
+      return ends;
     });
   }
 }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,11 +12,20 @@
 
 namespace argosy::store {
 
+// How much a table may hold.
+struct TableLimits {
+  std::size_t bytes = std::numeric_limits<std::size_t>::max();
+  std::size_t leases = std::numeric_limits<std::size_t>::max();
+};
+
 // The keys and leases of a store; shared by MemKv and KvServer. Not
-// thread-safe, never blocks. Time is an argument.
+// thread-safe, never blocks. Time is an argument. A write or grant that would
+// exceed the limits throws StoreError and changes nothing.
 class KvTable {
  public:
   using Time = Deadline::Clock::time_point;
+
+  explicit KvTable(const TableLimits& limits = {}) : limits_(limits) {}
 
   // `lease` 0: none. Every write detaches the key from its previous lease.
   // Throws StoreError when the lease is unknown.
@@ -30,7 +40,12 @@ class KvTable {
       const std::optional<std::string>& expected,
       const std::string& desired);
   bool erase(const std::string& key);
-  std::map<std::string, std::string> list(const std::string& prefix) const;
+
+  // All keys with this prefix. Throws StoreError when they and their values
+  // have more than `most_bytes` together.
+  std::map<std::string, std::string> list(
+      const std::string& prefix,
+      std::size_t most_bytes = std::numeric_limits<std::size_t>::max()) const;
   std::vector<std::string> missing(const std::vector<std::string>& keys) const;
 
   std::int64_t grant(std::chrono::milliseconds ttl, Time now);
@@ -55,6 +70,10 @@ class KvTable {
     Time end;
   };
 
+  void put(const std::string& key, std::string value, std::int64_t lease);
+
+  const TableLimits limits_;
+  std::size_t bytes_ = 0; // of entries_, with what a map needs for them
   std::map<std::string, Entry> entries_;
   std::map<std::int64_t, LeaseTerm> leases_;
   std::int64_t last_lease_ = 0;

@@ -8,7 +8,8 @@
 
 namespace argosy::store {
 
-std::shared_ptr<Kv> open_kv(const std::string& url, Deadline deadline) {
+std::shared_ptr<Kv> open_kv(
+    const std::string& url, Deadline deadline, const Credentials& credentials) {
   const Url place = parse_url(url);
   const Deadline limit =
       place.timeout ? deadline.earlier(*place.timeout) : deadline;
@@ -16,13 +17,20 @@ std::shared_ptr<Kv> open_kv(const std::string& url, Deadline deadline) {
     case Scheme::Mem:
       return MemKv::named(place.name);
     case Scheme::Tcp:
-      return std::make_shared<TcpKv>(place.endpoints.front(), limit);
+      return std::make_shared<TcpKv>(
+          place.endpoints.front(),
+          limit,
+          TcpKvOptions{.credentials = credentials});
     case Scheme::Etcd: {
-      auto kv = std::make_shared<EtcdKv>(place.endpoints, place.name);
+      auto kv = std::make_shared<EtcdKv>(
+          place.endpoints,
+          place.name,
+          EtcdAccess{place.tls, credentials.tls, credentials.etcd});
       kv->ping(limit);
       return kv;
     }
     case Scheme::File:
+    case Scheme::C10d:
       break;
   }
   throw InvalidArgument(str_format(

@@ -15,16 +15,14 @@ constexpr std::chrono::milliseconds kLongestTry(2000);
 } // namespace
 
 RenewedLease::RenewedLease(
-    std::int64_t id,
-    std::chrono::milliseconds ttl,
-    const void* owner,
-    LeaseOperations operations)
-    : id_(id),
-      ttl_(ttl),
+    LeaseTerms terms, const void* owner, LeaseOperations operations)
+    : id_(terms.id),
+      ttl_(terms.ttl),
       owner_(owner),
       operations_(std::move(operations)),
-      known_(Deadline::Clock::now() + ttl),
-      thread_([this] { run(); }) {}
+      known_(terms.asked + terms.ttl),
+      thread_(start_background(
+          [this](Background::Sleeper& sleeper) { run(sleeper); })) {}
 
 RenewedLease::~RenewedLease() {
   release();
@@ -32,7 +30,7 @@ RenewedLease::~RenewedLease() {
 
 bool RenewedLease::alive() const {
   const std::lock_guard lock(mutex_);
-  return !stopped_ && Deadline::Clock::now() < known_;
+  return !stopped_ && time_now() < known_;
 }
 
 // Stops the thread first, so that no renewal follows the revocation.
@@ -59,48 +57,37 @@ bool RenewedLease::stop() {
     }
     stopped_ = true;
   }
-  // Joins without the lock, which run() needs to end.
-  stopping_.notify_all();
-  thread_.join();
+  thread_->stop();
   return true;
 }
 
-// Runs on the thread of the lease. Three tries fit into a ttl, so that one or
-// two lost requests do no harm. Ends by itself when the lease may have expired.
-void RenewedLease::run() {
-  std::unique_lock lock(mutex_);
-  while (!stopped_ && Deadline::Clock::now() < known_) {
-    stopping_.wait_for(lock, ttl_ / 3, [this] { return stopped_; });
-    if (stopped_) {
-      return;
-    }
-    lock.unlock();
-    const auto asked = Deadline::Clock::now();
-    const bool renewed = renew_once();
-    lock.lock();
-    if (renewed) {
-      // Counts from the request, not the answer: the server may have renewed at
-      // any time between, and alive() must never be true for too long.
-      known_ = asked + ttl_;
-    }
+// Runs on the thread of the lease. Ends by itself when the lease may have
+// expired.
+void RenewedLease::run(Background::Sleeper& sleeper) {
+  auto next = time_now() + ttl_ / 4;
+  while (alive() && sleeper.sleep_until(next)) {
+    const auto now = time_now();
+    next = now + ttl_ / 4;
+    renew(now);
   }
 }
 
-// Renews; returns whether the lease is certain to live for another ttl.
-bool RenewedLease::renew_once() {
+void RenewedLease::renew(Timeline::TimePoint now) {
   try {
     const bool renewed =
-        operations_.renew(Deadline::after(std::min(ttl_ / 3, kLongestTry)));
-    if (!renewed) {
-      const std::lock_guard lock(mutex_);
-      // The store has dropped the lease and its keys; ends run(), too.
-      known_ = Deadline::Clock::time_point::min();
-    }
-    return renewed;
+        operations_.renew(Deadline::after(std::min(ttl_ / 4, kLongestTry)));
+    // Counts from the request, not the answer: the server may have renewed at
+    // any time between, and alive() must never be true for too long. If it has
+    // dropped the lease and its keys, this ends run(), too.
+    learn(renewed ? now + ttl_ : Timeline::TimePoint::min());
   } catch (const Error& error) {
     log::debug("[store.lease] not renewed: ", error.what());
-    return false;
   }
+}
+
+void RenewedLease::learn(Timeline::TimePoint known) {
+  const std::lock_guard lock(mutex_);
+  known_ = known;
 }
 
 void check_ttl(std::chrono::milliseconds ttl) {

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <thread>
 
+#include "argosy/common/timeline.h"
 #include "argosy/store/kv.h"
 
 namespace argosy::store {
@@ -19,17 +19,23 @@ struct LeaseOperations {
   std::function<void(Deadline)> revoke;
 };
 
-// A lease of a remote store, renewed by its own thread three times per ttl. If
-// it could not be renewed for its ttl, it counts as lost, even if the store
-// still has it.
+// What a store granted.
+struct LeaseTerms {
+  std::int64_t id = 0;
+  std::chrono::milliseconds ttl{0};
+  // When the store was asked: the ttl counts from then, because the store may
+  // have granted long before its answer came.
+  Timeline::TimePoint asked;
+};
+
+// A lease of a remote store, renewed by its own thread. A try starts every
+// quarter of the ttl and may take as long, so that three tries fit into a ttl
+// even if each waits for an answer in vain. If it could not be renewed for its
+// ttl, it counts as lost, even if the store still has it.
 class RenewedLease final : public Lease {
  public:
   // `owner` identifies the store that granted it; see lease_id().
-  RenewedLease(
-      std::int64_t id,
-      std::chrono::milliseconds ttl,
-      const void* owner,
-      LeaseOperations operations);
+  RenewedLease(LeaseTerms terms, const void* owner, LeaseOperations operations);
   ~RenewedLease() override;
 
   bool alive() const override;
@@ -44,8 +50,9 @@ class RenewedLease final : public Lease {
   const void* owner() const { return owner_; }
 
  private:
-  void run();
-  bool renew_once();
+  void run(Background::Sleeper& sleeper);
+  void renew(Timeline::TimePoint now);
+  void learn(Timeline::TimePoint known);
 
   // Returns whether this call stopped the thread.
   bool stop();
@@ -55,12 +62,10 @@ class RenewedLease final : public Lease {
   const void* const owner_;
   const LeaseOperations operations_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable stopping_;
-  bool stopped_ = false; // guarded by mutex_
-  // Guarded by mutex_; known to be alive until then.
-  Deadline::Clock::time_point known_;
-  std::thread thread_;
+  mutable std::mutex mutex_;  // never held across a call of the store
+  bool stopped_ = false;      // guarded by mutex_
+  Timeline::TimePoint known_; // guarded by mutex_; known to live until then
+  std::unique_ptr<Background> thread_; // last: it uses the others
 };
 
 // Throws InvalidArgument unless `ttl` is positive.

@@ -1,5 +1,6 @@
 #include "argosy/store/socket.h"
 
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -22,23 +23,6 @@ namespace {
 
 // All ranks of a job connect at the same time when it starts.
 constexpr int kBacklog = 1024;
-
-// Returns false at the deadline.
-bool ready(int fd, short events, const Deadline& deadline) {
-  for (;;) {
-    pollfd entry{fd, events, 0};
-    // poll() takes an int of milliseconds, which a long deadline would
-    // overflow.
-    const auto left = deadline.remaining(std::chrono::hours(1));
-    const int count = ::poll(&entry, 1, static_cast<int>(left.count()));
-    if (count > 0) {
-      return true;
-    }
-    if (deadline.expired()) {
-      return false;
-    }
-  }
-}
 
 int option(int fd, int level, int name) {
   int value = 0;
@@ -65,8 +49,8 @@ int try_connect(int fd, const SocketAddress& address, Deadline deadline) {
   }
   // The socket does not block: it becomes writable when connect() has ended,
   // and SO_ERROR tells how.
-  return ready(fd, POLLOUT, deadline) ? option(fd, SOL_SOCKET, SO_ERROR)
-                                      : ETIMEDOUT;
+  return await_ready(fd, POLLOUT, deadline) ? option(fd, SOL_SOCKET, SO_ERROR)
+                                            : ETIMEDOUT;
 }
 
 // Tries each address once. Returns nullopt and sets `failure` if none answers.
@@ -121,11 +105,44 @@ bool try_listen(int fd, const SocketAddress& address) {
       ::listen(fd, kBacklog) == 0;
 }
 
+bool is_loopback_host(const std::string& host) {
+  return host.starts_with("127.") || host == "::1" || host == "localhost";
+}
+
+std::string numeric_host(const SocketAddress& address) {
+  std::array<char, NI_MAXHOST> host{};
+  const int failed = ::getnameinfo(
+      address.get(),
+      address.size,
+      host.data(),
+      host.size(),
+      nullptr,
+      0,
+      NI_NUMERICHOST);
+  return failed == 0 ? host.data() : "";
+}
+
 bool would_block() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
 } // namespace
+
+bool await_ready(int fd, short events, const Deadline& deadline) {
+  for (;;) {
+    pollfd entry{fd, events, 0};
+    // poll() takes an int of milliseconds, which a long deadline would
+    // overflow.
+    const auto left = deadline.remaining(std::chrono::hours(1));
+    const int count = ::poll(&entry, 1, static_cast<int>(left.count()));
+    if (count > 0) {
+      return true;
+    }
+    if (deadline.expired()) {
+      return false;
+    }
+  }
+}
 
 Socket::~Socket() {
   if (fd_ >= 0) {
@@ -181,6 +198,37 @@ std::uint16_t port_of(const Socket& socket) {
   return ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
+std::string peer_text(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  const bool known = ::getpeername(socket.fd(), generic, &size) == 0 &&
+      ::getnameinfo(
+          generic,
+          size,
+          host.data(),
+          host.size(),
+          port.data(),
+          port.size(),
+          NI_NUMERICHOST | NI_NUMERICSERV) == 0;
+  return known ? str(host.data(), ":", port.data()) : "somebody who has left";
+}
+
+std::string listen_host(const std::string& host, Deadline deadline) {
+  if (host.empty() || is_loopback_host(host)) {
+    return host;
+  }
+  for (const SocketAddress& address : resolve({host, 0}, deadline)) {
+    const std::string numeric = numeric_host(address);
+    if (!is_loopback_host(numeric) && is_local_host(numeric)) {
+      return numeric;
+    }
+  }
+  return "";
+}
+
 IoResult send_all(
     const Socket& socket, std::string_view bytes, Deadline deadline) {
   while (!bytes.empty()) {
@@ -190,7 +238,7 @@ IoResult send_all(
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (!would_block()) {
       return IoResult::Closed;
-    } else if (!ready(socket.fd(), POLLOUT, deadline)) {
+    } else if (!await_ready(socket.fd(), POLLOUT, deadline)) {
       return IoResult::TimedOut;
     }
   }
@@ -211,7 +259,7 @@ IoResult receive(
       count -= static_cast<std::size_t>(got);
     } else if (got == 0 || !would_block()) {
       return IoResult::Closed;
-    } else if (!ready(socket.fd(), POLLIN, deadline)) {
+    } else if (!await_ready(socket.fd(), POLLIN, deadline)) {
       return IoResult::TimedOut;
     }
   }

@@ -34,8 +34,22 @@ Socket connect_to(
 // port 0 any free port. Throws StoreError, naming the address.
 Socket listen_on(const Endpoint& address);
 
+// The address on which a server that others reach as `host` should listen:
+// `host` itself if it is an address of this machine's, else "" for all
+// interfaces, as for a name that stands for a load balancer, or one that
+// resolves to a loopback address on this machine alone. Throws StoreError when
+// the name does not resolve.
+std::string listen_host(const std::string& host, Deadline deadline);
+
 // Returns the port that a socket is bound to.
 std::uint16_t port_of(const Socket& socket);
+
+// The address of the other end, "127.0.0.1:4711", for messages.
+std::string peer_text(const Socket& socket);
+
+// Waits until a descriptor is ready for POLLIN or POLLOUT. Returns false at the
+// deadline.
+bool await_ready(int fd, short events, const Deadline& deadline);
 
 enum class IoResult { Done, Closed, TimedOut };
 

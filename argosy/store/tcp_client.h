@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "argosy/common/net.h"
-#include "argosy/store/socket.h"
+#include "argosy/store/greeting.h"
+#include "argosy/store/stream.h"
 #include "argosy/store/tcp_kv.h"
 #include "argosy/store/wire.h"
 
@@ -30,21 +31,32 @@ class TcpClient {
       Deadline deadline);
 
  private:
-  Socket take(Deadline deadline);
-  Socket reconnect(Deadline deadline);
-  std::optional<Socket> connect(Deadline deadline, std::string& instance);
-  void give_back(Socket socket);
+  Stream take(Deadline deadline);
+  Stream reconnect(Deadline deadline);
+  // When to give up: `reach` if nobody listens, `answer` if nobody answers.
+  struct Limits {
+    Deadline reach;
+    Deadline answer;
+  };
+  std::optional<Stream> connect_patiently(
+      const Limits& limits, std::string& instance);
+  std::optional<Stream> connect(const Limits& limits, std::string& instance);
+  std::string server_text() const; // for messages
+  std::string receive_answer(
+      Stream& stream, IoResult& result, Deadline deadline) const;
+  void give_back(Stream stream);
   IoResult exchange(
-      const Socket& socket,
+      Stream& stream,
       const std::string& request,
       std::string& reply,
       Deadline deadline);
 
   const Endpoint server_;
   const TcpKvOptions options_;
+  const TlsContext tls_;
   std::string instance_; // of the server; constant after construction
   std::mutex mutex_;
-  std::vector<Socket> idle_; // guarded by mutex_
+  std::vector<Stream> idle_; // guarded by mutex_
 };
 
 } // namespace argosy::store

@@ -1,6 +1,7 @@
 #include "argosy/store/tcp_kv.h"
 
 #include "argosy/common/error.h"
+#include "argosy/common/timeline.h"
 #include "argosy/store/error_text.h"
 #include "argosy/store/renewed_lease.h"
 #include "argosy/store/tcp_client.h"
@@ -99,7 +100,7 @@ void TcpKv::wait(const std::vector<std::string>& keys, Deadline deadline) {
   }
   WireReader in(reply);
   if (static_cast<Status>(in.u8()) == Status::Missing) {
-    throw TimeoutError(missing_text(in.texts(), deadline));
+    throw TimeoutError(missing_text(in.keys(), deadline));
   }
 }
 
@@ -117,8 +118,8 @@ std::map<std::string, std::string> TcpKv::list(
   const auto reply = client_->call("list", request, Repeat::Allowed, deadline);
   WireReader in = fields(reply);
   std::map<std::string, std::string> found;
-  for (auto count = in.u32(); count > 0; --count) {
-    std::string key = in.text();
+  for (auto count = in.count(2 * kLengthBytes); count > 0; --count) {
+    std::string key = in.key();
     found.emplace_hint(found.end(), std::move(key), in.text());
   }
   return found;
@@ -128,12 +129,13 @@ std::unique_ptr<Lease> TcpKv::grant(
     std::chrono::milliseconds ttl, Deadline deadline) {
   check_ttl(ttl);
   const auto request = WireWriter(Op::Grant).i64(ttl.count());
+  const auto asked = time_now();
   // A repeat may leave a second lease on the server, which nobody renews and
   // which so expires.
   const auto reply = client_->call("grant", request, Repeat::Allowed, deadline);
   const std::int64_t id = fields(reply).i64();
   return std::make_unique<RenewedLease>(
-      id, ttl, client_.get(), operations_of(client_, id));
+      LeaseTerms{id, ttl, asked}, client_.get(), operations_of(client_, id));
 }
 
 } // namespace argosy::store

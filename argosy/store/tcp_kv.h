@@ -5,6 +5,7 @@
 #include <string>
 
 #include "argosy/common/net.h"
+#include "argosy/store/credentials.h"
 #include "argosy/store/kv.h"
 
 namespace argosy::store {
@@ -12,6 +13,10 @@ namespace argosy::store {
 struct TcpKvOptions {
   // How long to retry when a server that was reached before is gone.
   std::chrono::milliseconds reconnect = std::chrono::seconds(5);
+  // What the server must have, too.
+  Credentials credentials{};
+  // Who serves, for messages: "rank 0". Empty: not known.
+  std::string owner;
 };
 
 // A client of KvServer. Each call uses a separate connection, kept for later
@@ -24,8 +29,8 @@ struct TcpKvOptions {
 class TcpKv final : public Kv {
  public:
   // Connects; retries until the deadline, so the server may start later. Throws
-  // StoreError when something else answers or the name does not resolve,
-  // TimeoutError when nothing answers.
+  // StoreError when something else answers, the server does not know our secret
+  // or the name does not resolve; TimeoutError when nothing answers.
   TcpKv(const Endpoint& server, Deadline deadline, TcpKvOptions options = {});
   ~TcpKv() override;
 

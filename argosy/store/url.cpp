@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view kForms =
     "expected tcp://host:port, file:///path, "
-    "etcd://host:port[,host:port]/prefix or mem://name, and optionally "
-    "?timeout=30s";
+    "etcd://host:port[,host:port]/prefix (etcds:// for https), mem://name or "
+    "c10d://host:port, and optionally ?timeout=30s";
 
 constexpr std::string_view kDefaultPrefix = "argosy";
 
@@ -31,7 +31,7 @@ struct Parts {
 
 Scheme parse_scheme(const Parts& parts, std::string_view name) {
   // In the order of Scheme.
-  const std::vector<std::string> names = {"tcp", "file", "etcd", "mem"};
+  const std::vector<std::string> names = {"tcp", "file", "etcd", "mem", "c10d"};
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) {
       return static_cast<Scheme>(i);
@@ -90,6 +90,11 @@ void parse_options(const Parts& parts, std::string_view query, Url& url) {
   for (const std::string& option : split(query, '&')) {
     const std::size_t equals = option.find('=');
     const std::string name = option.substr(0, equals);
+    if (option == "serve=no" &&
+        (url.scheme == Scheme::Tcp || url.scheme == Scheme::C10d)) {
+      url.served_elsewhere = true;
+      continue;
+    }
     parts.require(name == "timeout", str("unknown option '", name, "'"));
     const auto seconds = equals == std::string::npos
         ? std::nullopt
@@ -105,15 +110,23 @@ void parse_options(const Parts& parts, std::string_view query, Url& url) {
 } // namespace
 
 Url parse_url(std::string_view text) {
+  // A password must not get into messages, and not onto command lines either.
+  ARGOSY_CHECK(
+      text.find('@') == text.npos || text.starts_with("file:"),
+      "[store.url] a URL holds a user (@), expected ARGOSY_ETCD_USER and "
+      "ARGOSY_ETCD_PASSWORD_FILE instead");
   Parts parts{text, {}};
   const std::size_t colon = text.find("://");
   parts.require(colon != text.npos, "no scheme");
   const std::size_t query = text.find('?', colon);
   parts.rest = text.substr(0, query).substr(colon + 3);
   Url url;
-  url.scheme = parse_scheme(parts, text.substr(0, colon));
+  const std::string_view scheme = text.substr(0, colon);
+  url.tls = scheme == "etcds";
+  url.scheme = url.tls ? Scheme::Etcd : parse_scheme(parts, scheme);
   switch (url.scheme) {
     case Scheme::Tcp:
+    case Scheme::C10d:
       parse_tcp(parts, url);
       break;
     case Scheme::File:

@@ -88,18 +88,61 @@ std::string WireReader::text() {
   return std::string(take(size));
 }
 
-std::optional<std::string> WireReader::optional_text() {
-  return u8() != 0 ? std::optional(text()) : std::nullopt;
+std::string WireReader::key() {
+  const std::size_t size = u32();
+  if (size > kLongestKey) {
+    throw StoreError(str_format(
+        "[store.wire] a key of {} bytes, expected at most {}",
+        size,
+        kLongestKey));
+  }
+  return std::string(take(size));
 }
 
-std::vector<std::string> WireReader::texts() {
+std::optional<std::string> WireReader::optional_text() {
+  const std::uint8_t present = u8();
+  if (present > 1) {
+    throw StoreError(str_format(
+        "[store.wire] the mark of an optional text is {}, expected 0 or 1",
+        static_cast<int>(present)));
+  }
+  return present == 1 ? std::optional(text()) : std::nullopt;
+}
+
+std::size_t WireReader::count(std::size_t bytes_each) {
   const std::size_t count = u32();
+  if (count > body_.size() / bytes_each) {
+    throw StoreError(str_format(
+        "[store.wire] message announces {} elements and has {} bytes left, "
+        "expected at least {} for each",
+        count,
+        body_.size(),
+        bytes_each));
+  }
+  return count;
+}
+
+std::vector<std::string> WireReader::keys() {
+  const std::size_t size = count(kLengthBytes);
+  if (size > kMostKeys) {
+    throw StoreError(str_format(
+        "[store.wire] {} keys, expected at most {}", size, kMostKeys));
+  }
   std::vector<std::string> values;
-  // No reserve(): the count comes from the peer and may be huge.
-  for (std::size_t i = 0; i < count; ++i) {
-    values.push_back(text());
+  values.reserve(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    values.push_back(key());
   }
   return values;
+}
+
+void WireReader::end() const {
+  if (!body_.empty()) {
+    throw StoreError(str_format(
+        "[store.wire] message goes on for {} bytes after its last field, "
+        "expected its end",
+        body_.size()));
+  }
 }
 
 std::string frame_header(std::size_t size) {

@@ -6,24 +6,18 @@
 #include <string_view>
 #include <vector>
 
-// The protocol between TcpKv and KvServer.
+// The protocol between TcpKv and KvServer, after the greeting (greeting.h).
 //
-// Both sides greet first. The client sends kHello; the server sends kHello and
-// its 8-byte instance number, which changes with a restart. The greeting ends
-// like a request of a line-based protocol, so that a foreign server answers it
-// or closes the connection instead of waiting for more.
-//
-// Then the client sends one frame per request and reads one frame per reply,
+// The client sends one frame per request and reads one frame per reply,
 // sequentially. A frame is a 4-byte length followed by the payload: first the
 // Op or Status, then the fields. Integers are little-endian; a text is a 4-byte
 // length and its bytes; an optional text is a byte 1 and the text, or a byte 0.
 namespace argosy::store {
 
-inline constexpr std::string_view kHelloName = "ARGOSY KV ";
-inline constexpr std::string_view kHello = "ARGOSY KV 0001\r\n\r\n";
-inline constexpr std::size_t kInstanceBytes = 8;
 inline constexpr std::size_t kLengthBytes = 4;
 inline constexpr std::size_t kLongestFrame = 64u << 20;
+inline constexpr std::size_t kLongestKey = 64u << 10;
+inline constexpr std::size_t kMostKeys = 1u << 20; // of one wait
 
 enum class Op : std::uint8_t {
   Set = 1,
@@ -62,7 +56,8 @@ class WireWriter {
   std::string body_;
 };
 
-// Throws StoreError when the frame ends too early.
+// Throws StoreError when the frame ends too early, or what it announces is
+// longer than the frame or the limits above. Allocates nothing before.
 class WireReader {
  public:
   explicit WireReader(std::string_view body) : body_(body) {}
@@ -71,8 +66,15 @@ class WireReader {
   std::uint32_t u32();
   std::int64_t i64();
   std::string text();
+  std::string key(); // a text of at most kLongestKey bytes
   std::optional<std::string> optional_text();
-  std::vector<std::string> texts();
+  std::vector<std::string> keys();
+
+  // A number of elements, each of which takes at least `bytes_each`.
+  std::size_t count(std::size_t bytes_each);
+
+  // Throws StoreError unless the frame ends here.
+  void end() const;
 
  private:
   std::string_view take(std::size_t count);

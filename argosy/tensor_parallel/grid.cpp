@@ -57,10 +57,19 @@ int place_of(const std::string& axis) {
 }
 
 tensor_parallel::Cuts cuts_for(
-    const TensorGrid& grid, const at::Tensor& tensor, GridLayout layout) {
+    const TensorGrid& grid,
+    const at::Tensor& tensor,
+    GridLayout layout,
+    std::int64_t unit) {
   ARGOSY_CHECK(
       tensor.dim() >= 2,
       "[tensor_parallel.grid] a tensor {}, expected [rows, ..., features]",
+      tensor.sizes());
+  ARGOSY_CHECK(
+      unit > 0 && tensor.size(-1) % unit == 0,
+      "[tensor_parallel.grid] units of {} for a tensor {}, expected a number "
+      "that divides its last dim",
+      unit,
       tensor.sizes());
   return tensor_parallel::activation_cuts(
       tensor_parallel::axes_of(grid, layout), tensor.dim() - 1);
@@ -113,27 +122,32 @@ GroupPtr TensorGrid::group_over(const std::vector<std::string>& axes) const {
   return mesh_->group_over(places);
 }
 
-at::Tensor TensorGrid::part(const at::Tensor& whole, GridLayout layout) const {
-  const tensor_parallel::Cuts cuts = cuts_for(*this, whole, layout);
-  at::Tensor part = whole;
+// Units get a dim of their own while features are cut.
+at::Tensor TensorGrid::part(
+    const at::Tensor& whole, GridLayout layout, std::int64_t unit) const {
+  const tensor_parallel::Cuts cuts = cuts_for(*this, whole, layout, unit);
+  at::Tensor part = tensor_parallel::by_unit(whole, whole.dim() - 1, unit);
+  const std::vector<std::int64_t> sizes = part.sizes().vec();
   for (const tensor_parallel::Cut& cut : cuts) {
-    if (!tensor_parallel::divides(whole.size(cut.dim), cut.dim, cuts)) {
+    const std::int64_t size = sizes[static_cast<std::size_t>(cut.dim)];
+    if (!tensor_parallel::divides(size, cut.dim, cuts)) {
       flag_of(*evenness_, cut) = false;
     }
     part = functional::c_split(part, cut.group, cut.dim);
   }
-  return part;
+  return unit == 1 ? part : part.flatten(-2);
 }
 
-at::Tensor TensorGrid::whole(const at::Tensor& part, GridLayout layout) const {
-  at::Tensor whole = part;
-  const tensor_parallel::Cuts cuts = cuts_for(*this, part, layout);
+at::Tensor TensorGrid::whole(
+    const at::Tensor& part, GridLayout layout, std::int64_t unit) const {
+  const tensor_parallel::Cuts cuts = cuts_for(*this, part, layout, unit);
+  at::Tensor whole = tensor_parallel::by_unit(part, part.dim() - 1, unit);
   for (const tensor_parallel::Cut& cut : cuts | std::views::reverse) {
     whole = flag_of(*evenness_, cut)
         ? functional::c_concat(whole, cut.group, cut.dim)
         : concat_uneven(whole, cut);
   }
-  return whole;
+  return unit == 1 ? whole : whole.flatten(-2);
 }
 
 } // namespace argosy

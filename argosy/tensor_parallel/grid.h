@@ -54,14 +54,18 @@ class TensorGrid {
   void expect_uneven() const;
 
   // This rank's part of a tensor that is the same on all ranks; backward
-  // gathers.
+  // gathers. So many features as `unit` says stay together on one rank.
   at::Tensor part(
-      const at::Tensor& whole, GridLayout layout = GridLayout::Outer) const;
+      const at::Tensor& whole,
+      GridLayout layout = GridLayout::Outer,
+      std::int64_t unit = 1) const;
 
   // The tensor of which the ranks have parts; backward takes this rank's part,
   // so the loss must be the same on all ranks. All ranks must call it; blocks.
   at::Tensor whole(
-      const at::Tensor& part, GridLayout layout = GridLayout::Outer) const;
+      const at::Tensor& part,
+      GridLayout layout = GridLayout::Outer,
+      std::int64_t unit = 1) const;
 
  private:
   std::vector<std::int64_t> shape_;

@@ -39,32 +39,45 @@ GridLayout other(GridLayout layout) {
   return layout == GridLayout::Outer ? GridLayout::Inner : GridLayout::Outer;
 }
 
-Cuts activation_cuts(const GridAxes& axes, std::int64_t features) {
+Cuts activation_cuts(
+    const GridAxes& axes, std::int64_t dim, std::int64_t unit) {
+  const Cut features{.dim = dim, .group = axes.summed, .unit = unit};
   if (axes.cuts_rows) {
-    return {{0, axes.depth}, {0, axes.gathered}, {features, axes.summed}};
+    return {{0, axes.depth}, {0, axes.gathered}, features};
   }
-  return {{features, axes.summed}, {features, axes.gathered}};
+  return {features, {.dim = dim, .group = axes.gathered, .unit = unit}};
 }
 
-Cuts weight_cuts(const GridAxes& axes) {
-  return {{0, axes.gathered}, {1, axes.summed}, {1, axes.depth}};
+// Where z cuts a part again, each rank has whole units before.
+Cuts weight_cuts(
+    const GridAxes& axes, std::int64_t out_unit, std::int64_t in_unit) {
+  return {
+      {.dim = 0, .group = axes.gathered, .unit = out_unit},
+      {.dim = 1, .group = axes.summed, .unit = in_unit},
+      {.dim = 1, .group = axes.depth}};
 }
 
-Cuts vector_cuts(const GridAxes& axes) {
-  return {{0, axes.summed}, {0, axes.beside}};
+// In two dimensions a rank uses what it stores, so that must be whole units.
+Cuts vector_cuts(const GridAxes& axes, std::int64_t unit) {
+  return {
+      {.dim = 0, .group = axes.summed, .unit = unit},
+      {.dim = 0, .group = axes.beside, .unit = axes.cuts_rows ? 1 : unit}};
 }
 
 at::Tensor grid_vector(
-    const at::Tensor& part, std::int64_t features, const GridAxes& axes) {
+    const at::Tensor& part, const Features& features, const GridAxes& axes) {
   const bool is_cut = axes.cuts_rows && axes.beside->nranks() > 1;
   // A copy, because ZeRO 3 brings parameters into memory when ops use them, and
   // collectives are no ops.
-  return is_cut ? functional::all_gather(
-                      part.clone(),
-                      axes.beside,
-                      0,
-                      own_range(features, 0, {{0, axes.summed}}).size)
-                : part;
+  return is_cut
+      ? functional::all_gather(
+            part.clone(),
+            axes.beside,
+            0,
+            range_of(
+                features.size, {.group = axes.summed, .unit = features.unit})
+                .size)
+      : part;
 }
 
 std::int64_t sum_over(std::int64_t size, const GroupPtr& group) {

@@ -34,20 +34,29 @@ GridAxes axes_of(const TensorGrid& grid, GridLayout layout);
 
 GridLayout other(GridLayout layout);
 
-// Of activations of that layout, whose last dim is `features`.
-Cuts activation_cuts(const GridAxes& axes, std::int64_t features);
+// The features of activations on all ranks together, and how many of them are
+// never cut apart.
+struct Features {
+  std::int64_t size = 0;
+  std::int64_t unit = 1;
+};
+
+// Of activations of that layout, whose features are dim `dim`.
+Cuts activation_cuts(
+    const GridAxes& axes, std::int64_t dim, std::int64_t unit = 1);
 
 // Of the weight [out, in] of a layer that takes that layout.
-Cuts weight_cuts(const GridAxes& axes);
+Cuts weight_cuts(
+    const GridAxes& axes, std::int64_t out_unit, std::int64_t in_unit);
 
-// Of a vector [features] for activations of that layout. Each rank stores a
+// Of a vector of features for activations of that layout. Each rank stores a
 // part that no other rank has; grid_vector() makes what its activations need.
-Cuts vector_cuts(const GridAxes& axes);
+Cuts vector_cuts(const GridAxes& axes, std::int64_t unit = 1);
 
-// Gathers this rank's features of a vector of `features`. Backward sums the
-// gradients of the ranks that have the same features, and gives each its part.
+// Gathers this rank's features of a vector. Backward sums the gradients of the
+// ranks that have the same features, and gives each its part.
 at::Tensor grid_vector(
-    const at::Tensor& part, std::int64_t features, const GridAxes& axes);
+    const at::Tensor& part, const Features& features, const GridAxes& axes);
 
 // The sum of a number over the ranks of a group. Collective; blocks.
 std::int64_t sum_over(std::int64_t size, const GroupPtr& group);

@@ -39,6 +39,10 @@ struct GridLinearOptions {
   TORCH_ARG(bool, bias) = true;
   // The layout of the input; the output has the other one.
   TORCH_ARG(GridLayout, input) = GridLayout::Outer;
+  // How many features of the input and of the output always stay together on
+  // one rank, such as those of a head. Must divide the features.
+  TORCH_ARG(std::int64_t, in_unit) = 1;
+  TORCH_ARG(std::int64_t, out_unit) = 1;
   // Keep the gathered input and weight for backward, instead of gathering them
   // again: faster, with more memory.
   TORCH_ARG(bool, keep_gathered) = false;

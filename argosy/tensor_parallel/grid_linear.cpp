@@ -15,34 +15,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A dim to gather, and its size after that.
-struct Gather {
-  std::int64_t dim = 0;
-  std::int64_t size = 0;
-};
-
-comm::PendingTensor start_gather(
-    const at::Tensor& part,
-    const Gather& gather,
-    const GroupPtr& group,
-    bool sync_op) {
-  if (group->nranks() == 1) {
-    return [part] { return part; };
-  }
-  return comm::gather_shards(part, gather.dim, gather.size, group, sync_op);
-}
-
-comm::PendingTensor start_sum(
-    const at::Tensor& summand,
-    std::int64_t dim,
-    const GroupPtr& group,
-    bool sync_op) {
-  if (group->nranks() == 1) {
-    return [summand] { return summand; };
-  }
-  return comm::reduce_shards(summand, dim, ReduceOp::SUM, group, sync_op);
-}
-
 // The rows of this plane of the grid, of which x has some.
 std::int64_t plane_rows(const at::Tensor& x, const GridAxes& axes) {
   if (!axes.evenness->rows) {
@@ -54,38 +26,40 @@ std::int64_t plane_rows(const at::Tensor& x, const GridAxes& axes) {
   return rows;
 }
 
-// What forward and backward gather. The sizes of features are known; those of
-// rows are not, where rows are cut.
-struct Sizes {
-  Gather input;   // over `gathered`
-  Gather weight;  // over `depth`
-  Gather outputs; // over `summed`
+// What forward and backward gather and sum. The sizes of features are known;
+// those of rows are not, where rows are cut.
+struct ProductCuts {
+  Cut input;   // over `gathered`
+  Cut weight;  // over `depth`
+  Cut outputs; // over `summed`
 
-  static Sizes of(const at::Tensor& x, const GridProduct& product) {
+  static ProductCuts of(const at::Tensor& x, const GridProduct& product) {
     const GridAxes& axes = product.axes;
-    const std::int64_t in =
-        own_range(product.in_features, 0, {{0, axes.summed}}).size;
-    const std::int64_t out =
-        own_range(product.out_features, 0, {{0, axes.gathered}}).size;
+    const Features& in = product.in;
+    const Features& out = product.out;
+    const std::int64_t ins =
+        range_of(in.size, {.group = axes.summed, .unit = in.unit}).size;
+    const Cut weight{.dim = 1, .group = axes.depth, .size = ins};
     if (axes.cuts_rows) {
       const std::int64_t rows = plane_rows(x, axes);
-      return {{0, rows}, {1, in}, {0, rows}};
+      return {{0, axes.gathered, rows}, weight, {0, axes.summed, rows}};
     }
-    return {{x.dim() - 1, in}, {1, in}, {x.dim() - 1, out}};
+    const std::int64_t last = x.dim() - 1;
+    const std::int64_t outs =
+        range_of(out.size, {.group = axes.gathered, .unit = out.unit}).size;
+    return {
+        {last, axes.gathered, ins, in.unit},
+        weight,
+        {last, axes.summed, outs, out.unit}};
   }
 };
 
 // Gathers the weight over z. A copy of the part is sent, because copying is an
 // op: ZeRO 3 brings parameters into memory when ops use them, and collectives
 // are no ops.
-comm::PendingTensor start_weight(
-    const at::Tensor& weight, const Gather& gather, const GridAxes& axes) {
-  const bool is_whole = axes.depth->nranks() == 1;
-  return start_gather(
-      is_whole ? weight : weight.clone(),
-      gather,
-      axes.depth,
-      !overlaps(weight));
+comm::PendingTensor start_weight(const at::Tensor& weight, const Cut& cut) {
+  const bool is_whole = cut.group->nranks() == 1;
+  return gather_cut(is_whole ? weight : weight.clone(), cut, !overlaps(weight));
 }
 
 // In backward the axes change places: the gradient of the result is gathered
@@ -99,19 +73,16 @@ struct GridLinearNode : torch::autograd::Function<GridLinearNode> {
       const at::Tensor& x,
       const at::Tensor& weight,
       const GridProduct& product) {
-    const GridAxes& axes = product.axes;
-    const Sizes sizes = Sizes::of(x, product);
-    const auto whole_weight = start_weight(weight, sizes.weight, axes);
-    const at::Tensor input =
-        start_gather(x, sizes.input, axes.gathered, true)();
+    const ProductCuts cuts = ProductCuts::of(x, product);
+    const auto whole_weight = start_weight(weight, cuts.weight);
+    const at::Tensor input = gather_cut(x, cuts.input)();
     const at::Tensor columns = whole_weight();
     context->save_for_backward(
         product.keep_gathered ? variable_list{input, columns}
                               : variable_list{x, weight});
-    torch_hooks::keep_value(*context, "product", product);
-    torch_hooks::keep_value(*context, "sizes", sizes);
-    return start_sum(
-        at::linear(input, columns), sizes.outputs.dim, axes.summed, true)();
+    torch_hooks::keep_value(*context, "keeps", product.keep_gathered);
+    torch_hooks::keep_value(*context, "cuts", cuts);
+    return sum_cut(at::linear(input, columns), cuts.outputs)();
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -119,32 +90,27 @@ struct GridLinearNode : torch::autograd::Function<GridLinearNode> {
         !at::GradMode::is_enabled(),
         "[tensor_parallel.grid] has no second derivative, expected backward "
         "without create_graph");
-    const auto product =
-        torch_hooks::kept_value<GridProduct>(*context, "product");
+    const auto keeps = torch_hooks::kept_value<bool>(*context, "keeps");
     const auto saved = context->get_saved_variables();
-    const GridAxes& axes = product.axes;
-    const auto sizes = torch_hooks::kept_value<Sizes>(*context, "sizes");
+    const auto cuts = torch_hooks::kept_value<ProductCuts>(*context, "cuts");
     comm::PendingTensor columns = [&] { return saved[1]; };
     comm::PendingTensor input = [&] { return saved[0]; };
-    if (!product.keep_gathered && context->needs_input_grad(0)) {
-      columns = start_weight(saved[1], sizes.weight, axes);
+    if (!keeps && context->needs_input_grad(0)) {
+      columns = start_weight(saved[1], cuts.weight);
     }
-    if (!product.keep_gathered && context->needs_input_grad(1)) {
-      input = start_gather(
-          saved[0], sizes.input, axes.gathered, !overlaps(saved[0]));
+    if (!keeps && context->needs_input_grad(1)) {
+      input = gather_cut(saved[0], cuts.input, !overlaps(saved[0]));
     }
-    const at::Tensor grad =
-        start_gather(grads[0], sizes.outputs, axes.summed, true)();
+    const at::Tensor grad = gather_cut(grads[0], cuts.outputs)();
     comm::PendingTensor grad_x = [] { return at::Tensor(); };
     if (context->needs_input_grad(0)) {
       const at::Tensor summand = grad.matmul(columns());
-      grad_x = start_sum(
-          summand, sizes.input.dim, axes.gathered, !overlaps(summand));
+      grad_x = sum_cut(summand, cuts.input, !overlaps(summand));
     }
     at::Tensor grad_weight;
     if (context->needs_input_grad(1)) {
       const at::Tensor sum = grad.flatten(0, -2).t().mm(input().flatten(0, -2));
-      grad_weight = start_sum(sum, 1, axes.depth, true)();
+      grad_weight = sum_cut(sum, cuts.weight)();
     }
     return {grad_x(), grad_weight, {}};
   }

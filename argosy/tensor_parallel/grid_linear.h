@@ -7,8 +7,8 @@ namespace argosy::tensor_parallel {
 
 struct GridProduct {
   GridAxes axes;
-  std::int64_t in_features = 0; // on all ranks together
-  std::int64_t out_features = 0;
+  Features in;
+  Features out;
   // Keep what forward gathered for backward, instead of gathering it again.
   bool keep_gathered = false;
 };

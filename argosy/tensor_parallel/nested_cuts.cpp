@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <functional>
 #include <ranges>
 
 #include "argosy/optim/parts.h"
@@ -11,6 +12,60 @@
 #include "argosy/training/parameter_marks.h"
 
 namespace argosy::tensor_parallel {
+
+namespace {
+
+// Runs with a dim of its own for the elements of a unit.
+comm::PendingTensor of_units(
+    const at::Tensor& tensor,
+    const Cut& cut,
+    const std::function<comm::PendingTensor(const at::Tensor&)>& start) {
+  if (cut.group->nranks() == 1) {
+    return [tensor] { return tensor; };
+  }
+  if (cut.unit == 1) {
+    return start(tensor);
+  }
+  return [dim = cut.dim, result = start(by_unit(tensor, cut.dim, cut.unit))] {
+    return result().flatten(dim, dim + 1);
+  };
+}
+
+} // namespace
+
+at::Tensor by_unit(
+    const at::Tensor& tensor, std::int64_t dim, std::int64_t unit) {
+  if (unit == 1) {
+    return tensor;
+  }
+  std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  const auto at = sizes.begin() + dim;
+  *at /= unit;
+  sizes.insert(at + 1, unit);
+  return tensor.reshape(sizes);
+}
+
+comm::ShardRange range_of(std::int64_t size, const Cut& cut) {
+  const comm::ShardRange units = comm::shard_range(
+      size / cut.unit, cut.group->nranks(), cut.group->rank());
+  return {units.begin * cut.unit, units.size * cut.unit};
+}
+
+comm::PendingTensor gather_cut(
+    const at::Tensor& part, const Cut& cut, bool sync_op) {
+  return of_units(part, cut, [&](const at::Tensor& units) {
+    return comm::gather_shards(
+        units, cut.dim, cut.size / cut.unit, cut.group, sync_op);
+  });
+}
+
+comm::PendingTensor sum_cut(
+    const at::Tensor& summand, const Cut& cut, bool sync_op) {
+  return of_units(summand, cut, [&](const at::Tensor& units) {
+    return comm::reduce_shards(
+        units, cut.dim, ReduceOp::SUM, cut.group, sync_op);
+  });
+}
 
 bool divides(std::int64_t size, std::int64_t dim, const Cuts& cuts) {
   std::int64_t parts = 1;
@@ -25,7 +80,7 @@ Cuts with_sizes(Cuts cuts, const std::vector<std::int64_t>& sizes) {
   for (Cut& cut : cuts) {
     std::int64_t& size = left.at(static_cast<std::size_t>(cut.dim));
     cut.size = size;
-    size = comm::shard_range(size, cut.group->nranks(), cut.group->rank()).size;
+    size = range_of(size, cut).size;
   }
   return cuts;
 }
@@ -35,8 +90,7 @@ comm::ShardRange own_range(
   comm::ShardRange range{0, size};
   for (const Cut& cut : cuts) {
     if (cut.dim == dim) {
-      const comm::ShardRange inner =
-          comm::shard_range(range.size, cut.group->nranks(), cut.group->rank());
+      const comm::ShardRange inner = range_of(range.size, cut);
       range = {range.begin + inner.begin, inner.size};
     }
   }
@@ -46,7 +100,8 @@ comm::ShardRange own_range(
 at::Tensor own_part(const at::Tensor& whole, const Cuts& cuts) {
   at::Tensor part = whole;
   for (const Cut& cut : cuts) {
-    part = comm::own_shard(part, cut.dim, *cut.group);
+    const comm::ShardRange own = range_of(part.size(cut.dim), cut);
+    part = part.narrow(cut.dim, own.begin, own.size);
   }
   return part;
 }
@@ -54,9 +109,7 @@ at::Tensor own_part(const at::Tensor& whole, const Cuts& cuts) {
 at::Tensor gathered(const at::Tensor& part, const Cuts& cuts) {
   at::Tensor whole = part;
   for (const Cut& cut : cuts | std::views::reverse) {
-    if (cut.group->nranks() > 1) {
-      whole = comm::gather_shards(whole, cut.dim, cut.size, cut.group)();
-    }
+    whole = gather_cut(whole, cut)();
   }
   return whole;
 }

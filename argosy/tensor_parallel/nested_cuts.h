@@ -17,11 +17,30 @@ struct Cut {
   // The size of what is cut, on this rank. 0: not said, and the parts are
   // equal.
   std::int64_t size = 0;
+  // Parts are multiples of this, which divides the size: so many elements are
+  // never cut apart.
+  std::int64_t unit = 1;
 };
 
 // From the outermost to the innermost: a later cut of the same dim cuts the
 // part that the earlier ones left.
 using Cuts = std::vector<Cut>;
+
+// A rank's part of a dim of `size` elements.
+comm::ShardRange range_of(std::int64_t size, const Cut& cut);
+
+// Concatenates the parts of the ranks, and the reverse of it: sums what the
+// ranks have, and leaves each its part. As comm::gather_shards() and
+// comm::reduce_shards().
+comm::PendingTensor gather_cut(
+    const at::Tensor& part, const Cut& cut, bool sync_op = true);
+comm::PendingTensor sum_cut(
+    const at::Tensor& summand, const Cut& cut, bool sync_op = true);
+
+// With a dim of its own for the elements of a unit behind `dim`; a view of a
+// contiguous tensor.
+at::Tensor by_unit(
+    const at::Tensor& tensor, std::int64_t dim, std::int64_t unit);
 
 // Whether all cuts of `dim` together divide `size`.
 bool divides(std::int64_t size, std::int64_t dim, const Cuts& cuts);

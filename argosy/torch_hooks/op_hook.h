@@ -64,6 +64,7 @@ void install_op_hook(OpHook hook, const char* feature, OpHandler handler);
 // The handlers of kIntercept share it: each calls `next`, which runs the next
 // one and in the end the op. They run in this order.
 enum class InterceptOrder : std::uint8_t {
+  kTable,
   kReleased,
   kSegment,
   kGenerator,

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "argosy/comm/ops.h"
@@ -41,6 +43,13 @@ class ModelCore {
   // Brings parameters up to date, where stepping the wrapped optimizer directly
   // has left them as they were. Blocks.
   virtual void settle() {}
+
+  // What this rank keeps for later steps besides parameters, for checkpoints:
+  // the errors of compressed gradients. set_memory() takes what memory() gave
+  // on this rank; what was of other ranks or parameters is left out.
+  using Memory = std::map<std::string, at::Tensor>;
+  virtual Memory memory() const { return {}; }
+  virtual void set_memory(const Memory& /*memory*/) {}
 
   // Between the two, parameters are whole on all ranks. See Whole.
   virtual void begin_whole() {}

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <optional>
 
 #include "argosy/common/backoff.h"
@@ -97,17 +98,11 @@ std::optional<std::string> read_own(const std::string& path) {
 
 std::optional<std::string> believed_value(
     const std::string& path, const std::string& run_id) {
-  const auto content = read_own(path);
-  const auto lines = split(content.value_or(""), '\n');
-  // Four lines with their ends: split() returns an empty fifth part.
-  if (lines.size() != 5 || lines[0] != run_id) {
-    return std::nullopt;
-  }
-  const auto pid = parse_int(lines[1]);
+  const auto note = parse_exchange_note(read_own(path).value_or(""));
   // The start time tells the writer from a later process with the same id.
-  const bool alive =
-      pid && process_start_time(static_cast<int>(*pid)) == lines[2];
-  return alive ? std::optional(lines[3]) : std::nullopt;
+  const bool alive = note && note->run_id == run_id &&
+      process_start_time(note->pid) == note->start_time;
+  return alive ? std::optional(note->value) : std::nullopt;
 }
 
 std::string await(
@@ -126,6 +121,19 @@ std::string await(
 
 } // namespace
 
+std::optional<ExchangeNote> parse_exchange_note(std::string_view content) {
+  const auto lines = split(content, '\n');
+  // Four lines with their ends: split() returns an empty fifth part.
+  if (lines.size() != 5 || !lines[4].empty()) {
+    return std::nullopt;
+  }
+  const auto pid = parse_int(lines[1]);
+  if (!pid || *pid <= 0 || *pid > std::numeric_limits<int>::max()) {
+    return std::nullopt;
+  }
+  return ExchangeNote{lines[0], static_cast<int>(*pid), lines[2], lines[3]};
+}
+
 ExchangedAddress exchange_by_file(const AddressExchangeRequest& request) {
   const std::string path = path_of(request);
   if (request.info.rank != 0) {
@@ -134,9 +142,9 @@ ExchangedAddress exchange_by_file(const AddressExchangeRequest& request) {
   const std::string lines = request.info.run_id + request.value;
   ARGOSY_CHECK(
       lines.find('\n') == std::string::npos && lines.size() < 4000,
-      "[world.exchange] the value \"{}\" is not one line of less than 4000 "
+      "[world.exchange] a value of {} bytes is not one line of less than 4000 "
       "bytes",
-      request.value);
+      request.value.size()); // not the value, which may hold a secret
   publish(request, path);
   return ExchangedAddress(request.value, [path] { ::unlink(path.c_str()); });
 }

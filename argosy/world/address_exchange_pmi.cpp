@@ -37,9 +37,10 @@ ExchangedAddress exchange_by_pmi(const AddressExchangeRequest& request) {
   check_first_use();
   ARGOSY_CHECK(
       request.value.find_first_of(" \n=") == std::string::npos,
-      "[world.exchange] the value \"{}\" cannot travel over PMI: no spaces, no "
-      "\"=\"",
-      request.value);
+      "[world.exchange] a value of {} bytes cannot travel over PMI: expected "
+      "no "
+      "spaces and no \"=\"",
+      request.value.size()); // not the value, which may hold a secret
   PmiClient pmi(request.env, request.deadline);
   if (request.info.rank == 0) {
     pmi.put(request.key, request.value);

@@ -13,6 +13,7 @@
 #include "argosy/common/log.h"
 #include "argosy/common/net.h"
 #include "argosy/heap/allocator.h"
+#include "argosy/store/url.h"
 #include "argosy/torch_hooks/amx.h"
 #include "argosy/torch_hooks/openblas.h"
 #include "argosy/world/address_exchange.h"
@@ -24,6 +25,7 @@
 #include "argosy/world/scheduler.h"
 #include "argosy/world/thread_binding.h"
 #include "argosy/world/world.h"
+#include "argosy/world/world_secret.h"
 
 namespace argosy {
 
@@ -103,10 +105,11 @@ StorePtr for_next_world(const StorePtr& store, int rank) {
 // Common to all ways of joining: rendezvous, find local ranks, bind.
 std::shared_ptr<World> join(
     LaunchInfo info,
-    StorePtr store,
+    JoinedStore joined,
     milliseconds timeout,
     Deadline deadline,
     std::shared_ptr<void> companion = nullptr) {
+  StorePtr store = joined.store;
   torch_hooks::install_openblas_core();
   torch_hooks::install_amx_limit();
   if (info.size > 1) {
@@ -129,7 +132,13 @@ std::shared_ptr<World> join(
     share_tensor_memory();
   }
   auto world = std::make_shared<World>(
-      std::move(info), store, timeout, std::move(companion));
+      std::move(info),
+      store,
+      timeout,
+      companion ? std::move(companion) : std::move(joined.server));
+  world->attached<WorldSecret>([&] {
+    return std::make_shared<WorldSecret>(WorldSecret{joined.secret});
+  });
   bind_world(world);
   log::info("[world.init] ", world->info());
   return world;
@@ -140,7 +149,7 @@ std::shared_ptr<World> join(
 std::shared_ptr<World> run_scheduler(
     const LaunchInfo& info, milliseconds timeout) {
   const Environment env = Environment::of_process();
-  const StorePtr store = connect(info, Deadline::after(timeout));
+  const StorePtr store = connect(info, Deadline::after(timeout)).store;
   const double silence = env.find_seconds("MS_NODE_TIMEOUT").value_or(30);
   serve_as_scheduler(
       *store,
@@ -154,19 +163,18 @@ std::shared_ptr<World> run_scheduler(
 // and send heartbeats to the scheduler.
 std::shared_ptr<World> join_scheduled(LaunchInfo info, milliseconds timeout) {
   const Deadline deadline = Deadline::after(timeout);
-  const StorePtr store = connect(info, deadline);
+  const JoinedStore joined = connect(info, deadline);
   if (info.rank_by_arrival) {
-    const Endpoint scheduler =
-        parse_endpoint(info.store_url.substr(6), "[world.init] store");
+    const Endpoint scheduler = store::parse_url(info.store_url).endpoints.at(0);
     info.rank = rank_by_arrival(
-        *store,
+        *joined.store,
         info.size,
         address_towards(scheduler.host),
         info.node_id,
         deadline);
   }
   auto heartbeat = std::make_shared<Heartbeat>(info, info.rank, deadline);
-  return join(info, store, timeout, deadline, std::move(heartbeat));
+  return join(info, joined, timeout, deadline, std::move(heartbeat));
 }
 
 // The process manager tells the ranks where rank 0 serves the store.
@@ -212,7 +220,7 @@ std::shared_ptr<World> init_parallel_env(const InitOptions& options) {
   if (thread_binding().launch) {
     return join(
         *thread_binding().launch,
-        thread_binding().store,
+        {thread_binding().store, std::nullopt, nullptr},
         timeout,
         Deadline::after(timeout));
   }
@@ -261,7 +269,8 @@ std::shared_ptr<World> init(
   info.knows_local = false;
   check_ranks(info);
   const milliseconds timeout = timeout_of(options);
-  return join(info, store, timeout, Deadline::after(timeout));
+  return join(
+      info, {store, std::nullopt, nullptr}, timeout, Deadline::after(timeout));
 }
 
 std::shared_ptr<World> init(
@@ -275,8 +284,8 @@ std::shared_ptr<World> init(
   const milliseconds timeout = timeout_of(options);
   const Deadline deadline = Deadline::after(timeout);
   info.serves_store = info.rank == 0;
-  const StorePtr store = connect(info, from_rank_0, deadline);
-  return join(std::move(info), store, timeout, deadline);
+  JoinedStore joined = connect(info, from_rank_0, deadline);
+  return join(std::move(info), std::move(joined), timeout, deadline);
 }
 
 bool is_initialized() {

@@ -12,12 +12,46 @@
 #include "argosy/common/error.h"
 #include "argosy/common/net.h"
 #include "argosy/common/text.h"
+#include "argosy/store/socket.h"
 
 namespace argosy::world {
 
 namespace {
 
-int connect_to(const Endpoint& place) {
+[[noreturn]] void throw_late(const Deadline& deadline) {
+  throw TimeoutError(
+      str("[world.exchange] no answer from the process manager over PMI "
+          "within ",
+          deadline.limit_text()));
+}
+
+// Waits until the descriptor is ready, for no longer than the deadline.
+void await_ready(int fd, short events, const Deadline& deadline) {
+  pollfd ready{fd, events, 0};
+  for (;;) {
+    const auto wait = deadline.remaining(std::chrono::hours(1));
+    if (::poll(&ready, 1, static_cast<int>(wait.count())) > 0) {
+      return;
+    }
+    if (deadline.expired()) {
+      throw_late(deadline);
+    }
+  }
+}
+
+// Whether the connection, which began without blocking, stands. A manager that
+// is stopped leaves it pending.
+bool finish_connect(int fd, const Deadline& deadline) {
+  await_ready(fd, POLLOUT, deadline);
+  int error = 0;
+  socklen_t size = sizeof(error);
+  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  errno = error;
+  return error == 0;
+}
+
+// Not blocking: send() and receive_line() poll.
+int connect_to(const Endpoint& place, const Deadline& deadline) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -28,11 +62,16 @@ int connect_to(const Endpoint& place) {
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(
       found, &::freeaddrinfo);
   for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
-    const int fd = ::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && ::connect(fd, a->ai_addr, a->ai_addrlen) == 0) {
-      return fd;
+    store::Socket socket(
+        ::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (socket.fd() < 0) {
+      continue;
     }
-    ::close(fd);
+    const bool at_once = ::connect(socket.fd(), a->ai_addr, a->ai_addrlen) == 0;
+    if (at_once ||
+        (errno == EINPROGRESS && finish_connect(socket.fd(), deadline))) {
+      return ::dup(socket.fd());
+    }
   }
   throw SystemError(with_errno(
       str("[world.exchange] cannot connect to PMI_PORT=", place.text())));
@@ -62,7 +101,8 @@ PmiClient::PmiClient(const Environment& env, Deadline deadline)
   } else {
     const auto port = env.find("PMI_PORT");
     ARGOSY_CHECK(port, "[world.exchange] neither PMI_FD nor PMI_PORT is set");
-    fd_ = connect_to(parse_endpoint(*port, "[world.exchange] PMI_PORT"));
+    fd_ = connect_to(
+        parse_endpoint(*port, "[world.exchange] PMI_PORT"), deadline_);
     connected_ = true;
   }
   introduce(env);
@@ -116,9 +156,13 @@ PmiClient::Words PmiClient::ask(
 void PmiClient::send(const std::string& line) {
   const std::string bytes = line + "\n";
   for (std::size_t sent = 0; sent < bytes.size();) {
-    const ssize_t n =
-        ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) {
+    const ssize_t n = ::send(
+        fd_,
+        bytes.data() + sent,
+        bytes.size() - sent,
+        MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
+      await_ready(fd_, POLLOUT, deadline_);
       continue;
     }
     if (n < 0) {
@@ -151,19 +195,10 @@ std::string PmiClient::receive_line() {
       unread_.erase(0, end + 1);
       return line;
     }
-    pollfd ready{fd_, POLLIN, 0};
-    const auto wait = deadline_.remaining(std::chrono::hours(1));
-    const int count = ::poll(&ready, 1, static_cast<int>(wait.count()));
-    if (count == 0 && deadline_.expired()) {
-      throw TimeoutError(
-          str("[world.exchange] no answer from the process manager over PMI "
-              "within ",
-              deadline_.limit_text()));
-    }
+    await_ready(fd_, POLLIN, deadline_);
     std::array<char, 1024> buffer{};
-    const ssize_t n =
-        count > 0 ? ::read(fd_, buffer.data(), buffer.size()) : -1;
-    if (n == 0) {
+    const ssize_t n = ::read(fd_, buffer.data(), buffer.size());
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
       throw SystemError("[world.exchange] the process manager closed PMI");
     }
     unread_.append(buffer.data(), n > 0 ? static_cast<std::size_t>(n) : 0);

@@ -25,10 +25,15 @@ std::string demangled(const std::type_info& type) {
   return status == 0 ? name.get() : type.name();
 }
 
-long long unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+// Of now. Ranks fail within milliseconds of each other, and the first of them
+// is the cause.
+ErrorReport report_of(const std::string& message) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {
+      .message = message,
+      .timestamp = std::chrono::floor<std::chrono::seconds>(now).count(),
+      .timestamp_ns =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
 }
 
 void report_to_launcher(const std::string& message) {
@@ -37,7 +42,7 @@ void report_to_launcher(const std::string& message) {
     return;
   }
   try {
-    write_error_file(*path, {.message = message, .timestamp = unix_seconds()});
+    write_error_file(*path, report_of(message));
   } catch (const Error& error) {
     std::cerr << error.what() << "\n";
   }

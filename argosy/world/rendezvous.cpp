@@ -13,6 +13,7 @@
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/common/text.h"
+#include "argosy/common/wait_notice.h"
 
 namespace argosy {
 
@@ -56,9 +57,7 @@ bool poll_until(
     const std::function<bool()>& done,
     Deadline deadline,
     const std::function<void(milliseconds)>& progress) {
-  const auto began = Deadline::Clock::now();
-  // Ranks that start normally print nothing; later one warning in 15 s.
-  auto next_progress = began + std::chrono::seconds(5);
+  WaitNotice notice;
   // Short at first, since ranks usually start together; up to 10 ms, because
   // all ranks poll one server.
   Backoff backoff(std::chrono::microseconds(100), milliseconds(10));
@@ -67,10 +66,8 @@ bool poll_until(
       return false;
     }
     backoff.pause(deadline);
-    const auto now = Deadline::Clock::now();
-    if (now >= next_progress) {
-      next_progress = now + std::chrono::seconds(15);
-      progress(std::chrono::duration_cast<milliseconds>(now - began));
+    if (const auto waited = notice.due()) {
+      progress(*waited);
     }
   }
   return true;

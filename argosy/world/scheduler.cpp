@@ -24,6 +24,9 @@ using Clock = Deadline::Clock;
 // for a lost worker.
 constexpr milliseconds kBeatInterval(500);
 
+// How long the end of a rank waits for a beat that is under way.
+constexpr milliseconds kLongestBeat(1000);
+
 std::string beat_key(int rank) {
   return str("beat/", rank);
 }
@@ -117,44 +120,54 @@ void serve_as_scheduler(
 }
 
 struct Heartbeat::Impl {
-  c10::intrusive_ptr<c10d::Store> store;
-  int rank = 0;
-  std::mutex mutex;
-  std::condition_variable stop_changed;
-  bool stop = false; // guarded by mutex
-  std::thread thread;
+  Impl(c10::intrusive_ptr<c10d::Store> connection, int own_rank)
+      : store(std::move(connection)), rank(own_rank) {}
 
-  void beat_until_stopped() {
-    // Held during a beat, too: the destructor waits for one request at most.
-    std::unique_lock lock(mutex);
+  const c10::intrusive_ptr<c10d::Store> store;
+  const int rank;
+  std::mutex mutex; // never held across a beat, which may take for ever
+  std::condition_variable changed;
+  bool stop = false;  // guarded by mutex
+  bool ended = false; // guarded by mutex
+
+  void run() {
     try {
-      while (!stop) {
-        store->add(beat_key(rank), 1);
-        stop_changed.wait_for(lock, kBeatInterval, [&] { return stop; });
-      }
+      beat_until_stopped();
     } catch (const std::exception& error) {
       // The scheduler is gone; the rank's own waits will report it.
       log::debug("[world.heartbeat] ", error.what());
     }
+    const std::lock_guard lock(mutex);
+    ended = true;
+    changed.notify_all();
+  }
+
+  void beat_until_stopped() {
+    std::unique_lock lock(mutex);
+    while (!stop) {
+      lock.unlock();
+      store->add(beat_key(rank), 1);
+      lock.lock();
+      changed.wait_for(lock, kBeatInterval, [&] { return stop; });
+    }
   }
 };
 
+// A connection of its own: a long wait() of the rank would block heartbeats on
+// the same one.
 Heartbeat::Heartbeat(const LaunchInfo& info, int rank, Deadline deadline)
-    : impl_(new Impl) {
-  // A connection of its own: a long wait() of the rank would block heartbeats
-  // on the same one.
-  impl_->store = connect(info, deadline);
-  impl_->rank = rank;
-  impl_->thread = std::thread([this] { impl_->beat_until_stopped(); });
+    : Heartbeat(connect(info, deadline).store, rank) {}
+
+Heartbeat::Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, int rank)
+    : impl_(std::make_shared<Impl>(store, rank)) {
+  std::thread([impl = impl_] { impl->run(); }).detach();
 }
 
 Heartbeat::~Heartbeat() {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->stop = true;
-  }
-  impl_->stop_changed.notify_all();
-  impl_->thread.join();
+  std::unique_lock lock(impl_->mutex);
+  impl_->stop = true;
+  impl_->changed.notify_all();
+  impl_->changed.wait_for(lock, kLongestBeat, [&] { return impl_->ended; });
 }
 
 } // namespace argosy

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/util/intrusive_ptr.h>
+
 #include <chrono>
 #include <memory>
 
@@ -29,11 +31,15 @@ void serve_as_scheduler(
 class Heartbeat {
  public:
   Heartbeat(const LaunchInfo& info, int rank, Deadline deadline);
+  // Nobody else may use `store`.
+  Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, int rank);
+  // Waits for a beat that is under way, but not for long: a scheduler that
+  // hangs may never answer.
   ~Heartbeat();
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_; // shared with the thread, which may outlive this
 };
 
 } // namespace argosy

@@ -2,10 +2,8 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <atomic>
 #include <csignal>
@@ -13,6 +11,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -22,7 +21,10 @@
 #include "argosy/common/error_file.h"
 #include "argosy/common/file.h"
 #include "argosy/common/process_status.h"
+#include "argosy/common/process_watch.h"
 #include "argosy/common/text.h"
+#include "argosy/store/credentials.h"
+#include "argosy/store/kv_server.h"
 #include "argosy/world/record.h"
 #include "argosy/world/spawn_ranks.h"
 
@@ -110,7 +112,7 @@ std::optional<Origin> spawned_by() {
 
 struct RankProcess {
   pid_t pid = -1;
-  int pidfd = -1;
+  std::shared_ptr<const ProcessWatch> watch;
   std::filesystem::path error_file;
   std::filesystem::path log_file; // empty: output is not captured
   std::optional<ProcessStatus> status;
@@ -128,7 +130,8 @@ std::vector<std::string> own_arguments() {
 // What all ranks of a call have in common.
 struct CallSetup {
   int num_ranks;
-  int port;   // of the store
+  int port; // of the store
+  const store::OfferedSecret& secret;
   int target; // the call that the ranks belong to, as they count
   std::filesystem::path folder;
 };
@@ -150,7 +153,10 @@ Environment rank_environment(
   environment.set("MASTER_ADDR", "127.0.0.1");
   environment.set("MASTER_PORT", std::to_string(call.port));
   // Tells rank 0 to connect to the parent's store instead of serving one.
-  environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  environment.set(
+      "ARGOSY_STORE", str("tcp://127.0.0.1:", call.port, "?serve=no"));
+  call.secret.offer(environment);
+  environment.set("TORCHELASTIC_USE_AGENT_STORE", "False");
   environment.set("TORCHELASTIC_RESTART_COUNT", "0");
   environment.set(
       "TORCHELASTIC_RUN_ID", str("spawn-", ::getpid(), "-", call.port));
@@ -162,8 +168,7 @@ Environment rank_environment(
           ::getpid(),
           ":",
           result_file(call.folder, rank).string()));
-  // The parent's store and choice of source do not apply to its ranks.
-  environment.unset("ARGOSY_STORE");
+  // The parent's choice of source does not apply to its ranks.
   environment.unset("ARGOSY_ADOPT");
   return environment;
 }
@@ -211,8 +216,7 @@ void start(
     process.pid = -1;
     throw SystemError(with_errno("[world.spawn] cannot start a process"));
   }
-  // Not pidfd_open(): glibc 2.36 declares it without extern "C".
-  process.pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0));
+  process.watch = ProcessWatch::of(process.pid);
 }
 
 // Waits for this process id only: other children belong to the program.
@@ -223,7 +227,7 @@ void reap(RankProcess& process) {
   } else {
     process.status = ProcessStatus{.exit_code = 1};
   }
-  ::close(process.pidfd);
+  process.watch.reset();
 }
 
 std::string failure_text(const RankProcess& process) {
@@ -285,30 +289,36 @@ class RankProcesses {
     }
   }
 
-  // A pidfd becomes readable when its process ends. So this needs no handler of
-  // SIGCHLD, which would be the program's.
-  void wait_for_one() {
+  // Sleeps until a process may have ended, without a handler of SIGCHLD, which
+  // would be the program's. A process without a descriptor is asked often.
+  void sleep() const {
     std::vector<pollfd> fds;
-    std::vector<int> ranks;
-    for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
-      if (running(processes_[rank])) {
-        fds.push_back({processes_[rank].pidfd, POLLIN, 0});
-        ranks.push_back(static_cast<int>(rank));
+    std::optional<std::chrono::milliseconds> limit;
+    for (const RankProcess& process : processes_) {
+      if (running(process) && process.watch->fd() >= 0) {
+        fds.push_back({process.watch->fd(), POLLIN, 0});
+      } else if (running(process)) {
+        limit = std::chrono::milliseconds(5);
       }
     }
-    const int limit = kill_at_
-        ? static_cast<int>(
-              kill_at_->remaining(std::chrono::milliseconds(100)).count())
-        : -1;
-    ::poll(fds.data(), fds.size(), limit);
-    for (std::size_t i = 0; i < fds.size(); ++i) {
-      if (fds[i].revents == 0) {
+    if (kill_at_) {
+      limit =
+          kill_at_->remaining(limit.value_or(std::chrono::milliseconds(100)));
+    }
+    ::poll(
+        fds.data(), fds.size(), limit ? static_cast<int>(limit->count()) : -1);
+  }
+
+  void wait_for_one() {
+    sleep();
+    for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+      RankProcess& process = processes_[rank];
+      if (!running(process) || !process.watch->has_ended()) {
         continue;
       }
-      RankProcess& process = processes_[ranks[i]];
       reap(process);
       if (!process.status->success() && !first_failed_) {
-        first_failed_ = ranks[i];
+        first_failed_ = static_cast<int>(rank);
       }
     }
   }
@@ -317,14 +327,6 @@ class RankProcesses {
   std::optional<int> first_failed_;
   std::optional<Deadline> kill_at_;
 };
-
-c10::intrusive_ptr<c10d::TCPStore> serve_store() {
-  c10d::TCPStoreOptions options;
-  options.port = 0;
-  options.isServer = true;
-  options.waitWorkers = false;
-  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-}
 
 void start_ranks(
     RankProcesses& processes,
@@ -418,10 +420,15 @@ RankResults spawn_processes(
     const SpawnOptions& options) {
   const TempDir dir("argosy-spawn");
   // Served by the parent, so that it outlives every rank.
-  const auto store = serve_store();
+  auto credentials = store::credentials_of(Environment::of_process());
+  credentials.secret = store::Secret::random();
+  const store::KvServer store(
+      Endpoint{"127.0.0.1", 0}, {.credentials = credentials});
+  const store::OfferedSecret offered(*credentials.secret);
   const CallSetup call{
       .num_ranks = num_ranks,
-      .port = store->getPort(),
+      .port = store.port(),
+      .secret = offered,
       // With other arguments, the program runs differently, up to its first
       // spawn().
       .target = options.arguments.empty() ? call_number : 0,

@@ -17,6 +17,7 @@
 #include "argosy/tensor_parallel/layers.h"
 #include "argosy/tensor_parallel/ops.h"
 #include "argosy/tensor_parallel/parameters.h"
+#include "argosy/tensor_parallel/rng.h"
 #include "argosy/training/parameter_marks.h"
 
 // The GPT of examples/02_gpt with tensor-parallel layers, for sequences that
@@ -36,6 +37,7 @@ struct ParallelGptOptions {
   long experts = 0;
   GroupPtr expert_group;
   double balance = 0; // weight of the load-balancing loss
+  double dropout = 0; // of what each block adds to its input
   // For measuring with a group of this rank alone: compute what one of this
   // many ranks would compute.
   long parts = 1;
@@ -44,6 +46,11 @@ struct ParallelGptOptions {
   std::vector<std::int64_t> grid;
 
   TensorGrid tensor_grid() const { return TensorGrid(grid, group); }
+
+  // Ranks that hold the same activations drop the same ones.
+  const char* dropout_stream() const {
+    return sequence_parallel || !grid.empty() ? kModelParallelRng : kGlobalRng;
+  }
 
   long length() const {
     return segments ? segments->positions().size(0) : gpt.context;
@@ -60,14 +67,22 @@ struct ParallelBlockImpl : torch::nn::Module {
         norm2(add_norm("norm2", options)),
         feed(options.experts > 0 ? add_experts(options) : add_feed(options)),
         head_size(options.gpt.width / options.gpt.heads),
-        segments(options.segments) {}
+        segments(options.segments),
+        dropout(options.dropout),
+        dropout_stream(options.dropout_stream()) {}
 
   at::Tensor forward(at::Tensor x, const at::Tensor& ahead) {
-    x = x + out(attention(qkv(norm1(x)), ahead));
-    return x + feed(norm2(x));
+    x = x + dropped(out(attention(qkv(norm1(x)), ahead)));
+    return x + dropped(feed(norm2(x)));
   }
 
  private:
+  at::Tensor dropped(const at::Tensor& x) const {
+    return dropout > 0
+        ? tensor_parallel::dropout(x, dropout, dropout_stream, is_training())
+        : x;
+  }
+
   // For the heads of this rank.
   at::Tensor attention(
       const at::Tensor& joined, const at::Tensor& ahead) const {
@@ -200,6 +215,8 @@ struct ParallelBlockImpl : torch::nn::Module {
   Layer feed;
   const long head_size;
   const std::shared_ptr<SegmentParallel> segments;
+  const double dropout;
+  const char* const dropout_stream;
 };
 TORCH_MODULE(ParallelBlock);
 

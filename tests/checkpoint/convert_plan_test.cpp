@@ -38,7 +38,8 @@ TEST(NameRules, NamesTheLineOfAMistake) {
   EXPECT_THAT(
       message("a -> b\nno arrow"),
       AllOf(HasSubstr("rules.txt, line 2"), HasSubstr("no arrow")));
-  EXPECT_THAT(message("\n(a -> b"), HasSubstr("line 2: \"(a\" is no regular"));
+  EXPECT_THAT(
+      message("\n(a -> b"), HasSubstr("line 2: \"(a\" is not a regular"));
   EXPECT_THAT(message("(a) -> $2"), HasSubstr("$2, but the expression has 1"));
   EXPECT_THAT(message(" -> b"), HasSubstr("line 1"));
   EXPECT_THAT(

@@ -62,6 +62,17 @@ TEST(Damage, OfABitNamesFileTensorAndByte) {
   EXPECT_TRUE(saved.net->weight.equal(before));
 }
 
+// Without verify_first, the error says that the state is no longer what it was.
+TEST(Damage, OfABitWhenReadingInPlace) {
+  Saved saved;
+  flip_bit(saved.file(), 6000);
+  EXPECT_THAT(
+      testing::refusal<Error>([&] {
+        load(saved.folder.path(), saved.state, {.verify_first = false});
+      }),
+      AllOf(HasSubstr("are damaged"), HasSubstr("has old and new values now")));
+}
+
 TEST(Damage, OfTheLengthNamesTheFile) {
   Saved saved;
   stdfs::resize_file(saved.file(), stdfs::file_size(saved.file()) - 100);

@@ -11,6 +11,7 @@
 #include "argosy/fleet/fleet.h"
 #include "argosy/fleet/pipeline_model.h"
 #include "argosy/optim/adam.h"
+#include "argosy/optim/grad_scaler.h"
 #include "argosy/optim/sgd.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/world/world.h"
@@ -37,7 +38,8 @@ struct Layout {
   long experts = 0;
   int chunks = 1; // of a stage
   std::string schedule = "1F1B";
-  std::string more = "{}"; // strategy
+  std::string optimizer = "AdamW"; // "SGD": with momentum; "torch": its AdamW
+  std::string more = "{}";         // strategy
 
   std::string strategy() const {
     return str(
@@ -65,8 +67,10 @@ struct Layout {
 };
 
 struct RunOptions {
-  bool random = false; // weights of the loss, drawn by dropout
-  c10::ScalarType type = c10::kDouble;
+  double dropout = 0; // in the blocks of the GPT
+  // The loss has a weight that torch's default generator draws, on each rank
+  // its own. Ranks that are threads share this generator.
+  bool weights = false;
 };
 
 // 13 words divide by nothing; 8 heads, 8 tokens and 24 rows by all.
@@ -87,12 +91,17 @@ class GptRun {
     strategy.grad_clip_configs.limit = layout_task().limit;
     use_small_buffers(strategy);
     strategy.merge_json(layout.more);
+    type_ = strategy.amp ? c10::kFloat : c10::kDouble;
     fleet::init(true, strategy);
     model_parallel_random_seed(7);
+    if (options.weights) {
+      torch::manual_seed(static_cast<std::uint64_t>(get_rank()));
+    }
     gpt_ = {layout_task().gpt, nullptr, layout.tokens};
     gpt_.group = get_hybrid_communicate_group()->get_model_parallel_group();
     gpt_.grid = layout.grid;
     gpt_.experts = layout.experts;
+    gpt_.dropout = options.dropout;
     if (layout.sep > 1) {
       gpt_.segments = std::make_shared<SegmentParallel>(
           nullptr, zigzag_split(gpt_.gpt.context, layout.sep));
@@ -106,6 +115,7 @@ class GptRun {
             .shuffle = true,
             .seed = 3});
     layout.pp > 1 ? make_stage() : make_whole();
+    scheduler_.emplace(optimizer_->optimizer(), 4, 0.9);
   }
 
   // All that a run needs to continue.
@@ -116,7 +126,8 @@ class GptRun {
     } else {
       state.add(*stage_);
     }
-    state.add(*optimizer_).add("sampler", *sampler_).add("steps", steps_);
+    state.add(*optimizer_).add(*scheduler_);
+    state.add("sampler", *sampler_).add("steps", steps_);
     return state;
   }
 
@@ -129,6 +140,7 @@ class GptRun {
     at::Tensor loss =
         stage_ ? step_stage(inputs, targets) : step_whole(inputs, targets);
     all_reduce(loss, ReduceOp::AVG);
+    scheduler_->step();
     ++steps_;
     return loss.item<double>();
   }
@@ -168,6 +180,10 @@ class GptRun {
   }
 
   int steps() const { return steps_; }
+  // Of the loss; 1 without a scaler.
+  double scale() {
+    return optimizer_->scaler() ? optimizer_->scaler()->loss_scaling() : 1;
+  }
 
  private:
   static constexpr std::int64_t kSamples = 96; // 4 batches an epoch
@@ -185,10 +201,7 @@ class GptRun {
     options.chunks = layout_.chunks;
     options.order = layout_.schedule == "ZBV" ? pipeline::PartOrder::kV
                                               : pipeline::PartOrder::kRound;
-    options.loss_fns = {[loss = examples::gpt_loss(gpt_), this](
-                            const Tensors& outputs, const Tensors& labels) {
-      return loss(outputs, labels) * weight();
-    }};
+    options.loss_fns = {examples::gpt_loss(gpt_)};
     layers_.emplace(examples::gpt_layers(gpt_), options);
     prepare(**layers_, [this](const std::string& name) {
       return examples::gpt_name(name, gpt_.gpt.layers);
@@ -200,7 +213,7 @@ class GptRun {
 
   template <typename NameOf>
   void prepare(torch::nn::Module& module, const NameOf& name_of) {
-    module.to(options_.type);
+    module.to(type_);
     if (layout_.experts > 0) {
       return; // values do not depend on the layout
     }
@@ -212,16 +225,21 @@ class GptRun {
   }
 
   void make_optimizer(const Tensors& parameters) {
-    inner_ =
-        std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions(1e-2));
+    if (layout_.optimizer == "SGD") {
+      inner_ = std::make_unique<optim::SGD>(
+          parameters, optim::SGDOptions(3e-2).momentum(0.9));
+    } else if (layout_.optimizer == "torch") {
+      inner_ = std::make_unique<torch::optim::AdamW>(
+          parameters, torch::optim::AdamWOptions(1e-2));
+    } else {
+      inner_ =
+          std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions(1e-2));
+    }
   }
 
-  // A random number that all ranks draw alike; 1 without `random`.
   at::Tensor weight() const {
-    const at::Tensor ones = torch::ones({8}, options_.type);
-    return options_.random
-        ? tensor_parallel::dropout(ones, 0.5, kGlobalRng).mean()
-        : ones.mean();
+    const at::Tensor ones = torch::ones({8}, type_);
+    return (options_.weights ? torch::dropout(ones, 0.5, true) : ones).mean();
   }
 
   at::Tensor step_whole(const at::Tensor& inputs, const at::Tensor& targets) {
@@ -256,6 +274,7 @@ class GptRun {
 
   const Layout layout_;
   const RunOptions options_;
+  c10::ScalarType type_ = c10::kDouble;
   examples::ParallelGptOptions gpt_;
   std::optional<data::DistributedBatchSampler> sampler_;
   int steps_ = 0;
@@ -266,6 +285,7 @@ class GptRun {
   std::optional<pipeline::PipelineLayer> layers_;
   std::optional<fleet::PipelineModel> stage_;
   std::optional<fleet::DistributedOptimizer> optimizer_;
+  std::optional<torch::optim::StepLR> scheduler_;
 };
 
 } // namespace argosy::testing

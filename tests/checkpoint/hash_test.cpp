@@ -99,6 +99,23 @@ TEST(Hash, InstructionSetsAgree) {
   }
 }
 
+TEST(Hash, OfBytesInParts) {
+  RandomBoxes random(32);
+  const Bytes data = random_bytes(random, 70000);
+  const auto bytes = std::as_bytes(std::span(data));
+  for (int i = 0; i < 50; ++i) {
+    const auto size = static_cast<std::size_t>(random.number(0, 70000));
+    BytesHash hash;
+    for (std::size_t begin = 0; begin < size;) {
+      const auto count = std::min(
+          size - begin, static_cast<std::size_t>(random.number(1, 3000)));
+      hash.add(bytes.subspan(begin, count));
+      begin += count;
+    }
+    EXPECT_EQ(hash.result(), hash_bytes(bytes.first(size))) << size;
+  }
+}
+
 std::uint64_t split_mix(std::uint64_t n) {
   std::uint64_t z = n * 0x9e3779b97f4a7c15;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <filesystem>
+
 #include "argosy/checkpoint/checkpointer.h"
 #include "argosy/common/file.h"
 #include "argosy/data/sampler.h"
@@ -326,6 +328,26 @@ TEST(Selection, TakesPartsAndOtherNames) {
   EXPECT_EQ(again->parameters()[0].abs().sum().item<double>(), 0);
 }
 
+// What is left out is not reported, also not as left over.
+TEST(Names, ThatAreExcludedAreNotLeftOver) {
+  const TempDir folder;
+  auto net = make_net();
+  torch::optim::Adam adam(net->parameters());
+  train(
+      net, [&] { adam.step(); }, 0);
+  State state{net, adam};
+  save(folder.path(), state, 3);
+  auto again = make_net();
+  State model{again};
+  const LoadReport report =
+      load(folder.path(), model, {.exclude = {"optimizer/.*"}});
+  EXPECT_TRUE(report.left_over.empty());
+  EXPECT_TRUE(again->parameters()[0].equal(net->parameters()[0]));
+  EXPECT_THAT(
+      testing::refusal<CheckpointError>([&] { load(folder.path(), model); }),
+      HasSubstr("has what the state does not: optimizer/"));
+}
+
 TEST(Names, AreRefused) {
   auto net = make_net();
   auto other = make_net();
@@ -507,6 +529,42 @@ TEST(Async, WritesInWavesWithinItsBudget) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_TRUE(net->parameters()[i].equal(expected[i])) << i;
   }
+}
+
+// Also those of the job before, on as many ranks.
+TEST(Frozen, ParametersAreLinkedAfterARestart) {
+  const TempDir folder;
+  for (const int step : {1, 2}) {
+    testing::run_ranks(2, [&](World&) {
+      auto net = make_net();
+      net->parameters()[0].requires_grad_(false);
+      net->parameters()[2].requires_grad_(false);
+      State state{net};
+      Checkpointer saver(folder.path());
+      saver.save(state, step);
+      std::vector<std::int64_t> bytes{
+          static_cast<std::int64_t>(saver.last_report()->linked_bytes)};
+      at::Tensor linked = torch::tensor(bytes);
+      all_reduce(linked);
+      const auto sum = linked.item<std::int64_t>();
+      EXPECT_TRUE(step == 1 ? sum == 0 : sum > (35 + 21) * 4) << sum;
+      load(folder.path(), state);
+    });
+  }
+}
+
+// A file that is gone is written again.
+TEST(Frozen, FilesThatAreGoneAreWritten) {
+  const TempDir folder;
+  auto net = make_net();
+  net->parameters()[0].requires_grad_(false);
+  State state{net};
+  Checkpointer saver(folder.path());
+  saver.save(state, 1);
+  std::filesystem::remove_all(folder.path() / "step-00000001");
+  saver.save(state, 2);
+  EXPECT_EQ(saver.last_report()->linked_bytes, 0u);
+  EXPECT_EQ(load(folder.path(), state).step, 2);
 }
 
 TEST(Frozen, ParametersAreLinked) {

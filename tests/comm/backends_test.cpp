@@ -157,7 +157,7 @@ void exchange_uneven_parts(World& world, const std::string& backend) {
       expected.push_back(torch::full({splits.back(), 2}, 10.0f * peer + rank));
       out.push_back(torch::empty_like(in.back()));
     }
-    alltoall(out, in, group);
+    alltoall({.out = out, .in = in}, group);
     for (int peer = 0; peer < n; ++peer) {
       EXPECT_TRUE(torch::equal(out[peer], expected[peer]));
     }

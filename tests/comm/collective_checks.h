@@ -96,7 +96,7 @@ inline void check_copies(
   alltoall_single(swapped, wide[rank], {}, group);
   EXPECT_TRUE(torch::equal(swapped, wide.select(1, rank)));
   list.clear();
-  alltoall(list, wide[rank].unbind(), group);
+  alltoall({.out = list, .in = wide[rank].unbind()}, group);
   EXPECT_TRUE(torch::equal(torch::stack(list), wide.select(1, rank)));
 }
 

@@ -18,6 +18,7 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/init.h"
 #include "argosy/world/world.h"
+#include "tests/support/free_port.h"
 
 namespace argosy {
 namespace {
@@ -95,7 +96,7 @@ TEST(InitAgain, OnTheStoreThatTheCallerGives) {
 TEST(InitAgain, WhereRankZeroServesTheStore) {
   for (const bool keeps : {false, true}) {
     const std::string url =
-        "tcp://127.0.0.1:" + std::to_string(ReservedPort().port());
+        "tcp://127.0.0.1:" + std::to_string(testing::free_port());
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < 3; ++rank) {
       ranks.emplace_back([&, rank] {

@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "argosy/common/fault_point.h"
 #include "tests/comm/memory_ranks.h"
 
 namespace argosy::comm::memory {
@@ -287,6 +288,122 @@ TEST(MemoryFailure, AStoppedRankIsNamedWithItsOperation) {
       const auto pid = world.store()->get("pid");
       ::kill(std::stoi(std::string(pid.begin(), pid.end())), SIGCONT);
     }
+  });
+}
+
+// Rank 1 dies while it tells the others that its time is up. Rank 2 is alive
+// and does not come; rank 0 must not wait for it.
+TEST(MemoryFailure, ADeathWhileTellingAFailureIsNoticed) {
+  run_with_victim(3, 1, [](World& world) {
+    const auto backend = make_backend(world);
+    if (world.rank() == 1) {
+      set_fault("memory.tell:kill");
+      backend->barrier(Deadline::after(200ms));
+    } else if (world.rank() == 2) {
+      world.store()->wait({"seen"});
+    } else {
+      const auto began = std::chrono::steady_clock::now();
+      EXPECT_THAT(
+          message_of<PeerLost>([&] { backend->barrier(soon()); }),
+          HasSubstr("rank 1"));
+      EXPECT_LT(since(began), 10s);
+      world.store()->set("seen", {1});
+    }
+  });
+}
+
+std::unique_ptr<Backend> make_impatient_backend(World& world) {
+  return std::make_unique<MemoryBackend>(
+      "test",
+      world.rank(),
+      world.size(),
+      gather_strings_through(world.store(), "test", world.rank(), world.size()),
+      MemoryOptions{.longest_guard = 300ms});
+}
+
+// Rank 1 is stopped just before it writes a sum into the buffer of rank 0. Its
+// owner gets the buffer back at its deadline; when rank 1 is continued, it must
+// not write there any more.
+TEST(MemoryFailure, AStoppedRankDoesNotWriteIntoABufferThatWasGivenBack) {
+  run_with_victim(2, 1, [](World& world) {
+    const auto backend = make_impatient_backend(world);
+    std::vector<float> data(8 << 20, 1.0f);
+    const std::string pid = str(::getpid());
+    world.store()->set(str("pid", world.rank()), {pid.begin(), pid.end()});
+    const auto other = world.store()->get(str("pid", 1 - world.rank()));
+    if (world.rank() == 1) {
+      set_fault("memory.guard:stop");
+      backend->all_reduce(
+          data.data(), data.data(), data.size(), kSum, Deadline::after(30s));
+      return;
+    }
+    EXPECT_THAT(
+        message_of<TimeoutError>([&] {
+          backend->all_reduce(
+              data.data(),
+              data.data(),
+              data.size(),
+              kSum,
+              Deadline::after(300ms));
+        }),
+        HasSubstr("rank 1"));
+    std::fill(data.begin(), data.end(), 9.0f);
+    ::kill(std::stoi(std::string(other.begin(), other.end())), SIGCONT);
+    std::this_thread::sleep_for(300ms); // for whoever is still at it
+    EXPECT_TRUE(std::all_of(
+        data.begin(), data.end(), [](float each) { return each == 9; }));
+  });
+}
+
+// As on an old kernel, or when too many files are open.
+TEST(MemoryFailure, ADeathIsNoticedWithoutADescriptor) {
+  set_fault("process.pidfd:fail:all"); // in the parent of the ranks too
+  run_with_victim(2, 1, [](World& world) {
+    const auto backend = make_backend(world);
+    backend->barrier(soon());
+    if (world.rank() == 1) {
+      ::kill(::getpid(), SIGKILL);
+    }
+    const auto began = std::chrono::steady_clock::now();
+    EXPECT_THAT(
+        message_of<PeerLost>([&] { backend->barrier(soon()); }),
+        AllOf(HasSubstr("rank 1"), HasSubstr("died")));
+    EXPECT_LT(since(began), 10s);
+  });
+  set_fault("");
+}
+
+int open_files() {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(MemoryFailure, GroupsShareTheDescriptorsOfTheirRanks) {
+  argosy::testing::run_process_ranks(3, [](World& world) {
+    std::vector<std::unique_ptr<Backend>> backends;
+    backends.push_back(make_backend(world, "first"));
+    const int before = open_files();
+    for (int i = 0; i < 10; ++i) {
+      backends.push_back(make_backend(world, str("group", i)));
+      backends.back()->barrier(soon());
+    }
+    EXPECT_EQ(open_files(), before);
+  });
+}
+
+// All ranks hear of it, so that they can choose another way together.
+TEST(MemoryFailure, ARankWithoutMemoryToShareIsNamedByAll) {
+  argosy::testing::run_process_ranks(2, [](World& world) {
+    if (world.rank() == 1) {
+      set_fault("memory.introduce:throw");
+    }
+    EXPECT_THAT(
+        message_of<SystemError>([&] { make_backend(world); }),
+        HasSubstr("rank 1 has no memory to share"));
   });
 }
 

@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::vector<std::size_t> kCounts = {
+const std::vector<std::size_t> kMessageCounts = {
     0, 1, 7, 8192, 8193, 40000, (std::size_t{1} << 20) + 3};
 
 void send(Backend& backend, const std::vector<float>& data, int peer) {
@@ -33,12 +33,12 @@ void check_all_pairs(Backend& backend, const World& world) {
   std::vector<std::thread> threads;
   for (int peer = 0; peer < world.size(); ++peer) {
     threads.emplace_back([&, peer] {
-      for (const std::size_t count : kCounts) {
+      for (const std::size_t count : kMessageCounts) {
         send(backend, values_of(world.rank(), count, 100 * peer), peer);
       }
     });
     threads.emplace_back([&, peer] {
-      for (const std::size_t count : kCounts) {
+      for (const std::size_t count : kMessageCounts) {
         EXPECT_EQ(
             receive(backend, count, peer),
             values_of(peer, count, 100 * world.rank()))

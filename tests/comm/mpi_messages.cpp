@@ -221,6 +221,15 @@ void case_finalize(const Ranks& ranks) {
   messenger->abort("no matter");
 }
 
+// Longer than the others wait for it in MPI_Finalize().
+void case_late(const Ranks& ranks) {
+  const auto messenger = ranks.messenger(3);
+  exchange(*messenger);
+  if (ranks.rank == 1) {
+    std::this_thread::sleep_for(1500ms);
+  }
+}
+
 void case_killed(const Ranks& ranks) {
   const auto messenger = ranks.messenger(3);
   exchange(*messenger);
@@ -255,5 +264,6 @@ int main(int argc, char** argv) {
        {"timeout", with_ranks(case_timeout)},
        {"abort", with_ranks(case_abort)},
        {"finalize", with_ranks(case_finalize)},
+       {"late", with_ranks(case_late)},
        {"killed", with_ranks(case_killed)}});
 }

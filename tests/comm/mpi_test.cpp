@@ -97,6 +97,10 @@ TEST_P(MpiMessages, EndWithMpi) {
   expect_good(2, "finalize");
 }
 
+TEST_P(MpiMessages, EndWithMpiThoughARankIsLate) {
+  MpiRanks::expect_good(3, kMessages, "late multiple");
+}
+
 TEST_P(MpiMessages, NeedThreads) {
   const CommandResult result = run(2, kMessages, "values funneled");
   EXPECT_FALSE(result.status.success());

@@ -187,7 +187,7 @@ TEST(Ops, WhatHasNoDenseMemoryIsRefusedWithAHint) {
     outs.clear();
     EXPECT_THAT(
         argosy::testing::refusal([&] {
-          alltoall(outs, {plain, {}});
+          alltoall({.out = outs, .in = {plain, {}}});
         }),
         HasSubstr("[comm.all_to_all] an undefined tensor"));
   });
@@ -233,14 +233,21 @@ TEST(Ops, UnevenSplits) {
   });
 }
 
-// Paddle's alltoall takes the inputs first.
-TEST(Ops, InputsBeforeOutputsAreRefused) {
+// PyTorch's and Paddle's orders differ, so neither compiles.
+template <typename Out, typename In>
+concept ExchangedByPosition = requires(Out out, In in) {
+  alltoall(out, in);
+};
+static_assert(!ExchangedByPosition<Tensors&, Tensors&>);
+static_assert(!ExchangedByPosition<Tensors&, const Tensors&>);
+static_assert(!ExchangedByPosition<const Tensors&, Tensors&>);
+
+TEST(Ops, NothingToSendIsRefused) {
   argosy::testing::run_ranks(2, [](World&) {
-    std::vector<at::Tensor> in = {torch::ones({2}), torch::ones({2})};
-    std::vector<at::Tensor> out;
+    std::vector<at::Tensor> full = {torch::ones({2}), torch::ones({2})};
     EXPECT_THAT(
-        argosy::testing::refusal([&] { alltoall(in, out); }),
-        HasSubstr("expected alltoall(out_list, in_list)"));
+        argosy::testing::refusal([&] { alltoall({.out = full, .in = {}}); }),
+        HasSubstr("expected alltoall({.out = received, .in = sent})"));
   });
 }
 
@@ -253,8 +260,8 @@ TEST(Ops, ResultsThatNeedAGradientAreNotOverwritten) {
     std::vector<at::Tensor> in = (x * 2).unbind();
     std::vector<at::Tensor> out = {torch::zeros({2}), torch::zeros({2})};
     EXPECT_THAT(
-        argosy::testing::refusal([&] { alltoall(in, out); }),
-        HasSubstr("expected alltoall(out_list, in_list)"));
+        argosy::testing::refusal([&] { alltoall({.out = in, .in = out}); }),
+        HasSubstr("expected alltoall({.out = received, .in = sent})"));
     EXPECT_THAT(
         argosy::testing::refusal([&] {
           alltoall_single(x * 2, torch::zeros({2, 2}));
@@ -264,7 +271,7 @@ TEST(Ops, ResultsThatNeedAGradientAreNotOverwritten) {
     EXPECT_TRUE(torch::equal(out[0], torch::full({2}, 2.0f)));
     EXPECT_TRUE(torch::equal(out[1], torch::full({2}, 4.0f)));
     const torch::NoGradGuard no_grad;
-    alltoall(in, out);
+    alltoall({.out = in, .in = out});
     EXPECT_TRUE(
         torch::equal(in[0], torch::full({2}, float(2 * (world.rank() + 1)))));
   });

@@ -13,12 +13,13 @@
 #include "argosy/common/net.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/world/world.h"
+#include "tests/support/free_port.h"
 
 namespace argosy {
 namespace {
 
 std::string free_endpoint() {
-  return Endpoint{"127.0.0.1", ReservedPort().port()}.text();
+  return Endpoint{"127.0.0.1", testing::free_port()}.text();
 }
 
 TEST(GlooEnv, BarriersAmongThreads) {

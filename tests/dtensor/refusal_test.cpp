@@ -88,8 +88,9 @@ std::vector<std::pair<const char*, std::function<void()>>> collectives_on(
        [=] {
          reduce_scatter(torch::ones({2, 3}), x);
        }},
-      {"alltoall", [=] { alltoall(*mutable_copy({}), xs); }},
-      {"alltoall into", [=] { alltoall(*mutable_copy(xs), plains); }},
+      {"alltoall", [=] { alltoall({.out = *mutable_copy({}), .in = xs}); }},
+      {"alltoall into",
+       [=] { alltoall({.out = *mutable_copy(xs), .in = plains}); }},
       {"alltoall_single", [=] { alltoall_single(plain, x); }},
       {"alltoall_single into", [=] { alltoall_single(x, plain); }},
       {"send", [=] { send(x, 1 - get_rank()); }},

@@ -1,6 +1,7 @@
 // Role makers, init, queries, utilities, and what is refused.
 
 #include "argosy/fleet/fleet.h"
+#include "argosy/fleet/ps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -291,12 +292,8 @@ TEST(FleetInit, RefusesWhatCannotBe) {
       }),
       HasSubstr("[fleet.init] 2 workers without worker_endpoints"));
   EXPECT_THAT(
-      refusal([] {
-        init(UserDefinedRoleMaker(
-            {.worker_num = 1, .server_endpoints = {"a:1"}}));
-      }),
-      HasSubstr("[fleet.init] worker 0 of a job with 1 servers, expected a "
-                "worker of a collective job"));
+      refusal([] { init_server(); }),
+      HasSubstr("[fleet.init_server] this job has no servers"));
   DistributedStrategy both;
   both.lars = true;
   both.lamb = true;

@@ -7,6 +7,8 @@
 
 #include <sstream>
 
+#include "argosy/common/error.h"
+#include "argosy/common/file.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/optim/adam.h"
 #include "argosy/optim/autocast.h"
@@ -360,6 +362,32 @@ TEST(SpreadRanks, ParametersAreWholeForATime) {
     step();
     EXPECT_FALSE(torch::equal(
         loaded->up->weight, full_tensor(net->up->weight.detach())));
+  });
+}
+
+// The state of the optimizer in a file gives the same bits.
+TEST(SpreadRanks, StatesMayBeInAFile) {
+  const TempDir folder;
+  const auto strategy = [](int stage, const std::string& path) {
+    return str(
+        R"({"hybrid_configs": {"sharding_degree": 2, "mp_degree": 2},)"
+        R"( "sharding_configs": {"stage": )",
+        stage,
+        path.empty()
+            ? ""
+            : str(R"(, "offload": true, "offload_path": ")", path, R"(")"),
+        "}}");
+  };
+  const std::string path = folder.path().string();
+  testing::run_ranks(4, [&](World&) {
+    for (const int stage : {1, 2, 3}) {
+      expect_close(train(strategy(stage, path)), train(strategy(stage, "")), 0);
+    }
+    expect_close(
+        train<optim::Lamb>(strategy(1, path)),
+        train<optim::Lamb>(strategy(1, "")),
+        0);
+    EXPECT_THROW(train(strategy(1, "/proc/no_folder")), SystemError);
   });
 }
 

@@ -592,6 +592,57 @@ TEST_P(Switches, MovingAverage) {
   });
 }
 
+// The moving average of the mean of the ranks' models, whenever that is known.
+TEST_P(Switches, MovingAverageOfLocalSgd) {
+  for (const bool adaptive : {false, true}) {
+    on_ranks([&](World& world) {
+      DistributedStrategy strategy;
+      if (adaptive) {
+        strategy.adaptive_localsgd = true;
+        strategy.adaptive_localsgd_configs.init_k_steps = 3;
+      } else {
+        strategy.localsgd = true;
+        strategy.localsgd_configs.k_steps = 3;
+      }
+      strategy.ema = true;
+      strategy.ema_configs.decay = 0.5;
+      init(true, strategy);
+      Net net = net_of(world, {});
+      optim::SGD inner(net->parameters(), momentum());
+      auto optimizer = distributed_optimizer(inner);
+      auto model = distributed_model(net);
+      std::vector<at::Tensor> means;
+      for (const at::Tensor& parameter : net->parameters()) {
+        means.push_back(parameter.detach().clone());
+      }
+      optim::Ema expected(means, {.decay = 0.5});
+      int agreed = 0;
+      for (int step = 0; step < kSteps; ++step) {
+        optimizer.zero_grad();
+        optimizer.minimize(loss_of(model, step, world.rank()));
+        bool agrees = true;
+        for (std::size_t i = 0; i < means.size(); ++i) {
+          const at::Tensor own = net->parameters()[i].detach();
+          means[i].copy_(own);
+          all_reduce(means[i], ReduceOp::AVG);
+          agrees = agrees && torch::allclose(means[i], own, 1e-6, 1e-7);
+        }
+        expected.update();
+        if (!agrees) {
+          continue;
+        }
+        ++agreed;
+        for (std::size_t i = 0; i < means.size(); ++i) {
+          EXPECT_TRUE(torch::allclose(
+              optimizer.ema()->state()[i], expected.state()[i], 1e-5, 1e-6))
+              << "step " << step;
+        }
+      }
+      EXPECT_GT(agreed, 1);
+    });
+  }
+}
+
 // ---- Other optimizers -------------------------------------------------------
 
 TEST_P(Switches, LarsTakesThePlaceOfMomentum) {

@@ -169,7 +169,75 @@ class S3Peer : public ServerPeer {
   NodeServer server_;
 };
 
+// Without faults on the way.
+class TlsPeer : public Peer {
+ public:
+  int num_leftovers() const override { return count_leftovers(folder_.path()); }
+
+ protected:
+  TempDir folder_;
+  std::unique_ptr<NodeServer> server_;
+  int next_ = 0;
+};
+
+class TlsHdfsPeer : public TlsPeer {
+ public:
+  explicit TlsHdfsPeer(const TlsFiles& files) : authority_(files.authority) {
+    server_ = std::make_unique<NodeServer>(
+        "webhdfs.js",
+        std::vector<std::string>{
+            folder_.path().string(),
+            "0",
+            "--tls",
+            files.key,
+            files.certificate});
+  }
+
+  std::string new_folder() override {
+    return str("swebhdfs://127.0.0.1:", server_->port(), "/test/", next_++);
+  }
+  Environment environment() const override {
+    return {{"ARGOSY_FS_PART", "1"}, {"ARGOSY_FS_CA", authority_}};
+  }
+
+ private:
+  const std::string authority_;
+};
+
+class TlsS3Peer : public TlsPeer {
+ public:
+  explicit TlsS3Peer(const TlsFiles& files) : authority_(files.authority) {
+    server_ = std::make_unique<NodeServer>(
+        "s3.js",
+        std::vector<std::string>{
+            folder_.path().string(), "bucket", files.key, files.certificate});
+  }
+
+  std::string new_folder() override {
+    return str("s3://bucket/test/", next_++);
+  }
+  Environment environment() const override {
+    return {
+        {"AWS_ENDPOINT_URL", str("https://127.0.0.1:", server_->port())},
+        {"AWS_ACCESS_KEY_ID", "S3RVER"},
+        {"AWS_SECRET_ACCESS_KEY", "S3RVER"},
+        {"AWS_REGION", "eu-west-1"},
+        {"AWS_CA_BUNDLE", authority_},
+        {"ARGOSY_FS_PART", "1"}};
+  }
+
+ private:
+  const std::string authority_;
+};
+
 } // namespace
+
+std::unique_ptr<Peer> make_tls_peer(PeerKind kind, const TlsFiles& files) {
+  if (kind == PeerKind::S3) {
+    return std::make_unique<TlsS3Peer>(files);
+  }
+  return std::make_unique<TlsHdfsPeer>(files);
+}
 
 std::string peer_name(PeerKind kind) {
   switch (kind) {

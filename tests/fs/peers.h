@@ -42,6 +42,14 @@ class Peer {
   virtual FaultProxy& faults() { throw InternalError("no server"); }
 };
 
+// For a server over HTTPS.
+struct TlsFiles {
+  std::string key;
+  std::string certificate;
+  std::string authority; // who has signed it
+};
+std::unique_ptr<Peer> make_tls_peer(PeerKind kind, const TlsFiles& files);
+
 // The one that all tests of an executable share. Its server ends with the
 // executable.
 Peer& shared_peer(PeerKind kind);

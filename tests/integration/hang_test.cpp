@@ -11,7 +11,9 @@
 #include "argosy/common/file.h"
 #include "argosy/common/net.h"
 #include "tests/launch/argosy_process.h"
+#include "tests/store/etcd_process.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 namespace argosy {
 namespace {
@@ -98,31 +100,58 @@ TEST(Hang, RunSaysItWhenASignalEndsAJobThatHangs) {
   EXPECT_THAT(job.err(), HasSubstr("argosy trace hang /"));
 }
 
-// Two launchers that meet, with two ranks each.
+using Words = std::vector<std::string>;
+
+Words meeting_anywhere() {
+  return {"--rdzv-endpoint", str("127.0.0.1:", testing::free_port())};
+}
+
+Words at_a_fixed_address() {
+  return {
+      "--master-addr",
+      "127.0.0.1",
+      "--master-port",
+      std::to_string(testing::free_port())};
+}
+
+// Two launchers with two ranks each.
 class TwoNodes {
  public:
-  explicit TwoNodes(const std::string& warning) {
-    const std::string endpoint = str("127.0.0.1:", ReservedPort().port());
+  explicit TwoNodes(
+      const std::string& warning,
+      const Words& meeting = meeting_anywhere(),
+      const std::string& store = "") {
     for (int node = 0; node < 2; ++node) {
-      nodes_.emplace_back(
-          std::vector<std::string>{
-              "run",
-              "--rdzv-endpoint",
-              endpoint,
-              "--nnodes",
-              "2",
-              "--node-rank",
-              std::to_string(node),
-              "-n",
-              "2",
-              "--log-dir",
-              "logs",
-              ARGOSY_HANG,
-              "pause",
-              "100000",
-              "auto"},
-          argosy::testing::ProcessSetup{
-              .env = {{"ARGOSY_HANG_WARNING", warning}}});
+      Words words = {"run", "--nnodes", "2"};
+      words.insert(words.end(), meeting.begin(), meeting.end());
+      const Words rest = {
+          "--node-rank",
+          std::to_string(node),
+          "-n",
+          "2",
+          "--log-dir",
+          "logs",
+          ARGOSY_HANG,
+          "pause",
+          "100000",
+          "auto"};
+      words.insert(words.end(), rest.begin(), rest.end());
+      argosy::testing::ProcessSetup setup{
+          .env = {{"ARGOSY_HANG_WARNING", warning}}};
+      if (!store.empty()) {
+        setup.env["ARGOSY_STORE"] = store;
+      }
+      nodes_.emplace_back(words, setup);
+    }
+  }
+
+  // Nodes that do not meet may notice the end of each other's ranks first.
+  void end_both() {
+    for (ArgosyProcess& node : nodes_) {
+      node.send(SIGTERM);
+    }
+    for (ArgosyProcess& node : nodes_) {
+      EXPECT_NE(node.wait(), 0);
     }
   }
 
@@ -133,9 +162,7 @@ class TwoNodes {
   std::list<ArgosyProcess> nodes_;
 };
 
-// Rank 1, for which the others wait, is on the first node.
-TEST(HangOnTwoNodes, EachNodeSaysWhoWaitsForWhomOnAll) {
-  TwoNodes job("1s");
+void expect_that_both_speak_of_all(TwoNodes& job) {
   for (ArgosyProcess* node : {&job.first(), &job.second()}) {
     std::string said;
     ASSERT_TRUE(eventually([&] {
@@ -149,10 +176,41 @@ TEST(HangOnTwoNodes, EachNodeSaysWhoWaitsForWhomOnAll) {
             "ranks 0, 2, 3 wait since "));
     EXPECT_THAT(said, HasSubstr("The others wait for rank 1.\n"));
     EXPECT_THAT(said, Not(HasSubstr("no record")));
+    EXPECT_THAT(said, Not(HasSubstr("nothing is known")));
   }
+}
+
+// Rank 1, for which the others wait, is on the first node.
+TEST(HangOnTwoNodes, EachNodeSaysWhoWaitsForWhomOnAll) {
+  TwoNodes job("1s");
+  expect_that_both_speak_of_all(job);
   job.second().send(SIGTERM);
   EXPECT_EQ(job.second().wait(), 128 + SIGTERM);
   EXPECT_NE(job.first().wait(), 0);
+}
+
+// Launchers that do not meet ask each other where their workers meet.
+TEST(HangOnTwoNodes, WithoutRendezvousTheyAskInTheStoreOfTheJob) {
+  const argosy::testing::EtcdProcess etcd;
+  TwoNodes job(
+      "1s",
+      at_a_fixed_address(),
+      str("etcd://", etcd.endpoint().text(), "/hang"));
+  expect_that_both_speak_of_all(job);
+  job.end_both();
+}
+
+TEST(HangOnTwoNodes, WithoutAStoreTheySayWhatTheyDoNotKnow) {
+  TwoNodes job("1s", at_a_fixed_address());
+  for (ArgosyProcess* node : {&job.first(), &job.second()}) {
+    EXPECT_TRUE(eventually([&] {
+      return node->err().find(
+                 "nothing is known of the ranks of 1 other node: launchers "
+                 "ask each other if they have --rdzv-endpoint") !=
+          std::string::npos;
+    })) << node->err();
+  }
+  job.end_both();
 }
 
 TEST(HangOnTwoNodes, ASignalToOneTellsOfAll) {

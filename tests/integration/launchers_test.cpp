@@ -15,6 +15,7 @@
 #include "argosy/common/net.h"
 #include "argosy/common/text.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 namespace argosy {
 namespace {
@@ -106,7 +107,7 @@ TEST(Launchers, OpenMpi) {
       str_format(
           "{}-x MASTER_ADDR=127.0.0.1 -x MASTER_PORT={} {}",
           mpirun,
-          ReservedPort().port(),
+          testing::free_port(),
           kWho),
       3,
       "openmpi");
@@ -167,7 +168,7 @@ TEST(Launchers, ARankTable) {
   const std::string env = str_format(
       "RANK_TABLE_FILE={} MASTER_PORT={} ",
       (dir.path() / "table.json").string(),
-      ReservedPort().port());
+      testing::free_port());
   expect_world(
       str(env, "RANK_ID=0 ", kWho, " & ", env, "RANK_ID=1 ", kWho, "; wait"),
       2,
@@ -180,7 +181,7 @@ TEST(Launchers, MindSporesScheduler) {
   const std::string env = str_format(
       "MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT={} MS_WORKER_NUM=2 "
       "MS_TOPO_TIMEOUT=30 ",
-      ReservedPort().port());
+      testing::free_port());
   const std::string worker = str("MS_ROLE=MS_WORKER ", env, kWho, " & ");
   const CommandResult result = run_command(
       str(worker, worker, "MS_ROLE=MS_SCHED ", env, kWho, "; wait"));
@@ -193,7 +194,7 @@ TEST(Launchers, MindSporesSchedulerNoticesASilentWorker) {
   const std::string env = str_format(
       "MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT={} MS_WORKER_NUM=2 "
       "MS_TOPO_TIMEOUT=30 MS_NODE_TIMEOUT=2 ",
-      ReservedPort().port());
+      testing::free_port());
   // The second worker is killed while it waits for a world of two.
   const CommandResult result = run_command(
       str(env,
@@ -263,7 +264,7 @@ TEST(BadLaunch, AnUnreachableStoreIsNamedWithinTheDeadline) {
       str_format(
           "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={} "
           "ARGOSY_TIMEOUT=1 {}",
-          ReservedPort().port(),
+          testing::free_port(),
           kWho),
       "127.0.0.1");
 }

@@ -5,13 +5,13 @@
 
 #include <csignal>
 #include <iostream>
-#include <list>
 
 #include "argosy/common/error.h"
 #include "argosy/common/net.h"
 #include "argosy/common/text.h"
 #include "argosy/launch/descendants.h"
 #include "tests/launch/argosy_process.h"
+#include "tests/launch/job.h"
 #include "tests/store/etcd_process.h"
 
 namespace argosy::testing {
@@ -19,32 +19,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Words = std::vector<std::string>;
-
-// A job at a place of its own; start() adds a node to it.
-class Job {
- public:
-  explicit Job(std::string endpoint = "") : endpoint_(std::move(endpoint)) {
-    if (endpoint_.empty()) {
-      const ReservedPort free;
-      endpoint_ = str("127.0.0.1:", free.port());
-    }
-  }
-
-  ArgosyProcess& start(
-      const Words& flags, const std::string& script, Words before = {}) {
-    Words words = {"--rdzv-endpoint", endpoint_};
-    words.insert(words.end(), flags.begin(), flags.end());
-    return nodes_.emplace_back(
-        run_sh(words, script), ProcessSetup{.before = std::move(before)});
-  }
-
- private:
-  std::string endpoint_;
-  std::list<ArgosyProcess> nodes_;
-};
-
-constexpr const char* kSleep = "echo $$ > pid.$LOCAL_RANK; exec sleep 60";
 
 void expect_one_world(const std::string& endpoint) {
   const char* script =
@@ -175,7 +149,14 @@ TEST(Nodes, PassASignalOnToAll) {
 
 TEST(Nodes, RefuseTheSameRankTwice) {
   Job job;
-  const Words flags = {"--nnodes", "3", "--node-rank", "1"};
+  // Two launchers of one machine: the second may be the first, started again.
+  const Words flags = {
+      "--nnodes",
+      "3",
+      "--node-rank",
+      "1",
+      "--rdzv-conf",
+      "keep_alive_timeout=1"};
   ArgosyProcess& one = job.start(flags, "true");
   ArgosyProcess& other = job.start(flags, "true");
   for (ArgosyProcess* node : {&one, &other}) {
@@ -198,12 +179,12 @@ TEST(Nodes, RefuseDifferentNumbersOfNodes) {
 TEST(Nodes, SayWhoIsMissing) {
   Job job;
   ArgosyProcess& node = job.start(
-      {"--nnodes", "3", "--node-rank", "1", "--rdzv-timeout", "200ms"}, "true");
+      {"--nnodes", "3", "--node-rank", "1", "--rdzv-timeout", "1s"}, "true");
   EXPECT_EQ(node.wait(), 1);
   EXPECT_THAT(
       node.err(),
       AllOf(
-          HasSubstr("1 of 3 nodes came within 200 ms"),
+          HasSubstr("1 of 3 nodes came within 1 s"),
           HasSubstr("missing node ranks: 0, 2")));
 }
 

@@ -56,6 +56,64 @@ TEST(Summary, PutsTheRootCauseFirst) {
   EXPECT_LT(text.find("Root Cause"), text.find("Other Failures"));
 }
 
+// The follower's file, as torch writes it, has whole seconds; the cause was
+// killed and left none, or says it to the nanosecond.
+TEST(Summary, PutsTheCauseBeforeAFollowerOfTheSameSecond) {
+  using namespace std::chrono_literals;
+  for (const bool killed : {true, false}) {
+    const TempDir folder;
+    JobPlan plan;
+    plan.workers.resize(2);
+    for (int i = 0; i < 2; ++i) {
+      plan.workers[i].identity.rank = i;
+      plan.workers[i].error_file = folder.path() / std::to_string(i);
+    }
+    write_error_file(
+        folder.path() / "0", {.message = "lost rank 1", .timestamp = 100});
+    Outcome outcome{.ending = Ending::Failed, .signal = 0, .results = {}};
+    outcome.results = {
+        {.pid = 1, .status = {.exit_code = 1}, .ended = at(100) + 500ms},
+        {.pid = 2, .status = {.signal = 9}, .ended = at(100) + 300ms}};
+    if (!killed) {
+      // It ends last, because it has much to clean up.
+      outcome.results[1] = {
+          .pid = 2, .status = {.exit_code = 1}, .ended = at(100) + 900ms};
+      write_error_file(
+          folder.path() / "1",
+          {.message = "cause",
+           .timestamp = 100,
+           .timestamp_ns = 100'200'000'000});
+      write_error_file(
+          folder.path() / "0",
+          {.message = "lost rank 1",
+           .timestamp = 100,
+           .timestamp_ns = 100'200'000'900});
+    }
+    EXPECT_EQ(collect_failures(plan, outcome)[0].rank, 1) << killed;
+  }
+}
+
+// The launcher heard of the death of rank 1 after rank 0 had said so.
+TEST(Summary, PutsADeathBeforeTheErrorThatBlamesIt) {
+  const TempDir folder;
+  JobPlan plan;
+  plan.workers.resize(2);
+  for (int i = 0; i < 2; ++i) {
+    plan.workers[i].identity.rank = i;
+    plan.workers[i].error_file = folder.path() / std::to_string(i);
+  }
+  write_error_file(
+      folder.path() / "0",
+      {.message = "[comm.barrier] rank 1 of group 0 died during barrier",
+       .timestamp = 100,
+       .timestamp_ns = 100'200'000'000});
+  Outcome outcome{.ending = Ending::Failed, .signal = 0, .results = {}};
+  outcome.results = {
+      {.pid = 1, .status = {.exit_code = 1}, .ended = at(101)},
+      {.pid = 2, .status = {.signal = 9}, .ended = at(101)}};
+  EXPECT_EQ(collect_failures(plan, outcome)[0].rank, 1);
+}
+
 TEST(Summary, NamesWhoLeftEarlyAndNotItsVictim) {
   const TempDir folder;
   JobPlan plan;
@@ -134,6 +192,10 @@ TEST(Hostfile, TakesBothForms) {
   EXPECT_THAT(refusal("a\nb slots=x"), HasSubstr("f:2: x"));
   EXPECT_THAT(refusal("a b"), HasSubstr("f:1"));
   EXPECT_THAT(refusal("# none"), HasSubstr("no host"));
+  EXPECT_THAT(
+      refusal("a\n-oProxyCommand=x"),
+      HasSubstr("f:2: \"-oProxyCommand=x\" is not a host"));
+  EXPECT_THAT(refusal(":3"), HasSubstr("f:1: \":3\" is not a host"));
 }
 
 TEST(RemoteCommand, CarriesFlagsVariablesAndProgram) {
@@ -150,11 +212,18 @@ TEST(RemoteCommand, CarriesFlagsVariablesAndProgram) {
   node.run_id = "r";
   node.command = "/opt/argosy";
   node.folder = "/my dir";
-  const Environment environment({{"OMP_NUM_THREADS", "2"}, {"HOME", "/h"}});
+  // What is secret goes another way: all users of a host see command lines.
+  const Environment environment(
+      {{"OMP_NUM_THREADS", "2"},
+       {"HOME", "/h"},
+       {"ARGOSY_SECRET", "s"},
+       {"ARGOSY_SECRET_FILE", "f"},
+       {"ARGOSY_ETCD_PASSWORD", "p"}});
   EXPECT_EQ(
       remote_command(line, node, environment),
       "cd '/my dir' && exec env OMP_NUM_THREADS=2 /opt/argosy run "
-      "--exit-with-stdin --nnodes=2 --node-rank=1 --nproc-per-node=3 "
+      "--exit-with-stdin --secret-stdin --nnodes=2 --node-rank=1 "
+      "--nproc-per-node=3 "
       "--rdzv-endpoint=tcp://10.0.0.9:5 --rdzv-id=r --max-restarts=2 "
       "'--env=A=b c' -- ./train 'it'\\''s'");
 }

@@ -10,6 +10,7 @@
 #include "argosy/common/net.h"
 #include "argosy/common/text.h"
 #include "tests/launch/argosy_process.h"
+#include "tests/support/free_port.h"
 
 namespace argosy::testing {
 namespace {
@@ -59,11 +60,7 @@ TEST(Run, GivesDistinctPortsThatCanBeBound) {
 }
 
 TEST(Run, UsesTheMasterPortThatIsGiven) {
-  std::string port;
-  {
-    const ReservedPort free;
-    port = std::to_string(free.port());
-  }
+  const std::string port = std::to_string(free_port());
   ArgosyProcess job(run_sh({"--master-port", port}, "echo $MASTER_PORT"));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_EQ(job.out(), port + "\n");

@@ -20,7 +20,7 @@
 namespace argosy::optim {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 void expect_same_grads(const Tensors& ours, const Tensors& theirs) {
   for (std::size_t i = 0; i < ours.size(); ++i) {
@@ -60,7 +60,7 @@ TEST_P(Clipping, ByOtherNormsEqualsTorch) {
   // torch's maximum has no empty tensors.
   ours.erase(ours.begin() + 8);
   theirs.erase(theirs.begin() + 8);
-  for (const double type : {1.0, 3.0, 0.0, kInfinity}) {
+  for (const double type : {1.0, 3.0, 0.0, kUnbounded}) {
     const double norm = clip_grad_norm_(ours, 0.5, type);
     const double expected =
         torch::nn::utils::clip_grad_norm_(theirs, 0.5, type);
@@ -76,9 +76,9 @@ TEST_P(Clipping, ByValueEqualsTorch) {
 }
 
 TEST_P(Clipping, RefusesANormThatIsNotFiniteWhenAsked) {
-  ours[0].mutable_grad().fill_(kInfinity);
+  ours[0].mutable_grad().fill_(kUnbounded);
   EXPECT_THROW(clip_grad_norm_(ours, 1, 2, true), InvalidArgument);
-  EXPECT_EQ(clip_grad_norm_(ours, 1), kInfinity);
+  EXPECT_EQ(clip_grad_norm_(ours, 1), kUnbounded);
 }
 
 TEST(Gradients, NormsOfPartsAddUp) {

@@ -1,20 +1,21 @@
-// usage: node s3.js FOLDER BUCKET
+// usage: node s3.js FOLDER BUCKET [KEY CERTIFICATE]
 //
 // An S3 server (npm s3rver) behind a check that it lacks: signatures of version
 // 4 and hashes of bodies, as npm aws4 computes them. Two operations that s3rver
 // lacks, AbortMultipartUpload and ListMultipartUploads, act on its folder, and
-// the source of a copy is decoded as S3 does it. Keys are S3RVER / S3RVER. Prints
-// its port.
+// the source of a copy is decoded as S3 does it. Keys are S3RVER / S3RVER. With a
+// key and a certificate it speaks HTTPS. Prints its port.
 'use strict';
 
 const aws4 = require('aws4');
 const crypto = require('crypto');
 const fs = require('fs');
 const http = require('http');
+const https = require('https');
 const path = require('path');
 const S3rver = require('s3rver');
 
-const [root, bucket] = process.argv.slice(2);
+const [root, bucket, key, certificate] = process.argv.slice(2);
 const uploadsFolder = path.join(root, bucket, '._S3rver_uploads');
 
 function send(res, status, body) {
@@ -114,10 +115,13 @@ new S3rver({
   silent: true,
   configureBuckets: [{ name: bucket }],
 }).run().then(({ port }) => {
-  const server = http.createServer((req, res) => {
+  const take = (req, res) => {
     const pieces = [];
     req.on('data', piece => pieces.push(piece));
     req.on('end', () => handle(port, req, res, Buffer.concat(pieces)));
-  });
+  };
+  const server = key
+    ? https.createServer({ key: fs.readFileSync(key), cert: fs.readFileSync(certificate) }, take)
+    : http.createServer(take);
   server.listen(0, '127.0.0.1', () => console.log(server.address().port));
 });

@@ -1,10 +1,10 @@
-// usage: node webhdfs.js FOLDER ADVERTISED_PORT [--no-replace]
+// usage: node webhdfs.js FOLDER ADVERTISED_PORT [--no-replace] [--tls KEY CERTIFICATE]
 //
 // A WebHDFS server (npm webhdfs-proxy: its requests, checks, redirections and
 // errors) over a folder. What the operations do to files is below, after the
 // WebHDFS page of Hadoop's documentation. Prints its port. ADVERTISED_PORT is
-// what redirections name. With --no-replace it ignores renameoptions, as HttpFS
-// does.
+// what redirections name; 0: its own. With --no-replace it ignores
+// renameoptions, as HttpFS does. With --tls it speaks HTTPS alone.
 'use strict';
 
 const fs = require('fs');
@@ -152,8 +152,12 @@ const operations = {
   },
 };
 
-const http = { port: { host: '127.0.0.1', port: 0 } }; // as listen() takes it
-createServer({ host: '127.0.0.1', http }, (error, name, operation, params, req, res, next) => {
+const server = { port: { host: '127.0.0.1', port: 0 } }; // as listen() takes it
+const tls = flags.indexOf('--tls');
+if (tls >= 0) {
+  [server.key, server.cert] = flags.slice(tls + 1, tls + 3);
+}
+createServer({ host: '127.0.0.1', [tls >= 0 ? 'https' : 'http']: server }, (error, name, operation, params, req, res, next) => {
   if (error) {
     return next(error);
   }
@@ -170,8 +174,9 @@ createServer({ host: '127.0.0.1', http }, (error, name, operation, params, req, 
     throw error;
   }
   const ready = () => {
-    http.port = Number(advertised);
-    console.log(servers[0].address().port);
+    const { port } = servers[0].address();
+    server.port = Number(advertised) || port;
+    console.log(port);
   };
   if (servers[0].listening) {
     ready();

@@ -6,6 +6,7 @@
 
 #include <sstream>
 
+#include "argosy/checkpoint/model_file.h"
 #include "argosy/common/file.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/dtensor/dtensor.h"
@@ -343,10 +344,9 @@ TEST(CutStage, MakesItsPartOfAModuleThatWasDeferred) {
   });
 }
 
-// The file has all stages' states: one process reads it, and so do stages.
+// The folder has all stages' states: one process reads it, and so do stages.
 TEST(CutStage, SavesTheWholeModule) {
   const TempDir dir;
-  const auto path = dir.path() / "gpt.pt";
   run_ranks(2, [&](World&) {
     Gpt gpt = made<Gpt>(small_gpt());
     CutStage stage(existing(gpt), {torch::zeros({2, 8}, torch::kLong)}, {});
@@ -354,19 +354,19 @@ TEST(CutStage, SavesTheWholeModule) {
     EXPECT_THAT(
         refusal([&] { torch::save(gpt, lost); }),
         HasSubstr("is on another stage of the pipeline"));
-    stage.save(path);
+    save_model(stage, dir.path());
     for (const at::Tensor& each : stage.module().parameters()) {
       const torch::NoGradGuard no_grad;
       each.zero_();
     }
-    stage.load(path);
+    load_model(stage, dir.path());
     const auto whole = made<Gpt>(small_gpt()).ptr()->named_parameters();
     for (const auto& item : stage.module().named_parameters()) {
       EXPECT_TRUE(is_same(item.value(), whole[item.key()])) << item.key();
     }
   });
   Gpt alone(small_gpt());
-  torch::load(alone, path.string());
+  load_model(alone, dir.path());
   const auto expected = made<Gpt>(small_gpt()).ptr()->named_parameters();
   for (const auto& item : alone.ptr()->named_parameters()) {
     EXPECT_TRUE(is_same(item.value(), expected[item.key()])) << item.key();
@@ -395,8 +395,8 @@ TEST(CutStage, TorchLoadRefusesWhatIsOnOtherStages) {
     const auto before = metas();
     EXPECT_THAT(
         refusal([&] { torch::load(gpt, path); }),
-        HasSubstr("CutStage::load()"));
-    stage.load(path);
+        HasSubstr("load_model() of the stage"));
+    load_model(stage, path);
     const auto whole = made<Gpt>(small_gpt()).ptr()->named_parameters();
     for (const auto& item : stage.module().named_parameters()) {
       EXPECT_TRUE(is_same(item.value(), whole[item.key()])) << item.key();

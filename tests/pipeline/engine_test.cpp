@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "argosy/checkpoint/model_file.h"
 #include "argosy/comm/objects.h"
 #include "argosy/comm/traffic.h"
 #include "argosy/common/file.h"
@@ -504,10 +505,9 @@ TEST(Pipeline, LayersComeBackInAnotherPipeline) {
     for (const at::Tensor& each : layers->parameters()) {
       each.set_data(each + 1);
     }
-    layers->save_layers(folder.path().string());
-    barrier();
+    save_model(layers, folder.path());
     PipelineLayer whole = make_layers(it, alone());
-    whole->load_layers(folder.path().string());
+    load_model(whole, folder.path());
     const auto all = whole->named_parameters();
     for (const auto& item : layers->named_parameters()) {
       EXPECT_TRUE(item.value().equal(all[item.key()])) << item.key();

@@ -53,7 +53,7 @@ TEST(Segment, ByLayerRefusesWhatDoesNotDivide) {
   EXPECT_THROW(segment_by_layer(names, "Layer", 2), InvalidArgument);
   EXPECT_THAT(
       refusal([&] { segment_by_layer(names, "(block", 3); }),
-      HasSubstr("'(block' is not a regular expression"));
+      HasSubstr("\"(block\" is not a regular expression"));
 }
 
 TEST(Segment, ExplicitTakesStartsWithOrWithoutTheEnd) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "argosy/common/error.h"
+#include "argosy/store/greeting.h"
 #include "argosy/store/kv_server.h"
 #include "argosy/store/open_kv.h"
 #include "argosy/store/socket.h"
@@ -38,6 +39,18 @@ Socket raw_client(const KvServer& server, const std::string& bytes) {
   return socket;
 }
 
+// A connection that has greeted as a client without secret does, and has then
+// sent `bytes`.
+Socket greeted_client(const KvServer& server, const std::string& bytes) {
+  const ClientGreeting greeting{Credentials{}};
+  Socket socket = raw_client(server, greeting.opening());
+  std::string answer;
+  EXPECT_EQ(receive(socket, kAnswerBytes, answer, soon()), IoResult::Done);
+  const auto accepted = greeting.accept(answer, "the server", "");
+  EXPECT_EQ(send_all(socket, accepted.proof + bytes, soon()), IoResult::Done);
+  return socket;
+}
+
 bool closes(const Socket& socket) {
   std::string rest;
   return receive(socket, std::string::npos, rest, Deadline::after(5s)) ==
@@ -47,32 +60,30 @@ bool closes(const Socket& socket) {
 TEST(KvServer, DropsGarbageAndServesOthers) {
   KvServer server(local(0));
   TcpKv kv(local(server.port()), soon());
-  const std::string hello(kHello);
   EXPECT_TRUE(closes(raw_client(server, "GET / HTTP/1.1\r\n\r\n")));
-  EXPECT_TRUE(closes(raw_client(server, "ARGOSY KV 0002\r\n\r\n")));
-  EXPECT_TRUE(closes(raw_client(server, hello + "\xff\xff\xff\xff")));
-  EXPECT_TRUE(
-      closes(raw_client(server, hello + frame_header(kLongestFrame + 1))));
+  EXPECT_TRUE(closes(raw_client(server, "ARGOSY KV 0001\r\n\r\n")));
+  EXPECT_TRUE(closes(greeted_client(server, "\xff\xff\xff\xff")));
+  EXPECT_TRUE(closes(greeted_client(server, frame_header(kLongestFrame + 1))));
   kv.set("k", "1", soon());
   EXPECT_EQ(kv.get("k", soon()), "1");
 }
 
 TEST(KvServer, RefusesMalformedRequests) {
   KvServer server(local(0));
+  const std::string get = WireWriter(Op::Get).text("k").body();
   const std::string bodies[] = {
       "",                                               // no operation
       "\x7f",                                           // an unknown one
       std::string("\x02\xff\xff\xff\xff", 5),           // a text without bytes
       std::string("\x05", 1) + std::string(12, '\xff'), // countless keys
+      get + "more",                                     // no end
+      WireWriter(Op::Get).text(std::string(kLongestKey + 1, 'k')).body(),
   };
   for (const std::string& body : bodies) {
-    const Socket socket = raw_client(
-        server, std::string(kHello) + frame_header(body.size()) + body);
+    const Socket socket =
+        greeted_client(server, frame_header(body.size()) + body);
     std::string reply;
-    const std::size_t greeting = kHello.size() + kInstanceBytes;
-    ASSERT_EQ(
-        receive(socket, greeting + kLengthBytes + 1, reply, soon()),
-        IoResult::Done);
+    ASSERT_EQ(receive(socket, kLengthBytes + 1, reply, soon()), IoResult::Done);
     EXPECT_EQ(static_cast<Status>(reply.back()), Status::Refused);
   }
 }
@@ -82,14 +93,13 @@ TEST(KvServer, IsNotHeldUpByHalfMessagesAndClientsThatDoNotRead) {
   TcpKv kv(local(server.port()), soon());
   kv.set("big", std::string(8 << 20, 'x'), soon());
   const Socket half_hello = raw_client(server, "ARGO");
-  const Socket half_frame =
-      raw_client(server, std::string(kHello) + frame_header(1000) + "abc");
+  const Socket half_frame = greeted_client(server, frame_header(1000) + "abc");
   const std::string get = WireWriter(Op::Get).text("big").body();
-  std::string requests(kHello);
+  std::string requests;
   for (int i = 0; i < 50; ++i) {
     requests += frame_header(get.size()) + get;
   }
-  const Socket deaf = raw_client(server, requests);
+  const Socket deaf = greeted_client(server, requests);
   EXPECT_EQ(kv.get("big", soon())->size(), 8u << 20);
   EXPECT_EQ(kv.add("n", 1, soon()), 1);
 }
@@ -155,10 +165,10 @@ TEST(TcpKv, NamesAForeignServer) {
   EXPECT_THAT(
       message_of<StoreError>([&] { TcpKv(http.endpoint(), soon()); }),
       AllOf(HasSubstr(http.endpoint().text()), HasSubstr("'H'")));
-  const ForeignServer newer("ARGOSY KV 0002\r\n\r\n");
+  const ForeignServer newer("ARGOSY KV 0003\r\n\r\n");
   EXPECT_THAT(
       message_of<StoreError>([&] { TcpKv(newer.endpoint(), soon()); }),
-      AllOf(HasSubstr("0002"), HasSubstr("0001")));
+      AllOf(HasSubstr("0003"), HasSubstr("0002")));
 }
 
 TEST(TcpKv, GivesUpOnASilentServer) {
@@ -168,6 +178,58 @@ TEST(TcpKv, GivesUpOnASilentServer) {
       message_of<TimeoutError>(
           [&] { TcpKv(silent.endpoint(), Deadline::after(300ms)); }),
       AllOf(HasSubstr(silent.endpoint().text()), HasSubstr("did not answer")));
+}
+
+// Greets each client, and closes the connection at its request.
+class ClosingServer {
+ public:
+  ClosingServer()
+      : listener_(listen_on(local(0))), thread_([this] { run(); }) {}
+  ~ClosingServer() {
+    stopping_ = true;
+    thread_.join();
+  }
+  Endpoint endpoint() const { return local(port_of(listener_)); }
+  int num_clients() const { return num_clients_; } // so far
+
+ private:
+  void run() {
+    while (!stopping_) {
+      await_any({&listener_});
+      const Socket client(
+          ::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK));
+      if (client.fd() >= 0) {
+        ++num_clients_;
+        greet(client);
+      }
+    }
+  }
+
+  static void greet(const Socket& client) {
+    ServerGreeting greeting(Credentials{}, "instance");
+    std::string in;
+    std::string out;
+    receive(client, kOpeningBytes, in, soon());
+    greeting.advance(in, out, "");
+    send_all(client, out, soon());
+    receive(client, kProofBytes + 1, in, soon());
+  }
+
+  Socket listener_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> num_clients_{0};
+  std::thread thread_;
+};
+
+TEST(TcpKv, PausesBetweenTriesAndEndsThemAtTheDeadline) {
+  const ClosingServer server;
+  TcpKv kv(server.endpoint(), soon());
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_THAT(
+      message_of<TimeoutError>([&] { kv.get("k", Deadline::after(400ms)); }),
+      HasSubstr("400 ms"));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+  EXPECT_LT(server.num_clients(), 40);
 }
 
 TEST(TcpKv, NamesAHostThatDoesNotResolve) {

@@ -9,6 +9,7 @@ namespace {
 using argosy::testing::message_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Url, ParsesEachForm) {
   EXPECT_EQ(
@@ -25,6 +26,13 @@ TEST(Url, ParsesEachForm) {
       parse_url("etcd://a:1,b:2/jobs/7/"),
       (Url{Scheme::Etcd, {{"a", 1}, {"b", 2}}, "", "jobs/7", {}}));
   EXPECT_EQ(parse_url("etcd://a:1").name, "argosy");
+  EXPECT_FALSE(parse_url("etcd://a:1").tls);
+  EXPECT_TRUE(parse_url("etcds://a:1/p").tls);
+  EXPECT_EQ(parse_url("etcds://a:1/p").scheme, Scheme::Etcd);
+  EXPECT_EQ(
+      parse_url("c10d://node1:29500"),
+      (Url{Scheme::C10d, {{"node1", 29500}}, "", "", {}}));
+  EXPECT_TRUE(parse_url("tcp://h:1?serve=no").served_elsewhere);
 }
 
 TEST(Url, ParsesTheTimeout) {
@@ -60,6 +68,8 @@ TEST(Url, RefusesOthersAndShowsTheForms) {
         "mem://x?timeout",
         "mem://x?timeout=soon",
         "mem://x?timeout=0",
+        "mem://x?serve=no",
+        "tcp://h:1?serve=yes",
         "mem://x?wait=1"}) {
     EXPECT_THAT(
         message_of<InvalidArgument>([&] { parse_url(url); }),
@@ -71,6 +81,13 @@ TEST(Url, RefusesOthersAndShowsTheForms) {
             HasSubstr("mem://name")))
         << url;
   }
+}
+
+TEST(Url, DoesNotShowAPassword) {
+  EXPECT_THAT(
+      message_of<InvalidArgument>(
+          [] { parse_url("etcd://root:hunter2@h:1/p"); }),
+      AllOf(HasSubstr("ARGOSY_ETCD_USER"), Not(HasSubstr("hunter2"))));
 }
 
 TEST(Url, SuggestsTheNearestScheme) {

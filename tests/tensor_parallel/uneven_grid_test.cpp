@@ -1,6 +1,7 @@
 // Layers on a grid whose sizes do not divide by the ranks that share them,
 // against those of one process: values, gradients, steps and bytes.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -8,6 +9,7 @@
 
 #include "argosy/comm/shards.h"
 #include "argosy/optim/lamb.h"
+#include "argosy/sequence_parallel/ring_attention.h"
 #include "argosy/tensor_parallel/grid_layers.h"
 #include "argosy/tensor_parallel/nested_cuts.h"
 #include "argosy/tensor_parallel/parameters.h"
@@ -16,6 +18,7 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/support/oracle_models.h"
+#include "tests/support/refusal.h"
 #include "tests/tensor_parallel/sent_bytes.h"
 
 namespace argosy {
@@ -90,15 +93,16 @@ struct GridNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(GridNet);
 
-void compare(const MlpSizes& of, const TensorGrid& grid, bool keep_gathered) {
-  WholeNet whole(of);
-  set_weights(*whole);
-  const at::Tensor weight = numbers({of.rows, 3, of.width}, 6); // of the loss
-  const at::Tensor whole_x = numbers(weight.sizes(), 5).requires_grad_();
+// Values and gradients of a net on a grid against those of one process, for an
+// input of this shape.
+template <typename Net, typename GridNet>
+void compare(Net& whole, GridNet& net, const TensorGrid& grid, Shape shape) {
+  const at::Tensor weight = numbers(shape, 6); // of the loss
+  const at::Tensor whole_x = numbers(shape, 5).requires_grad_();
+  whole->zero_grad();
   const at::Tensor whole_y = whole(whole_x);
   (whole_y * weight).sum().backward();
 
-  GridNet net(of, grid, keep_gathered);
   net->to(torch::kDouble);
   tp::load_module(*net, *whole);
   const at::Tensor x = whole_x.detach().clone().requires_grad_();
@@ -118,6 +122,13 @@ void compare(const MlpSizes& of, const TensorGrid& grid, bool keep_gathered) {
         wanted.grad()))
         << item.key();
   }
+}
+
+void compare(const MlpSizes& of, const TensorGrid& grid, bool keep_gathered) {
+  WholeNet whole(of);
+  set_weights(*whole);
+  GridNet net(of, grid, keep_gathered);
+  compare(whole, net, grid, {of.rows, 3, of.width});
 }
 
 class UnevenGrid : public ::testing::TestWithParam<Shape> {};
@@ -228,6 +239,102 @@ TEST(UnevenGridProcesses, AsOneProcess) {
   argosy::testing::run_process_ranks(4, [](World&) {
     compare({7, 11, 17}, TensorGrid({2, 2}), false);
     compare({7, 11, 17}, TensorGrid({1, 2, 2}), false);
+  });
+}
+
+// Attention with `heads` heads of 2 features between two layers; on one rank,
+// and on a grid.
+constexpr long kHeadSize = 2;
+
+at::Tensor attend(const at::Tensor& joined) {
+  const long heads = joined.size(2) / (3 * kHeadSize);
+  const auto parts =
+      joined.view({joined.size(0), joined.size(1), heads, 3, kHeadSize})
+          .unbind(3);
+  const auto head = [&](int i) { return parts[i].transpose(1, 2); };
+  return tiled_attention(head(0), head(1), head(2), {.causal = true})
+      .transpose(1, 2)
+      .flatten(2);
+}
+
+struct WholeAttentionImpl : torch::nn::Module {
+  explicit WholeAttentionImpl(long heads)
+      : qkv(register_module(
+            "qkv", torch::nn::Linear(5, 3 * heads * kHeadSize))),
+        out(register_module("out", torch::nn::Linear(heads * kHeadSize, 5))) {}
+
+  at::Tensor forward(const at::Tensor& x) { return out(attend(qkv(x))); }
+
+  torch::nn::Linear qkv;
+  torch::nn::Linear out;
+};
+TORCH_MODULE(WholeAttention);
+
+struct GridAttentionImpl : torch::nn::Module {
+  GridAttentionImpl(long heads, const TensorGrid& grid, bool keep_gathered)
+      : qkv(register_module(
+            "qkv",
+            GridLinear(GridLinearOptions(5, 3 * heads * kHeadSize, grid)
+                           .out_unit(3 * kHeadSize)
+                           .keep_gathered(keep_gathered)))),
+        out(register_module(
+            "out",
+            GridLinear(GridLinearOptions(heads * kHeadSize, 5, grid)
+                           .input(GridLayout::Inner)
+                           .in_unit(kHeadSize)
+                           .keep_gathered(keep_gathered)))) {}
+
+  at::Tensor forward(const at::Tensor& x) { return out(attend(qkv(x))); }
+
+  GridLinear qkv;
+  GridLinear out;
+};
+TORCH_MODULE(GridAttention);
+
+// Heads that do not divide, and fewer than ranks.
+TEST_P(UnevenGrid, HeadsStayWhole) {
+  run_ranks(ranks_of(GetParam()), [&](World&) {
+    for (const long heads : {1, 3, 5, 12}) {
+      WholeAttention whole(heads);
+      set_weights(*whole);
+      for (const bool keep : {false, true}) {
+        const TensorGrid grid(GetParam());
+        GridAttention net(heads, grid, keep);
+        compare(whole, net, grid, {5, 3, 5});
+      }
+    }
+  });
+}
+
+TEST_P(UnevenGrid, PartsOfWholeUnits) {
+  run_ranks(ranks_of(GetParam()), [&](World&) {
+    const TensorGrid grid(GetParam());
+    for (const GridLayout layout : {GridLayout::Outer, GridLayout::Inner}) {
+      const at::Tensor x = numbers({7, 2, 15}, 1).requires_grad_();
+      const at::Tensor part = grid.part(x, layout, 3);
+      EXPECT_EQ(part.size(2) % 3, 0);
+      const at::Tensor whole = grid.whole(part, layout, 3);
+      EXPECT_TRUE(torch::equal(whole, x));
+      const at::Tensor weight = numbers(x.sizes(), 2);
+      (whole * weight).sum().backward();
+      EXPECT_TRUE(torch::equal(x.grad(), weight));
+    }
+  });
+}
+
+TEST(UnevenGridRanks, SaysWhichUnitsDoNotFit) {
+  run_ranks(1, [](World&) {
+    const TensorGrid grid({1, 1});
+    EXPECT_THAT(
+        argosy::testing::refusal(
+            [&] { GridLinear(GridLinearOptions(4, 10, grid).out_unit(4)); }),
+        ::testing::HasSubstr("units of 4 for 10 outputs, expected a number "
+                             "that divides them"));
+    EXPECT_THAT(
+        argosy::testing::refusal([&] {
+          grid.part(torch::ones({2, 4}), GridLayout::Outer, 3);
+        }),
+        ::testing::HasSubstr("units of 3 for a tensor [2, 4]"));
   });
 }
 

@@ -32,7 +32,7 @@ TEST(Torchrun, IsReadWhole) {
       .node_rank = 2,
       .num_nodes = 3,
       .num_workers = 6,
-      .store_url = "tcp://10.0.0.1:29400",
+      .store_url = "c10d://10.0.0.1:29400",
       .run_id = "job7",
       .restart_count = 2};
   EXPECT_EQ(info, expected);

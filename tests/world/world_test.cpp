@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -17,6 +18,7 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/init.h"
 #include "argosy/world/rendezvous.h"
+#include "argosy/world/scheduler.h"
 #include "argosy/world/spawn.h"
 
 namespace argosy {
@@ -284,6 +286,38 @@ TEST(ParallelEnvironment, ShowsWhoTheRankIs) {
     EXPECT_EQ(env.current_endpoint(), "");
     EXPECT_TRUE(env.trainer_endpoints().empty());
   });
+}
+
+// A store that answers nobody, as that of a scheduler that was stopped.
+class SilentStore final : public c10d::HashStore {
+ public:
+  explicit SilentStore(std::shared_future<void> release)
+      : release_(std::move(release)) {}
+
+  std::int64_t add(const std::string& key, std::int64_t value) override {
+    asked_.set_value();
+    release_.wait();
+    return c10d::HashStore::add(key, value);
+  }
+
+  std::future<void> asked() { return asked_.get_future(); }
+
+ private:
+  const std::shared_future<void> release_;
+  std::promise<void> asked_;
+};
+
+TEST(Heartbeat, EndsInTimeWhenTheSchedulerHangs) {
+  std::promise<void> release;
+  const auto store =
+      c10::make_intrusive<SilentStore>(release.get_future().share());
+  auto asked = store->asked();
+  auto heartbeat = std::make_unique<Heartbeat>(store, 0);
+  ASSERT_EQ(asked.wait_for(20s), std::future_status::ready);
+  auto ended = std::async(std::launch::async, [&] { heartbeat.reset(); });
+  EXPECT_EQ(ended.wait_for(10s), std::future_status::ready);
+  release.set_value(); // the beat ends, and with it the thread
+  ended.get();
 }
 
 } // namespace

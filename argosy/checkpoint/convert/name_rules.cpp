@@ -39,8 +39,7 @@ unsigned highest_group(std::string_view replacement) {
   return highest;
 }
 
-std::regex compile(
-    std::string_view pattern, const std::string& path, int line) {
+Pattern compile(std::string_view pattern, const std::string& path, int line) {
   if (pattern.empty() || pattern.size() > kLongestRule) {
     refuse_rule(
         path,
@@ -50,14 +49,8 @@ std::regex compile(
             " characters, expected 1 to ",
             kLongestRule));
   }
-  try {
-    return std::regex(pattern.begin(), pattern.end());
-  } catch (const std::regex_error& error) {
-    refuse_rule(
-        path,
-        line,
-        str("\"", pattern, "\" is no regular expression: ", error.what()));
-  }
+  return Pattern(
+      pattern, str("[checkpoint.rules] ", path, ", line ", line, ":"));
 }
 
 } // namespace
@@ -89,14 +82,14 @@ NameRules NameRules::parse(std::string_view text, const std::string& path) {
         compile(trim(line.substr(0, arrow)), path, number),
         std::string(trim(line.substr(arrow + kArrow.size()))),
         number};
-    if (highest_group(*rule.replacement) > rule.pattern.mark_count()) {
+    if (highest_group(*rule.replacement) > rule.pattern.num_groups()) {
       refuse_rule(
           path,
           number,
           str("$",
               highest_group(*rule.replacement),
               ", but the expression has ",
-              rule.pattern.mark_count(),
+              rule.pattern.num_groups(),
               " groups"));
     }
     rules.rules_.push_back(std::move(rule));
@@ -117,7 +110,7 @@ const NameRules::Rule* NameRules::find(const std::string& name) const {
       name.size(),
       kLongestName);
   for (const Rule& rule : rules_) {
-    if (std::regex_search(name, rule.pattern)) {
+    if (rule.pattern.is_found_in(name)) {
       return &rule;
     }
   }
@@ -132,11 +125,7 @@ std::optional<std::string> NameRules::apply(const std::string& name) const {
   if (!rule->replacement) {
     return std::nullopt;
   }
-  std::string changed = std::regex_replace(
-      name,
-      rule->pattern,
-      *rule->replacement,
-      std::regex_constants::format_first_only);
+  std::string changed = rule->pattern.replace_first(name, *rule->replacement);
   if (changed.empty()) {
     refuse_rule(path_, rule->line, "nothing is left of the name " + name);
   }

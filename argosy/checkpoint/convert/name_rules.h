@@ -1,10 +1,11 @@
 #pragma once
 
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "argosy/common/pattern.h"
 
 namespace argosy::checkpoint {
 
@@ -38,7 +39,7 @@ class NameRules {
 
  private:
   struct Rule {
-    std::regex pattern;
+    Pattern pattern;
     std::optional<std::string> replacement; // none: drop
     int line = 0;
   };

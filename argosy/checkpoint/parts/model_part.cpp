@@ -97,6 +97,11 @@ class ModelPart final : public StatePart {
     if (!all.aliases.empty()) {
       contents.value(name_ + "/aliases", all.aliases);
     }
+    if (core_ != nullptr) {
+      for (const auto& [name, tensor] : core_->memory()) {
+        contents.tensor_of_rank(name_ + "/memory/" + name, tensor);
+      }
+    }
   }
 
   void load(Request& request) override {
@@ -108,6 +113,11 @@ class ModelPart final : public StatePart {
     for (const NamedState& state : all.states) {
       check_real(state, "load");
       request.tensor(state.name, training::held_part(state.tensor));
+    }
+    if (core_ != nullptr) {
+      request.tensors_of_rank(
+          name_ + "/memory",
+          [core = core_](const auto& memory) { core->set_memory(memory); });
     }
   }
 

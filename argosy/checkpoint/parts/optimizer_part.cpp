@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/optimizer.h>
 #include <torch/serialize.h>
 
@@ -75,12 +76,16 @@ void set_options(torch::optim::Optimizer& optimizer, const std::string& text) {
 class OptimizerPart final : public StatePart {
  public:
   OptimizerPart(
-      std::string name, torch::optim::Optimizer& optimizer, NamesOf names)
+      std::string name,
+      torch::optim::Optimizer& optimizer,
+      NamesOf names,
+      std::shared_ptr<const bool> is_local)
       : name_(std::move(name)),
         optimizer_(optimizer),
         fused_(dynamic_cast<optim::FusedOptimizer*>(&optimizer)),
         kind_(fused_ == nullptr ? kind_of(optimizer) : nullptr),
-        names_(std::move(names)) {}
+        names_(std::move(names)),
+        is_local_(std::move(is_local)) {}
 
   void save(Contents& contents) override {
     check_known("save");
@@ -120,8 +125,8 @@ class OptimizerPart final : public StatePart {
     ARGOSY_CHECK(
         fused_ != nullptr || kind_ != nullptr,
         "[checkpoint.{}] {} is an optimizer whose state is not known, expected "
-        "one of argosy::optim, or SGD, Adam, AdamW, Adagrad or RMSprop of "
-        "torch::optim; others can be added as bytes (State::add)",
+        "one of argosy::optim or torch::optim; others can be added by a "
+        "StatePart (State::add)",
         op,
         name_);
   }
@@ -191,7 +196,9 @@ class OptimizerPart final : public StatePart {
       Contents& contents, const Held& held, const ParameterState& state) {
     for (const auto& [kind, tensor] : state.tensors) {
       contents.tensor(
-          held.name + '.' + kind, part_with(held.parameter, tensor));
+          held.name + '.' + kind,
+          part_with(held.parameter, tensor),
+          *is_local_);
     }
     if (state.step) {
       contents.tensor(
@@ -316,14 +323,21 @@ class OptimizerPart final : public StatePart {
   optim::FusedOptimizer* const fused_; // null: one of torch's
   const StateKind* const kind_;
   const NamesOf names_;
+  const std::shared_ptr<const bool> is_local_;
 };
 
 } // namespace
 
 std::unique_ptr<StatePart> optimizer_part(
-    std::string name, torch::optim::Optimizer& optimizer, NamesOf names) {
+    std::string name,
+    torch::optim::Optimizer& optimizer,
+    NamesOf names,
+    std::shared_ptr<const bool> is_local) {
+  if (auto* lbfgs = dynamic_cast<torch::optim::LBFGS*>(&optimizer)) {
+    return lbfgs_part(std::move(name), *lbfgs, std::move(names));
+  }
   return std::make_unique<OptimizerPart>(
-      std::move(name), optimizer, std::move(names));
+      std::move(name), optimizer, std::move(names), std::move(is_local));
 }
 
 } // namespace argosy::checkpoint

@@ -13,12 +13,15 @@ namespace torch::nn {
 class Module;
 }
 namespace torch::optim {
+class LBFGS;
 class LRScheduler;
 class Optimizer;
 } // namespace torch::optim
 namespace argosy::optim {
+class AdaptiveLocalSgd;
 class Ema;
 class GradScaler;
+class LocalSgd;
 } // namespace argosy::optim
 
 // The parts that State knows. Objects must outlive them. Not installed.
@@ -39,14 +42,28 @@ void add_names(
     const torch::nn::Module& module,
     ParameterNames& names);
 
+// `is_local`: whether, when it is saved, ranks have other values of what should
+// be alike.
 std::unique_ptr<StatePart> optimizer_part(
-    std::string name, torch::optim::Optimizer& optimizer, NamesOf names);
+    std::string name,
+    torch::optim::Optimizer& optimizer,
+    NamesOf names,
+    std::shared_ptr<const bool> is_local);
 std::unique_ptr<StatePart> ema_part(
     std::string name, optim::Ema& ema, NamesOf names);
 std::unique_ptr<StatePart> scaler_part(
     std::string name, optim::GradScaler& scaler);
 std::unique_ptr<StatePart> scheduler_part(
     std::string name, torch::optim::LRScheduler& scheduler);
+// `average` null: that of `local`.
+std::unique_ptr<StatePart> local_sgd_part(
+    std::string name, optim::LocalSgd& local, std::function<void()> average);
+std::unique_ptr<StatePart> local_sgd_part(
+    std::string name,
+    optim::AdaptiveLocalSgd& local,
+    std::function<void()> average);
+std::unique_ptr<StatePart> lbfgs_part(
+    std::string name, torch::optim::LBFGS& optimizer, NamesOf names);
 // Torch's default generator, the streams of tensor parallelism, and DTensor's.
 std::unique_ptr<StatePart> random_part();
 

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "argosy/checkpoint/parts/parts.h"
+#include "argosy/checkpoint/state.h"
 #include "argosy/common/error.h"
 #include "argosy/optim/ema.h"
 #include "argosy/optim/grad_scaler.h"
+#include "argosy/optim/local_sgd.h"
 
 namespace argosy::checkpoint {
 
@@ -116,6 +118,49 @@ class EmaPart final : public StatePart {
   const NamesOf names_;
 };
 
+json to_json(const optim::LocalSgd::State& state) {
+  return {{"num_steps", state.num_steps}, {"k_steps", state.k_steps}};
+}
+
+json to_json(const optim::AdaptiveLocalSgd::State& state) {
+  json all = to_json(state.local);
+  if (state.start) {
+    all["start_loss"] = detail::json_of_number(state.start->loss);
+    all["start_lr"] = state.start->lr;
+  }
+  return all;
+}
+
+void of_json(const json& value, optim::LocalSgd::State& state) {
+  state.num_steps = value.at("num_steps").get<std::int64_t>();
+  state.k_steps = value.at("k_steps").get<int>();
+}
+
+void of_json(const json& value, optim::AdaptiveLocalSgd::State& state) {
+  of_json(value, state.local);
+  if (value.contains("start_loss")) {
+    state.start = {
+        detail::number_of_json(value.at("start_loss")),
+        value.at("start_lr").get<double>()};
+  }
+}
+
+// Saving is a time to average: all ranks have the same parameters then.
+template <typename Local>
+std::unique_ptr<StatePart> make_local_part(
+    std::string name, Local& local, std::function<void()> average) {
+  const auto get = [&local, average = std::move(average)] {
+    average != nullptr ? average() : local.average();
+    return to_json(local.state());
+  };
+  const auto set = [&local](const json& value) {
+    typename Local::State state;
+    of_json(value, state);
+    return [&local, state] { local.set_state(state); };
+  };
+  return json_part(std::move(name), {get, set});
+}
+
 // LibTorch lets classes derived from a scheduler see how often it has stepped,
 // and nobody else.
 struct SchedulerSteps : torch::optim::LRScheduler {
@@ -158,6 +203,18 @@ std::unique_ptr<StatePart> scaler_part(
     return [&scaler, state] { scaler.set_state(state); };
   };
   return json_part(std::move(name), {get, set});
+}
+
+std::unique_ptr<StatePart> local_sgd_part(
+    std::string name, optim::LocalSgd& local, std::function<void()> average) {
+  return make_local_part(std::move(name), local, std::move(average));
+}
+
+std::unique_ptr<StatePart> local_sgd_part(
+    std::string name,
+    optim::AdaptiveLocalSgd& local,
+    std::function<void()> average) {
+  return make_local_part(std::move(name), local, std::move(average));
 }
 
 std::unique_ptr<StatePart> scheduler_part(

@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "argosy/common/deadline.h"
+#include "argosy/store/secret.h"
 
 namespace c10d {
 class Store;
@@ -15,6 +17,7 @@ class Store;
 
 namespace argosy::comm {
 
+class AbortNote;
 class Backend;
 
 namespace message {
@@ -28,6 +31,11 @@ struct Members {
   std::vector<int> global_ranks;
   c10::intrusive_ptr<c10d::Store> store; // only the members use it
   Deadline deadline;
+  // Written when the group is aborted while it connects; null: it never is.
+  std::shared_ptr<const AbortNote> abort_note = {};
+
+  // Only the members of this group know it; nullopt: the job has no secret.
+  std::optional<store::Secret> key{};
 
   int size() const { return static_cast<int>(global_ranks.size()); }
 };

@@ -14,6 +14,26 @@ namespace {
 constexpr int kVersion = 1;
 constexpr int kNumStates = static_cast<int>(State::Failed) + 1;
 
+constexpr int kMostRanks = 1 << 20;
+
+// A number of the file: others would be cut off silently, or make whoever
+// reads the record list billions of ranks.
+int int_from(const json& number, int lowest, int highest) {
+  const bool fits =
+      number.is_number_integer() && number >= lowest && number <= highest;
+  ARGOSY_CHECK(
+      fits,
+      "a number is {}, expected {} to {}",
+      number.is_number() ? number.dump() : number.type_name(),
+      lowest,
+      highest);
+  return number.get<int>();
+}
+
+int rank_from(const json& number) {
+  return int_from(number, 0, kMostRanks - 1);
+}
+
 template <typename Enum>
 Enum named(const json& name, int num_values) {
   for (int i = 0; i < num_values; ++i) {
@@ -115,12 +135,13 @@ json group_json(const GroupCounts& group) {
 
 GroupCounts group_from(const json& object) {
   GroupCounts group{
-      .id = object.at("id"),
-      .ranks = object.at("ranks"),
-      .collectives = object.at("collectives")};
+      .id = object.at("id"), .collectives = object.at("collectives")};
+  for (const json& rank : object.at("ranks")) {
+    group.ranks.push_back(rank_from(rank));
+  }
   for (const json& with : object.at("messages")) {
     group.messages.push_back(
-        {.peer = with.at("peer"),
+        {.peer = rank_from(with.at("peer")),
          .sent = with.at("sent"),
          .received = with.at("received")});
   }
@@ -132,8 +153,8 @@ Record record_from(const json& document) {
   ARGOSY_CHECK(
       version == kVersion, "version {}, expected {}", version, kVersion);
   Record record{
-      .rank = document.at("rank"),
-      .world_size = document.at("world_size"),
+      .rank = rank_from(document.at("rank")),
+      .world_size = int_from(document.at("world_size"), 1, kMostRanks),
       .restart_count = document.at("restart_count"),
       .run_id = document.at("run_id"),
       .host = document.at("host"),

@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "argosy/comm/backend/signed_store.h"
 #include "argosy/comm/backend/store_gather_strings.h"
 #include "argosy/comm/gloo/gloo_messenger.h"
 #include "argosy/comm/message/c10d_failure_store.h"
@@ -13,7 +14,7 @@ namespace argosy::comm::gloo {
 
 std::unique_ptr<message::Messenger> connect_gloo(const Members& members) {
   const auto store =
-      c10::make_intrusive<::c10d::PrefixStore>("gloo", members.store);
+      c10::make_intrusive<::c10d::PrefixStore>("gloo", signed_store(members));
   return make_gloo_messenger(
       store,
       members.rank,

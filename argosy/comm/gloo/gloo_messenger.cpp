@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/common/sigpipe.h"
 
 namespace argosy::comm::gloo {
@@ -29,6 +30,7 @@ class RendezvousStore final : public ::gloo::rendezvous::Store {
 
   void set(const std::string& key, const std::vector<char>& data) override {
     store_->set(key, {data.begin(), data.end()});
+    fault_point("gloo.published");
   }
 
   std::vector<char> get(const std::string& key) override {

@@ -11,6 +11,7 @@
 #include "argosy/comm/message/sub_messenger.h"
 #include "argosy/comm/operation/op_record.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 
 namespace argosy::comm::hierarchy {
 
@@ -358,7 +359,9 @@ class HierarchicalBackend final : public Backend {
   void collective(OpRecord what, Deadline deadline, const Body& body) {
     what.sequence = ++sequence_;
     guarded(what, deadline, [&] {
+      fault_point("hierarchy.enter");
       agree(what, deadline);
+      fault_point("hierarchy.entered");
       body();
     });
   }

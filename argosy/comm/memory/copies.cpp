@@ -236,8 +236,9 @@ class BlockExchange {
     // The giver stores the last bytes itself: see pushed().
     const BufferRef ref = same_ ? theirs.in : offers_of(peer)[team_.rank()].ref;
     const std::size_t pulled = bytes(to) - pushed(team_.rank(), bytes(to));
-    const auto guard = team_.guard_buffers();
-    team_.fetch(peer, to.data, ref, pulled);
+    team_.peers().guarded(pulled, [&](std::size_t begin, std::size_t part) {
+      team_.fetch(peer, at(to.data, begin), ref + begin, part);
+    });
   }
 
   // The root of a broadcast or scatter takes nothing, and would only wait:
@@ -252,12 +253,13 @@ class BlockExchange {
       return;
     }
     const std::size_t begin = bytes(from) - now;
-    const auto guard = team_.guard_buffers();
-    team_.store(
-        peer,
-        team_.offer_of(peer).out + begin,
-        static_cast<const std::byte*>(from.data) + begin,
-        now);
+    team_.peers().guarded(now, [&](std::size_t done, std::size_t part) {
+      team_.store(
+          peer,
+          team_.offer_of(peer).out + begin + done,
+          at(from.data, begin + done),
+          part);
+    });
   }
 
   // How many of the bytes for `taker`, the last ones, the giver stores itself.

@@ -58,13 +58,12 @@ struct alignas(kLine) Counter : Signal {};
 
 enum class FailureKind : std::uint32_t { Disagreement, Timeout, Loss };
 
-// Why the group has failed, so that all ranks throw the same.
+// Why a rank says that the group has failed. The group's failure is that of the
+// rank which Control::told_by of rank 0 names, so that all ranks throw the
+// same.
 struct alignas(kLine) Failure {
-  enum State : std::uint32_t { kNone, kWriting, kSet };
-
-  std::atomic<std::uint32_t> state{kNone};
   FailureKind kind = FailureKind::Loss;
-  char text[1016] = {};
+  char text[1020] = {};
 };
 
 // Operations alternate between two entries, and small ones between two windows:
@@ -76,7 +75,11 @@ struct Control {
   Counter reduced;  // rounds whose result is in the window
   Counter consumed; // rounds that this rank has taken from all windows
   Counter arrivals; // messages that were sent to this rank
-  Failure failure;  // only rank 0's is used; written once, by any rank
+  Failure failure;  // the owner writes it before told_by names it
+  // Only rank 0's is used: 1 + the rank whose failure is the group's; 0: none.
+  // Set once, by any rank, in one step: a rank that dies before it has told
+  // nothing, and another one can tell.
+  std::atomic<std::uint32_t> told_by{0};
   std::atomic<std::int32_t> waits_for{-1}; // the rank that this one waits for
   std::atomic<std::uint32_t> guards{0};    // live Peers::BufferGuard objects
   std::atomic<bool> closed{false};         // the owner has left the group

@@ -2,24 +2,32 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <vector>
+
+#include "argosy/common/process_watch.h"
 
 namespace argosy::comm::memory {
 
-// Tells which processes have ended, within microseconds, also before their
-// parents have reaped them.
+// Tells which of the processes of a group have ended, within microseconds, also
+// before their parents have reaped them.
 class Liveness {
  public:
   // One process for each rank; -1 for ranks that are not watched.
   explicit Liveness(const std::vector<pid_t>& processes);
-  ~Liveness();
-  Liveness(const Liveness&) = delete;
-  Liveness& operator=(const Liveness&) = delete;
 
   bool is_dead(int rank) const;
 
+  // Whether any of them is; one call of the system for all.
+  bool is_any_dead() const;
+
+  // Null: not watched.
+  const ProcessWatch* watch(int rank) const {
+    return watches_[static_cast<std::size_t>(rank)].get();
+  }
+
  private:
-  std::vector<int> pidfds_; // -1: not watched
+  std::vector<std::shared_ptr<const ProcessWatch>> watches_;
 };
 
 } // namespace argosy::comm::memory

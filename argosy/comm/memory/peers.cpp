@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -9,8 +10,11 @@
 
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/fetch.h"
+#include "argosy/comm/memory/liveness.h"
 #include "argosy/common/error.h"
 #include "argosy/common/exit_note.h"
+#include "argosy/common/fault_point.h"
+#include "argosy/common/log.h"
 #include "argosy/common/text.h"
 #include "argosy/heap/heap.h"
 
@@ -18,9 +22,9 @@ namespace argosy::comm::memory {
 
 namespace {
 
-// The longest that await_unguarded() waits. A guard lasts for one copy, and
-// this leaves room for copies of hundreds of megabytes.
-constexpr auto kLongestGuard = std::chrono::seconds(5);
+// A guard lasts for one copy of a few megabytes. Who runs and has not ended one
+// after so many times PeersSetup::longest_guard never will.
+constexpr int kMostGuards = 10;
 
 [[noreturn]] void throw_as(FailureKind kind, const std::string& text) {
   switch (kind) {
@@ -47,12 +51,16 @@ bool Peers::in_shared_heap(const void* data) const {
   return !setup_.heaps.empty() && heap::shared_heap()->contains(data);
 }
 
+const Failure& Peers::failure() const {
+  return control(static_cast<int>(told_by().load()) - 1).failure;
+}
+
 // Sequentially consistent, which BufferGuard and await_unguarded() rely on. A
 // guard counts itself, then looks for a failure; a rank that fails publishes
 // the failure, then looks at the counts. So at least one sees the other: either
 // the guard throws, or the failing rank waits for it.
 bool Peers::has_failed() const {
-  return failure().state.load() == Failure::kSet;
+  return told_by().load() != 0;
 }
 
 Peers::BufferGuard::BufferGuard(Peers& peers)
@@ -62,6 +70,12 @@ Peers::BufferGuard::BufferGuard(Peers& peers)
     guards_.fetch_sub(1);
     peers.throw_failure();
   }
+  try {
+    fault_point("memory.guard");
+  } catch (...) {
+    guards_.fetch_sub(1);
+    throw;
+  }
 }
 
 Peers::BufferGuard::~BufferGuard() {
@@ -70,33 +84,75 @@ Peers::BufferGuard::~BufferGuard() {
 
 // Waits until no other rank accesses our buffers. To be called after the
 // failure is published, so that no rank begins anew. A rank that was killed
-// inside a guard counts as gone; one that is merely stopped (SIGSTOP) is not
-// waited for longer than kLongestGuard.
+// inside a guard counts as gone.
 void Peers::await_unguarded() const {
-  const Deadline deadline = Deadline::after(kLongestGuard);
   for (int peer = 0; peer < size(); ++peer) {
-    while (peer != rank() && control(peer).guards.load() != 0 &&
-           !is_lost(peer) && !deadline.expired()) {
-      std::this_thread::yield();
+    if (peer != rank()) {
+      await_unguarded(peer);
     }
   }
+}
+
+void Peers::await_unguarded(int peer) const {
+  const Deadline patience = Deadline::after(setup_.longest_guard);
+  const Deadline limit = Deadline::after(kMostGuards * setup_.longest_guard);
+  const ProcessWatch* const process =
+      setup_.liveness == nullptr ? nullptr : setup_.liveness->watch(peer);
+  bool fenced = false;
+  while (control(peer).guards.load() != 0 && !is_lost(peer)) {
+    const bool stuck = limit.expired() ||
+        (patience.expired() && process != nullptr && process->is_stopped());
+    if (stuck && (fenced || process == nullptr || !fence(peer))) {
+      log::error(
+          "[comm] rank {} of group {} may still write into memory of this one",
+          number(peer),
+          name());
+      return;
+    }
+    fenced = fenced || stuck;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+// Makes sure that a rank which is stopped inside a transfer never goes on with
+// it. When it was continued, it would write into a buffer that its owner has
+// long got back. Nothing less than its end is certain: a write through the
+// kernel cannot be revoked. The group is lost at this point, and with it a rank
+// that did not come out of a copy.
+bool Peers::fence(int peer) const {
+  const ProcessWatch& process = *setup_.liveness->watch(peer);
+  if (!process.send(SIGKILL) && errno != ESRCH) {
+    return false;
+  }
+  log::warn(
+      "[comm] rank {} of group {} was stopped inside a transfer when the group "
+      "failed; its process {} was killed, because it would write into memory "
+      "of others when it went on",
+      number(peer),
+      name(),
+      process.pid());
+  const Deadline limit = Deadline::after(setup_.longest_guard);
+  while (!process.has_ended() && !limit.expired()) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return process.has_ended();
 }
 
 // Peer -1: any rank. While we wait for any of them, one that is dead may be the
 // one that would have sent.
 bool Peers::is_lost(int peer) const {
-  if (!setup_.is_dead) {
+  if (setup_.liveness == nullptr) {
     return false;
   }
-  if (peer >= 0) {
-    return setup_.is_dead(peer);
-  }
-  for (int any = 0; any < size(); ++any) {
-    if (setup_.is_dead(any)) {
-      return true;
-    }
-  }
-  return false;
+  return peer >= 0 ? setup_.liveness->is_dead(peer)
+                   : setup_.liveness->is_any_dead();
+}
+
+// Whether a wait for `peer` is of no use. A collective cannot end without all:
+// when a member is gone, and what we wait for is not there, then it went before
+// it had done its part.
+bool Peers::is_hopeless(int peer, const OpRecord& doing) const {
+  return has_failed() || is_lost(is_pairwise(doing.kind) ? peer : -1);
 }
 
 // The first call after a failure throws the failure as it was, so that all
@@ -126,7 +182,7 @@ void Peers::await(
   const auto hopeless = [&] {
     slept = true;
     waits_for.store(peer, std::memory_order_relaxed);
-    return has_failed() || is_lost(peer);
+    return is_hopeless(peer, doing);
   };
   const WaitResult result =
       wait_for(signal, target, policy_, std::ref(hopeless), deadline);
@@ -172,9 +228,12 @@ void Peers::throw_lost(int peer, const OpRecord& doing) {
   }
   std::map<std::string, std::vector<int>> gone; // by what became of them
   for (int any = 0; any < size(); ++any) {
-    if (any == peer || is_lost(any)) {
+    if (is_lost(any)) {
       gone[ending_of(any)].push_back(number(any));
     }
+  }
+  if (gone.empty() && peer >= 0) { // its memory went before its process
+    gone[ending_of(peer)].push_back(number(peer));
   }
   std::vector<std::string> parts;
   for (const auto& [ended, ranks] : gone) {
@@ -246,23 +305,26 @@ void Peers::throw_unreachable(int peer, const OpRecord& doing) {
   fail(FailureKind::Loss, str(tag(doing), "in group ", name(), ", ", reason));
 }
 
-// Makes a failure the group's; false when it has one already. It wakes nobody:
-// ranks that sleep look for a failure every WaitPolicy::check_interval.
+// Makes a failure the group's; false when it has one already. The text is
+// complete before one step names it, so that nobody ever sees half of it. It
+// wakes nobody: ranks that sleep look for a failure every
+// WaitPolicy::check_interval.
 bool Peers::tell(FailureKind kind, const std::string& text) {
-  std::uint32_t state = Failure::kNone;
-  if (!failure().state.compare_exchange_strong(state, Failure::kWriting)) {
+  const std::lock_guard lock(tell_mutex_); // threads of this rank
+  if (has_failed()) {
     return false;
   }
-  failure().kind = kind;
-  std::strncpy(failure().text, text.c_str(), sizeof(Failure::text) - 1);
-  failure().state.store(Failure::kSet);
-  return true;
+  Failure& own = control(rank()).failure;
+  own.kind = kind;
+  fault_point("memory.tell");
+  std::strncpy(own.text, text.c_str(), sizeof(own.text) - 1);
+  std::uint32_t nobody = 0;
+  return told_by().compare_exchange_strong(
+      nobody, static_cast<std::uint32_t>(rank()) + 1);
 }
 
 void Peers::fail(FailureKind kind, const std::string& text) {
-  // Another rank may be in the middle of writing its text, or have died there:
-  // then this rank throws its own error rather than wait.
-  if (!tell(kind, text) && has_failed()) {
+  if (!tell(kind, text)) {
     throw_failure();
   }
   told_.store(true, std::memory_order_relaxed);

@@ -2,9 +2,11 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
-#include <functional>
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,8 @@
 #include "argosy/heap/heap_view.h"
 
 namespace argosy::comm::memory {
+
+class Liveness;
 
 struct PeersSetup {
   std::string name; // of the group, for messages
@@ -27,8 +31,11 @@ struct PeersSetup {
   std::vector<pid_t> processes;
   // The heap of each rank's process, if all map those of all; else empty.
   std::vector<std::shared_ptr<const heap::HeapView>> heaps;
-  // Whether a rank is known to be dead; asked while waiting.
-  std::function<bool(int rank)> is_dead;
+  // Asked while waiting; null: nobody dies alone.
+  const Liveness* liveness = nullptr;
+  // How long a rank that has failed waits for one that is stopped inside a
+  // transfer; see Peers::fence().
+  std::chrono::milliseconds longest_guard{5000};
 };
 
 // The ranks of a group that share memory, seen from one of them: they wait for
@@ -94,6 +101,17 @@ class Peers {
     std::atomic<std::uint32_t>& guards_;
   };
 
+  // Calls act(begin, count) for consecutive parts of `bytes`, with a guard for
+  // each. Short guards bound the wait of a rank that has failed; one for each
+  // cache line would cost more.
+  template <typename Act>
+  void guarded(std::size_t bytes, const Act& act) {
+    for (std::size_t begin = 0; begin < bytes; begin += kGuardedBytes) {
+      const BufferGuard guard(*this);
+      act(begin, std::min(kGuardedBytes, bytes - begin));
+    }
+  }
+
   // Copy from and to a buffer that `peer` refers to: in its heap, or anywhere
   // if can_fetch().
   void fetch(
@@ -114,11 +132,17 @@ class Peers {
   void abort(const std::string& reason);
 
  private:
-  Failure& failure() const { return control(0).failure; }
+  static constexpr std::size_t kGuardedBytes = std::size_t{4} << 20;
+
+  std::atomic<std::uint32_t>& told_by() const { return control(0).told_by; }
+  const Failure& failure() const;
   bool has_failed() const;
   bool is_lost(int peer) const;
+  bool is_hopeless(int peer, const OpRecord& doing) const;
   bool tell(FailureKind kind, const std::string& text);
   void await_unguarded() const;
+  void await_unguarded(int peer) const;
+  bool fence(int peer) const;
   int culprit(int peer) const;
   std::string ending_of(int peer) const;
   [[noreturn]] void throw_failure();
@@ -130,6 +154,7 @@ class Peers {
 
   const PeersSetup setup_;
   const WaitPolicy policy_;
+  std::mutex tell_mutex_;
   std::atomic<bool> told_{false}; // this rank has thrown the group's failure
 };
 

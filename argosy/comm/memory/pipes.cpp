@@ -6,6 +6,7 @@
 #include "argosy/comm/backend/slices.h"
 #include "argosy/comm/memory/peers.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 
 namespace argosy::comm::memory {
 
@@ -63,6 +64,7 @@ void Pipes::send(
     int peer,
     Deadline deadline) {
   peers_.check_usable();
+  fault_point("memory.send");
   const OpRecord doing = make_record(OpKind::Send, count, dtype, peer);
   const std::size_t bytes = count * size_of(dtype);
   const BufferRef in_heap = peers_.in_shared_heap(data) ? kInHeap : 0;
@@ -119,6 +121,7 @@ void Pipes::check_header(
 void Pipes::receive(
     void* data, std::size_t count, DType dtype, int peer, Deadline deadline) {
   peers_.check_usable();
+  fault_point("memory.recv");
   const OpRecord doing = make_record(OpKind::Recv, count, dtype, peer);
   const std::size_t bytes = count * size_of(dtype);
   for (std::size_t done = 0; done < bytes || done == 0; done += kSlotBytes) {
@@ -127,11 +130,11 @@ void Pipes::receive(
       check_header(slot.header, peer, doing);
     }
     if (done == 0 && slot.header.by_ref) {
-      {
-        // Ends before take(), which lets the sender return.
-        const Peers::BufferGuard guard(peers_);
-        peers_.fetch(peer, data, slot.header.ref, bytes, doing);
-      }
+      // The last guard ends before take(), which lets the sender return.
+      const BufferRef ref = slot.header.ref;
+      peers_.guarded(bytes, [&](std::size_t begin, std::size_t part) {
+        peers_.fetch(peer, at(data, begin), ref + begin, part, doing);
+      });
       take(peer);
       return;
     }

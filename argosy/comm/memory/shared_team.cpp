@@ -10,6 +10,8 @@
 #include "argosy/comm/memory/pipes.h"
 #include "argosy/comm/memory/team.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
+#include "argosy/common/rank_label.h"
 #include "argosy/common/text.h"
 #include "argosy/heap/heap.h"
 #include "argosy/heap/heap_view.h"
@@ -46,15 +48,18 @@ SharedMemory create_region(int num_ranks) {
 
 // Maps the regions of all ranks. Returns why it cannot, or an empty text.
 std::string map_all(
-    SharedMemory own,
+    std::optional<SharedMemory> own,
     int rank,
     const std::vector<std::string>& descriptions,
     std::vector<SharedMemory>& regions) {
   for (std::size_t peer = 0; peer < descriptions.size(); ++peer) {
     if (static_cast<int>(peer) == rank) {
       // Once: one of the ranks is ours.
-      regions.push_back(std::move(own)); // NOLINT(bugprone-use-after-move)
+      regions.push_back(std::move(*own)); // NOLINT(bugprone-use-after-move)
       continue;
+    }
+    if (descriptions[peer].empty()) {
+      return str_format("rank {} has no memory to share", peer);
     }
     try {
       const int num_ranks = static_cast<int>(descriptions.size());
@@ -74,10 +79,12 @@ std::string map_all(
 // What a rank tells of itself: the region and, if it has one, the heap.
 constexpr char kThen = '|';
 
-std::string introduction(const SharedMemory& region) {
+std::string introduction(const std::optional<SharedMemory>& region) {
   const heap::Heap* heap = heap::shared_heap();
   return str(
-      region.description(), kThen, heap == nullptr ? "" : heap->description());
+      region ? region->description() : "",
+      kThen,
+      heap == nullptr ? "" : heap->description());
 }
 
 // The heaps of all ranks; empty when one has none, or this process cannot map
@@ -153,7 +160,16 @@ SharedTeam::SharedTeam(
     const GatherStrings& gather_strings,
     const MemoryOptions& options)
     : impl_(new Impl) {
-  SharedMemory own = create_region(size);
+  // A rank that has no descriptor or memory left takes part all the same:
+  // otherwise the others would wait for it.
+  std::optional<SharedMemory> own;
+  std::string problem;
+  try {
+    fault_point("memory.introduce");
+    own.emplace(create_region(size));
+  } catch (const SystemError& error) {
+    problem = without_rank_label(error.what());
+  }
   // Before the first exchange: peers may fetch as soon as they know of us.
   let_siblings_fetch();
   std::vector<std::string> regions;
@@ -164,11 +180,13 @@ SharedTeam::SharedTeam(
     heaps.push_back(parts[1]);
   }
   ARGOSY_ASSERT(static_cast<int>(regions.size()) == size);
-  const std::string problem =
-      map_all(std::move(own), rank, regions, impl_->regions);
+  if (problem.empty()) {
+    problem = map_all(std::move(own), rank, regions, impl_->regions);
+  }
   PeersSetup setup;
   Abilities mine{.fetch = false, .see = false};
   if (problem.empty()) {
+    fault_point("memory.mapped");
     setup.heaps = see_heaps(heaps);
     mine.see = !setup.heaps.empty();
     mine.fetch = options.may_fetch && can_fetch_from_all(impl_->regions);
@@ -193,7 +211,8 @@ SharedTeam::SharedTeam(
   if (!all.see) {
     setup.heaps.clear();
   }
-  setup.is_dead = [this](int peer) { return impl_->liveness->is_dead(peer); };
+  setup.liveness = &*impl_->liveness;
+  setup.longest_guard = options.longest_guard;
   impl_->peers.emplace(std::move(setup));
   impl_->team.emplace(*impl_->peers);
   impl_->pipes.emplace(*impl_->peers);

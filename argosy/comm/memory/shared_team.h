@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +17,9 @@ struct MemoryOptions {
   // If true and all processes can, they fetch from each other's buffers.
   bool may_fetch = true;
   // The global ranks of the members, for errors; empty: 0, 1, ...
-  std::vector<int> numbers;
+  std::vector<int> numbers = {};
+  // See PeersSetup.
+  std::chrono::milliseconds longest_guard{5000};
 };
 
 // A team together with the memory it works on.

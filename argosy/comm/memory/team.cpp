@@ -5,6 +5,7 @@
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/operation/op_kind.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 
 namespace argosy::comm::memory {
 
@@ -25,6 +26,7 @@ const OpOffer& Team::offer_of(int rank) const {
 // writes the other entry, while slow ranks still read this one.
 void Team::enter(OpOffer offer, Deadline deadline) {
   peers_.check_usable();
+  fault_point("memory.enter");
   offer.sequence = ++sequence_;
   const OpRecord& record = offer;
   Entry& own = entry(rank());
@@ -44,6 +46,7 @@ void Team::enter(OpOffer offer, Deadline deadline) {
           describe(offer_of(peer))));
     }
   }
+  fault_point("memory.entered");
 }
 
 Access Team::common_access() const {
@@ -117,6 +120,7 @@ void Team::publish_round(Member member, std::uint32_t round) {
 }
 
 void Team::await_round(Member member, std::uint32_t round, Deadline deadline) {
+  fault_point("memory.round");
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank() + step) % size();
     peers_.await(

@@ -1,38 +1,14 @@
 #include "argosy/comm/memory/wait.h"
 
 #include <immintrin.h>
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <climits>
-#include <ctime>
 #include <thread>
 
 #include "argosy/comm/memory/layout.h"
+#include "argosy/common/futex.h"
 
 namespace argosy::comm::memory {
-
-namespace {
-
-// Not FUTEX_PRIVATE: the word may lie in memory that processes share.
-void futex_wait(
-    std::atomic<std::uint32_t>& word,
-    std::uint32_t seen,
-    std::chrono::milliseconds limit) {
-  const timespec time{limit.count() / 1000, (limit.count() % 1000) * 1000000L};
-  ::syscall(
-      SYS_futex,
-      reinterpret_cast<std::uint32_t*>(&word),
-      FUTEX_WAIT,
-      seen,
-      &time,
-      nullptr,
-      0);
-}
-
-} // namespace
 
 // With a core for each rank, spinning is the fastest way to see an answer. With
 // more ranks than cores, it takes the core from the rank that we wait for, so
@@ -49,6 +25,25 @@ namespace {
 
 bool there(const Signal& signal, std::uint32_t target) {
   return reached(signal.value.load(std::memory_order_seq_cst), target);
+}
+
+// Returns whether the signal arrived. Yields are short where only ranks share
+// the core. Where other processes compete for it, each may last as long as the
+// time slices of all of them, and a sleeper would get the core back sooner: so
+// their time is limited, too.
+bool yield_for(Signal& signal, std::uint32_t target, const WaitPolicy& policy) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + policy.yield_limit;
+  for (int i = 0; i < policy.yields; ++i) {
+    if (reached(signal.value.load(std::memory_order_acquire), target)) {
+      return true;
+    }
+    ::sched_yield();
+    if (Clock::now() > end) {
+      return false;
+    }
+  }
+  return false;
 }
 
 // Nothing wakes a sleeper when the group fails or a process dies, so it wakes
@@ -79,14 +74,7 @@ WaitResult sleep_for(
 // Most signals find nobody asleep; the count saves them the system call.
 void wake_sleepers(Signal& signal) {
   if (signal.sleepers.load(std::memory_order_seq_cst) != 0) {
-    ::syscall(
-        SYS_futex,
-        reinterpret_cast<std::uint32_t*>(&signal.value),
-        FUTEX_WAKE,
-        INT_MAX,
-        nullptr,
-        nullptr,
-        0);
+    futex_wake(signal.value);
   }
 }
 
@@ -104,11 +92,8 @@ WaitResult wait_for(
     }
     _mm_pause();
   }
-  for (int i = 0; i < policy.yields; ++i) {
-    if (reached(signal.value.load(std::memory_order_acquire), target)) {
-      return WaitResult::Done;
-    }
-    ::sched_yield();
+  if (yield_for(signal, target, policy)) {
+    return WaitResult::Done;
   }
   // Counted before sleep_for() looks again: publish() writes the value, then
   // reads the count, so one of the two sees the other (hence seq_cst).

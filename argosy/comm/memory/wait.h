@@ -16,6 +16,7 @@ struct Signal;
 struct WaitPolicy {
   int spins = 4000;
   int yields = 0;
+  std::chrono::microseconds yield_limit{1000};  // for all of them
   std::chrono::milliseconds check_interval{20}; // of sleep
 
   // For `num_ranks` ranks on this machine's cores.

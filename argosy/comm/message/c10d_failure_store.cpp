@@ -4,11 +4,9 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
-#include <future>
-#include <thread>
 #include <utility>
 
-#include "argosy/common/error.h"
+#include "argosy/comm/backend/limited_call.h"
 
 namespace argosy::comm::message {
 
@@ -27,17 +25,12 @@ std::string text_of(const std::vector<std::uint8_t>& value) {
   return {value.begin(), value.end()};
 }
 
-// On a thread of its own, which is left behind when the store does not answer:
-// what it uses it owns.
 template <typename Call>
 auto limited(Call call) {
-  std::packaged_task<decltype(call())()> task(std::move(call));
-  auto answer = task.get_future();
-  std::thread(std::move(task)).detach();
-  if (answer.wait_for(kLimit) != std::future_status::ready) {
-    throw TimeoutError("[comm] the group's store does not answer");
-  }
-  return answer.get();
+  return limited_call(
+      std::move(call),
+      Deadline::after(kLimit),
+      "[comm] the group's store does not answer");
 }
 
 class C10dFailureStore final : public FailureStore {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -45,8 +46,11 @@ Verdict parse_verdict(const std::string& text);
 // fail writes its verdict to the failure store and closes its connections. A
 // member whose transfers break reads the store before it blames a neighbour,
 // then closes its own connections in turn. A member whose deadline passes calls
-// the roll: members inside the operation see their transfers break and answer;
-// those that do not answer never entered it, and the error names them.
+// the roll: members inside the operation see their transfers break, and answer
+// with whom they wait for. The error names those that do not answer and that
+// somebody waits for; the others have completed the operation before. Who
+// answered the roll stays until all others that did have heard the verdict,
+// for a moment: it may be the one that serves the store.
 //
 // Thread-safe.
 class FailureAgreement {
@@ -76,17 +80,33 @@ class FailureAgreement {
   void abort(const std::string& reason);
 
  private:
+  // Calls the store; nullopt when it cannot be reached.
+  template <typename Call>
+  auto ask(const Call& call) -> std::optional<decltype(call())>;
+  // Whether it seems of no use to call the store again.
+  bool store_is_silent() const;
   std::optional<std::string> read(const std::string& key);
   std::optional<Verdict> posted();
   std::optional<Verdict> await_posted(Deadline deadline);
   Verdict post(Verdict verdict);
-  void answer_roll();
-  Verdict call_roll(const OpRecord& op, Deadline deadline);
+  void answer_roll(int awaited);
+  Verdict call_roll(const OpRecord& op, Deadline deadline, int awaited);
+  void await_hearers();
+  // What the answers to the roll say.
+  struct Roll {
+    std::vector<int> missing; // ranks without an answer
+    std::vector<int> awaited; // those that others wait for
+    bool all_say = true;      // whom they wait for
+  };
+  Roll read_roll();
+  static std::vector<int> blamed(const Roll& roll);
   Verdict lost(const std::exception_ptr& error, const OpRecord& op);
   void keep(const Verdict& verdict);
   int label(int rank) const;
 
   const Setup setup_;
+  std::atomic<int> num_unanswered_{0}; // calls of the store, one after another
+  std::atomic<bool> answered_roll_{false};
   std::mutex mutex_;
   std::optional<Verdict> verdict_; // guarded by mutex_
 };

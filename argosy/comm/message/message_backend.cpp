@@ -11,6 +11,7 @@
 #include "argosy/comm/message/reductions.h"
 #include "argosy/comm/message/small_all_gather.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 
 namespace argosy::comm::message {
 
@@ -46,8 +47,9 @@ void reduce_entries(
     std::size_t count,
     Reduction reduction) {
   std::vector<const void*> inputs;
+  const std::size_t bytes = count * size_of(reduction.dtype);
   for (const OpEntryView& entry : entries) {
-    inputs.push_back(entry.data.data() + offset);
+    inputs.push_back(data_at(entry, offset, bytes));
   }
   comm::reduce(
       out,
@@ -178,7 +180,7 @@ class MessageBackend final : public Backend {
             message::broadcast(
                 transfers, {static_cast<std::byte*>(data), bytes}, root);
           } else if (rank_ != root) {
-            put(data, of(entries, root).data.data(), bytes);
+            put(data, data_at(of(entries, root), 0, bytes), bytes);
           }
         });
   }
@@ -380,7 +382,7 @@ class MessageBackend final : public Backend {
   // Where ours begins in data with equal shares for all ranks.
   const std::byte* own_share(
       const OpEntryView& entry, std::size_t bytes) const {
-    return entry.data.data() + static_cast<std::size_t>(rank_) * bytes;
+    return data_at(entry, static_cast<std::size_t>(rank_) * bytes, bytes);
   }
 
   // The same for shares of the entry's counts.
@@ -390,12 +392,15 @@ class MessageBackend final : public Backend {
     for (int rank = 0; rank < rank_; ++rank) {
       before += of(entry.counts.send, rank);
     }
-    return entry.data.data() + before * element;
+    return data_at(
+        entry, before * element, of(entry.counts.send, rank_) * element);
   }
 
   static void put_all(const OpEntries& entries, const ByteRanges& to) {
     for (std::size_t rank = 0; rank < to.size(); ++rank) {
-      put(to[rank].data, entries[rank].data.data(), to[rank].bytes);
+      put(to[rank].data,
+          data_at(entries[rank], 0, to[rank].bytes),
+          to[rank].bytes);
     }
   }
 
@@ -413,12 +418,14 @@ class MessageBackend final : public Backend {
   void collective(OpEntry entry, Deadline deadline, const Body& body) {
     entry.record.sequence = ++sequence_;
     guarded(entry.record, deadline, [&](TransferSet& transfers) {
+      fault_point("message.enter");
       const Bytes packed = pack(entry);
       OpEntries entries;
       for (const ByteSpan& theirs : all_gather_.gather(packed, transfers)) {
         entries.push_back(unpack(theirs));
       }
       check_agreement(entries, group_, labels_);
+      fault_point("message.entered");
       body(transfers, entries);
     });
   }

@@ -29,6 +29,27 @@ std::vector<std::uint64_t> numbers_at(const std::byte* data, std::size_t size) {
   return numbers;
 }
 
+// What peers send is checked: they may run another version.
+void check_whole(bool whole, std::size_t bytes) {
+  ARGOSY_CHECK(
+      whole,
+      "[comm] a rank entered an operation with {} bytes, expected more: do all "
+      "ranks run the same version?",
+      bytes);
+}
+
+void check_known(const OpRecord& record) {
+  ARGOSY_CHECK(
+      static_cast<std::size_t>(record.kind) < kNumOpKinds &&
+          static_cast<int>(record.dtype) < kNumDTypes &&
+          static_cast<int>(record.reduce) < kNumReduceOps,
+      "[comm] a rank entered an unknown operation ({}, {}, {}): do all ranks "
+      "run the same version?",
+      static_cast<int>(record.kind),
+      static_cast<int>(record.dtype),
+      static_cast<int>(record.reduce));
+}
+
 } // namespace
 
 std::size_t max_entry_bytes(int num_ranks) {
@@ -52,17 +73,29 @@ std::vector<std::byte> pack(const OpEntry& entry) {
 
 OpEntryView unpack(ByteSpan packed) {
   Header head;
-  ARGOSY_ASSERT(packed.size() >= sizeof(head), packed.size());
+  check_whole(packed.size() >= sizeof(head), packed.size());
   std::memcpy(&head, packed.data(), sizeof(head));
+  packed = packed.subspan(sizeof(head));
+  check_known(head.record);
+  // Divides: the product of a wrong number could overflow.
+  check_whole(
+      head.num_ranks <= packed.size() / (2 * sizeof(std::uint64_t)),
+      packed.size());
   const std::size_t bytes = head.num_ranks * sizeof(std::uint64_t);
-  ARGOSY_ASSERT(packed.size() >= sizeof(head) + 2 * bytes, packed.size());
-  const std::byte* at = packed.data() + sizeof(head);
   return {
       .record = head.record,
       .counts =
-          {numbers_at(at, head.num_ranks),
-           numbers_at(at + bytes, head.num_ranks)},
-      .data = packed.subspan(sizeof(head) + 2 * bytes)};
+          {numbers_at(packed.data(), head.num_ranks),
+           numbers_at(packed.data() + bytes, head.num_ranks)},
+      .data = packed.subspan(2 * bytes)};
+}
+
+const std::byte* data_at(
+    const OpEntryView& entry, std::size_t offset, std::size_t bytes) {
+  check_whole(
+      offset <= entry.data.size() && bytes <= entry.data.size() - offset,
+      entry.data.size());
+  return entry.data.data() + offset;
 }
 
 void check_agreement(
@@ -74,6 +107,11 @@ void check_agreement(
   for (const OpEntryView& entry : entries) {
     records.push_back(entry.record);
     counts.push_back(entry.counts);
+    // disagreement() compares the counts of every pair.
+    check_whole(
+        entry.record.kind != OpKind::AllToAll ||
+            entry.counts.send.size() == entries.size(),
+        entry.data.size());
   }
   std::string how = disagreement(records, global_ranks);
   if (how.empty() && records[0].kind == OpKind::AllToAll) {

@@ -33,7 +33,13 @@ struct OpEntryView {
 std::size_t max_entry_bytes(int num_ranks);
 
 std::vector<std::byte> pack(const OpEntry& entry);
+// Throws InvalidArgument when a peer sent something else.
 OpEntryView unpack(ByteSpan packed);
+
+// The entry's data from `offset` on. Throws InvalidArgument unless it has
+// `bytes` there.
+const std::byte* data_at(
+    const OpEntryView& entry, std::size_t offset, std::size_t bytes);
 
 // Throws InvalidArgument, on all ranks the same, unless all entered the same
 // collective.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 
 namespace argosy::comm::message {
 
@@ -108,6 +109,7 @@ void PointToPoint::send(
     DType dtype,
     int peer,
     TransferSet& transfers) {
+  fault_point("message.send");
   expect_envelope(peer);
   const Header head{count, static_cast<std::uint64_t>(dtype)};
   const std::size_t bytes = count * size_of(dtype);
@@ -129,7 +131,8 @@ void PointToPoint::send(
   transfers.send(peer, Tag::Envelope, envelope, length);
   transfers.wait(answer);
   if (reply[0] != '\0') {
-    throw InvalidArgument(reply);
+    // It may come without an end.
+    throw InvalidArgument(std::string(reply, ::strnlen(reply, kReplyBytes)));
   }
   transfers.send(peer, Tag::Bulk, data, bytes);
   transfers.wait_all();
@@ -141,6 +144,7 @@ void PointToPoint::receive(
     DType dtype,
     int peer,
     TransferSet& transfers) {
+  fault_point("message.recv");
   read_envelope(peer, transfers.deadline());
   Inbox& from = inbox(peer);
   Header sent;

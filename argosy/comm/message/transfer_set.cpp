@@ -1,16 +1,21 @@
 #include "argosy/comm/message/transfer_set.h"
 
+#include "argosy/common/fault_point.h"
+
 namespace argosy::comm::message {
 
 namespace {
 
-// Messengers do not say which peer is lost; failure_agreement.cpp must know.
+// Messengers do not say which peer is lost or late; failure_agreement.cpp must
+// know.
 template <typename Act>
 auto with_peer(int peer, const Act& act) {
   try {
     return act();
   } catch (const PeerLost& error) {
     throw ConnectionLost(peer, error.what());
+  } catch (const TimeoutError& error) {
+    throw TransferLate(peer, error.what());
   }
 }
 
@@ -62,6 +67,7 @@ std::size_t TransferSet::receive(
 }
 
 void TransferSet::wait(std::size_t transfer) {
+  fault_point("message.transfer");
   transfers_[transfer].wait(deadline_);
 }
 

@@ -36,8 +36,20 @@ class ConnectionLost : public PeerLost {
   int peer_;
 };
 
-// A transfer together with its peer. Throws ConnectionLost, which names the
-// peer, in place of PeerLost.
+// A rank did not send or receive in time.
+class TransferLate : public TimeoutError {
+ public:
+  TransferLate(int peer, const std::string& reason)
+      : TimeoutError(reason), peer_(peer) {}
+
+  int peer() const { return peer_; }
+
+ private:
+  int peer_;
+};
+
+// A transfer together with its peer. Throws ConnectionLost and TransferLate,
+// which name the peer, in place of PeerLost and TimeoutError.
 class PeerTransfer {
  public:
   static PeerTransfer send(

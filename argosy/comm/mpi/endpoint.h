@@ -170,7 +170,7 @@ class Endpoint {
   }
 
   void close() {
-    hear_the_last();
+    const bool all_here = hear_the_last();
     const std::lock_guard lock(calls_mutex());
     closed_ = true;
     for (const auto& [id, channel] : channels_) {
@@ -182,23 +182,30 @@ class Endpoint {
       MPI_Cancel(&slot.request);
       MPI_Wait(&slot.request, MPI_STATUS_IGNORE);
     }
-    MPI_Comm_free(&comm_);
+    // Open MPI goes on with a barrier while it finalizes, and crashes if its
+    // communicator is gone by then.
+    if (all_here) {
+      MPI_Comm_free(&comm_);
+    }
   }
 
-  // Delivers packets until all ranks finalize MPI, as they must.
-  void hear_the_last() {
+  // Delivers packets until all ranks finalize MPI, as they must. Returns
+  // whether they did; if not, a barrier is still under way.
+  bool hear_the_last() {
     const Deadline deadline = Deadline::after(kFarewell);
     MPI_Request all_here = MPI_REQUEST_NULL;
     MPI_Ibarrier(comm_, &all_here);
-    for (int done = 0; done == 0 && !deadline.expired();) {
+    int done = 0;
+    while (done == 0 && !deadline.expired()) {
       const std::lock_guard lock(calls_mutex());
       try {
         progress();
       } catch (const PeerLost&) {
-        return;
+        break;
       }
       MPI_Test(&all_here, &done, MPI_STATUS_IGNORE);
     }
+    return done != 0;
   }
 
   MPI_Comm comm_ = MPI_COMM_NULL;

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "argosy/common/error.h"
+
 namespace argosy::comm {
 
 std::string to_string(OpKind kind) {
@@ -18,7 +20,12 @@ std::string to_string(OpKind kind) {
       "send",
       "recv"};
   static_assert(kNames.size() == kNumOpKinds);
-  return kNames.at(static_cast<std::size_t>(kind));
+  const auto index = static_cast<std::size_t>(kind);
+  ARGOSY_CHECK(
+      index < kNames.size(),
+      "[comm.op_kind] {} is not a value of OpKind",
+      index);
+  return kNames[index];
 }
 
 } // namespace argosy::comm

@@ -94,7 +94,7 @@ at::Tensor DimGroup::exchange(
       receives[i] = place;
     }
   }
-  alltoall(receives, sends(local, have, want), group_);
+  alltoall({.out = receives, .in = sends(local, have, want)}, group_);
   return out;
 }
 
@@ -113,7 +113,7 @@ at::Tensor DimGroup::exchange_sum(
     shape[dim] = i == own_ ? 0 : overlap(have[i], want[own_]).size();
     receives.push_back(at::empty(shape, local.options()));
   }
-  alltoall(receives, sends(local, have, want), group_);
+  alltoall({.out = receives, .in = sends(local, have, want)}, group_);
   receives[own_] =
       part(local, dim_, within(overlap(have[own_], want[own_]), have[own_]));
   shape[dim] = want[own_].size();

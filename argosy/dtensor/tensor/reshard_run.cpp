@@ -172,7 +172,7 @@ at::Tensor run_block_transfers(
       blocks_by_member(out, transfers.target, transfers.receives, *group);
   const Tensors sends =
       blocks_by_member(local, transfers.source, transfers.sends, *group);
-  alltoall(receives, sends, group);
+  alltoall({.out = receives, .in = sends}, group);
   return out;
 }
 

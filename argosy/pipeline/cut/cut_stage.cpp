@@ -1,10 +1,7 @@
 #include "argosy/pipeline/cut/cut_stage.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <torch/nn/module.h>
-#include <torch/serialize.h>
 
 #include <algorithm>
 #include <set>
@@ -12,8 +9,6 @@
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/recomputation/recompute.h"
-#include "argosy/training/model_file.h"
-#include "argosy/training/module_archive.h"
 
 namespace argosy::pipeline {
 
@@ -39,26 +34,6 @@ CutRule rule_of(const CutOptions& options, int stages) {
 Metas unpack_tensor(const at::Tensor& numbers) {
   const auto* begin = numbers.data_ptr<std::int64_t>();
   return trace::unpack({begin, begin + numbers.numel()});
-}
-
-// The whole value of a state on the first stage, from the stage that has it;
-// undefined on the others.
-at::Tensor bring_to_first(
-    const at::Tensor& state, int holder, const GroupPtr& group) {
-  const int first = group->ranks().front();
-  if (holder == group->rank()) {
-    const at::Tensor value = full_tensor(state.detach()).contiguous();
-    if (holder == 0) {
-      return value.clone();
-    }
-    send(value, first, group);
-  } else if (group->rank() == 0) {
-    const at::Tensor value =
-        at::empty(state.sizes(), at::TensorOptions(state.scalar_type()));
-    recv(value, group->ranks()[static_cast<std::size_t>(holder)], group);
-    return value;
-  }
-  return {};
 }
 
 } // namespace
@@ -156,43 +131,6 @@ Tensors CutStage::forward(int chunk, const Tensors& given_inputs) {
     sent.push_back(shapes);
   }
   return sent;
-}
-
-// States that no part uses are not released: the first stage has them, too.
-std::map<std::string, int> CutStage::first_holders() const {
-  std::map<std::string, int> holders;
-  for (int part = 0; part < cut_.num_parts(); ++part) {
-    const int stage = layout().stage_of(part);
-    const Part& own = cut_.cuts().parts[static_cast<std::size_t>(part)];
-    for (const int state : own.states) {
-      for (const std::string& name : cut_.graph().value(state).names) {
-        const auto [known, is_new] = holders.emplace(name, stage);
-        known->second = std::min(known->second, stage);
-      }
-    }
-  }
-  return holders;
-}
-
-void CutStage::save(const std::filesystem::path& path) {
-  const at::NoGradGuard no_grad;
-  const auto holders = first_holders();
-  torch::serialize::OutputArchive archive;
-  training::fill_archive(
-      archive,
-      cut_.module(),
-      [&](const std::string& name, const at::Tensor& state) {
-        const auto holder = holders.find(name);
-        return bring_to_first(
-            state, holder == holders.end() ? 0 : holder->second, group());
-      });
-  training::run_on_first({group()}, "pipeline.save", [&] {
-    training::write_archive(path, archive);
-  });
-}
-
-void CutStage::load(const std::filesystem::path& path) {
-  load_model(cut_.module(), path);
 }
 
 } // namespace argosy::pipeline

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,17 +63,10 @@ class CutStage final : public StageModel {
       const Tensors& outputs,
       const Tensors& labels) const override;
   // A module with the parameters and buffers of this stage, under their names.
+  // Checkpoints and save_model() take the stage itself, and have the whole.
   torch::nn::Module& module() override { return *states_; }
 
   const CutModule& cut_module() const { return cut_; }
-
-  // Writes the whole module, with the states of all stages, as torch::save()
-  // does on one process: the first stage receives one state after the other.
-  // torch::load() of the uncut module reads the file, and so does load(), which
-  // takes what this stage has. All stages call save(); it blocks. Throws
-  // SystemError on all stages when the file cannot be written.
-  void save(const std::filesystem::path& path);
-  void load(const std::filesystem::path& path);
 
  protected:
   bool recomputes_all() const override {
@@ -88,7 +79,6 @@ class CutStage final : public StageModel {
   std::vector<int> parts() const;
   Tensors run(int part, const Tensors& given, const Metas& inputs);
   std::vector<SharedWeight> find_shared() const;
-  std::map<std::string, int> first_holders() const;
 
   const CutOptions options_;
   CutModule cut_;

@@ -94,8 +94,8 @@ void refuse_memory(const at::Tensor& tensor) {
               "[pipeline.cut] a state of shape {} is on another stage of the "
               "pipeline, and has no memory on this one, which data_ptr(), "
               "storage(), torch::save() or torch::load() asked for. "
-              "CutStage::save() writes the whole module, and CutStage::load() "
-              "reads it; CutStage::module() has the states of this stage",
+              "save_model() and load_model() of the stage write and read the "
+              "whole module; CutStage::module() has the states of this stage",
               tensor.sizes())));
 }
 

@@ -85,6 +85,9 @@ Names expand_brackets(
     for (std::string& number : expand_range(range, text, what)) {
       all.push_back(std::move(number));
     }
+    if (all.size() > kMostHosts) {
+      refuse(what, text, "too many hosts");
+    }
   }
   return all;
 }
@@ -136,6 +139,9 @@ std::vector<std::string> expand_nodelist(
     }
     for (std::string& name : expand_item(item, text, what)) {
       all.push_back(std::move(name));
+    }
+    if (all.size() > kMostHosts) {
+      refuse(what, text, "too many hosts");
     }
   }
   return all;

@@ -48,6 +48,9 @@ Claim read_torchrun(const Context& context) {
       env.find_bool("TORCHELASTIC_USE_AGENT_STORE").value_or(false);
   if (agent_serves && !env.has("ARGOSY_STORE")) {
     claim.info.serves_store = false;
+    // It is torch's, and speaks torch's protocol.
+    std::string& url = claim.info.store_url;
+    url = url.starts_with("tcp://") ? "c10d" + url.substr(3) : url;
   }
   return claim;
 }

@@ -205,7 +205,10 @@ void set_store(
   if (const auto url = env.find("ARGOSY_STORE")) {
     info.store_url = *url;
     // Other stores have a server of their own, or need none.
-    info.serves_store = info.serves_store && url->starts_with("tcp://");
+    const bool servable =
+        url->starts_with("tcp://") || url->starts_with("c10d://");
+    info.serves_store = info.serves_store && servable &&
+        url->find("serve=no") == std::string::npos;
     return;
   }
   Endpoint place = natural.value_or(Endpoint{});

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <vector>
+
+#include "argosy/checkpoint/exchange.h"
+#include "argosy/checkpoint/piece_reader.h"
+#include "argosy/checkpoint/progress_log.h"
+#include "argosy/checkpoint/read_plan.h"
+#include "argosy/checkpoint/state_part.h"
+
+// Executes the plan of a load on one rank. Not installed.
+namespace argosy::checkpoint {
+
+// When the state's memory changes.
+enum class Order {
+  VerifyThenRead, // all bytes are read and verified, then read again
+  ReadThenCopy,   // all bytes are read into memory of our own first
+  ReadInPlace,    // at once
+};
+
+// Memory that grows and is used again.
+class ReusedBytes {
+ public:
+  at::Tensor take(const std::vector<std::int64_t>& parts);
+
+ private:
+  at::Tensor memory_;
+};
+
+class LoadRun {
+ public:
+  LoadRun(
+      const Manifest& manifest,
+      const Ranks& ranks,
+      const Request& request,
+      PieceReader& reader,
+      Order order);
+
+  const std::vector<Want>& wants() const { return wants_; }
+
+  // Collective. `wants` of all ranks; must stay.
+  void plan(const std::vector<std::vector<Want>>& wants);
+  // Reads what this rank will read, if nothing may change before all is known
+  // to be good.
+  void verify();
+  // Collective. Throws on this rank alone; the others get values without
+  // meaning, and learn of it when ranks agree.
+  void read();
+  // Brings the values into the state.
+  void take();
+
+ private:
+  // A box that this rank needs, and where its values go.
+  struct Target {
+    at::Tensor values; // of the state
+    at::Tensor
+        buffer; // row-major; the same memory, or copied to `values` at last
+  };
+
+  void add(const Request::Slot& slot, const LocalPiece& piece);
+  std::byte* memory_of(std::uint32_t want);
+  const PieceRecord& piece_of(const PlannedRead& read) const;
+  std::int64_t width_of(const PlannedRead& read) const;
+  template <typename F>
+  void for_each_chunk(const PlannedRead& read, const F& f) const;
+  std::uint64_t bytes_to_read() const;
+  void read_wave(const std::vector<PlannedRead>& wave);
+  void read_own(
+      const std::vector<PlannedRead>& wave, std::vector<std::byte*>& next);
+  void read_piece(const PlannedRead& read, std::vector<std::byte*>& next);
+  std::byte* place_of(const PlannedRead& read, const Chunk& chunk);
+  void give(
+      const PlannedRead& read,
+      const Chunk& chunk,
+      const std::byte* bytes,
+      const PlannedRead::Taker& taker,
+      std::vector<std::byte*>& next);
+  void unpack(
+      const std::vector<PlannedRead>& wave, std::vector<std::byte*> next);
+  void unpack_chunk(
+      const PlannedRead& read,
+      const Chunk& chunk,
+      std::uint32_t want,
+      std::byte*& message);
+
+  const Manifest& manifest_;
+  const Ranks& ranks_;
+  PieceReader& reader_;
+  const Order order_;
+  ReadPlan plan_;
+  ReusedBytes sent_;
+  ReusedBytes received_;
+  std::vector<Want> wants_;
+  std::vector<Target> targets_; // by want
+  const std::vector<std::vector<Want>>* wants_of_all_ = nullptr;
+  std::exception_ptr error_;
+  std::uint64_t total_bytes_ = 0; // that this rank has to read
+  ProgressLog progress_;
+};
+
+} // namespace argosy::checkpoint

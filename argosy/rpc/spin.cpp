@@ -1,0 +1,56 @@
+#include "argosy/rpc/spin.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace argosy::rpc {
+
+namespace {
+
+constexpr std::chrono::nanoseconds kLongestSpin = std::chrono::microseconds(40);
+constexpr std::chrono::nanoseconds kShortestSpin = std::chrono::microseconds(2);
+
+constexpr int kSleepsInARow = 100;
+
+bool has_several_cpus() {
+  cpu_set_t cpus;
+  return ::sched_getaffinity(0, sizeof(cpus), &cpus) == 0 &&
+      CPU_COUNT(&cpus) > 1;
+}
+
+} // namespace
+
+SpinBudget::SpinBudget()
+    : possible_(has_several_cpus()),
+      limit_(possible_ ? kLongestSpin : std::chrono::nanoseconds::zero()) {}
+
+void SpinBudget::pause() {
+  __builtin_ia32_pause();
+}
+
+void SpinBudget::found() {
+  limit_ = std::min(limit_ * 2, kLongestSpin);
+}
+
+void SpinBudget::missed() {
+  if (limit_ == kLongestSpin) {
+    limit_ = kShortestSpin;
+    sleeps_left_ = kSleepsInARow;
+  } else {
+    limit_ = std::max(limit_ / 2, kShortestSpin);
+  }
+}
+
+void SpinBudget::slept(std::chrono::nanoseconds time) {
+  if (!possible_ || time > kLongestSpin) {
+    return;
+  }
+  if (sleeps_left_ > 0) {
+    --sleeps_left_;
+  } else {
+    limit_ = kLongestSpin;
+  }
+}
+
+} // namespace argosy::rpc

@@ -1,0 +1,268 @@
+// Nothing waits for ever: connecting a group, ending it, aborting it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+#include "argosy/comm/backend/backend.h"
+#include "argosy/comm/connect.h"
+#include "argosy/comm/group.h"
+#include "argosy/comm/member_watch.h"
+#include "argosy/comm/ops.h"
+#include "argosy/comm/work.h"
+#include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
+#include "argosy/testing/gtest_ranks.h"
+#include "argosy/testing/ranks.h"
+#include "argosy/world/world.h"
+
+namespace argosy {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using Clock = std::chrono::steady_clock;
+
+template <typename E>
+std::string thrown_by(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "of another class: " << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+// A store whose server is stopped: its calls return when the test is over.
+class SilentStore final : public c10d::Store {
+ public:
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = false; // guarded by mutex
+
+    void pass() {
+      std::unique_lock lock(mutex);
+      changed.wait_for(lock, 30s, [&] { return open; });
+    }
+    void let_all_pass() {
+      const std::lock_guard lock(mutex);
+      open = true;
+      changed.notify_all();
+    }
+  };
+
+  explicit SilentStore(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) {}
+
+  using Bytes = std::vector<std::uint8_t>;
+  void set(const std::string&, const Bytes&) override { gate_->pass(); }
+  Bytes compareSet(const std::string&, const Bytes&, const Bytes&) override {
+    gate_->pass();
+    return {};
+  }
+  Bytes get(const std::string&) override {
+    gate_->pass();
+    return {};
+  }
+  std::int64_t add(const std::string&, std::int64_t) override { return 0; }
+  bool deleteKey(const std::string&) override { return false; }
+  bool check(const std::vector<std::string>&) override {
+    gate_->pass();
+    return false;
+  }
+  std::int64_t getNumKeys() override { return 0; }
+  void wait(const std::vector<std::string>&) override { gate_->pass(); }
+  void wait(const std::vector<std::string>&, const std::chrono::milliseconds&)
+      override {
+    gate_->pass();
+  }
+
+ private:
+  const std::shared_ptr<Gate> gate_;
+};
+
+TEST(Waits, ConnectingEndsAtTheDeadlineWhenTheStoreDoesNotAnswer) {
+  const auto gate = std::make_shared<SilentStore::Gate>();
+  const auto began = Clock::now();
+  EXPECT_THAT(
+      thrown_by<TimeoutError>([&] {
+        comm::connect_auto(
+            {.group = "g",
+             .rank = 0,
+             .global_ranks = {0, 1},
+             .store = c10::make_intrusive<SilentStore>(gate),
+             .deadline = Deadline::after(200ms)});
+      }),
+      AllOf(HasSubstr("group g"), HasSubstr("200 ms"), HasSubstr("store")));
+  EXPECT_LT(Clock::now() - began, 10s);
+  gate->let_all_pass();
+}
+
+// The group's own limit, not the world's.
+TEST(Waits, ConnectingEndsAtTheDeadlineOfTheGroup) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const auto group = new_group({0, 1}, "auto", 200ms);
+    const auto began = Clock::now();
+    if (world.rank() == 0) {
+      EXPECT_THAT(
+          thrown_by<TimeoutError>([&] { barrier(group); }),
+          AllOf(HasSubstr("rank 1"), HasSubstr("200 ms")));
+      EXPECT_LT(Clock::now() - began, 10s);
+      world.store()->set("seen", {1});
+    } else {
+      world.store()->wait({"seen"});
+    }
+  });
+}
+
+// All have come, one makes no further step.
+TEST(Waits, WhoIsBehindWhileTheGroupConnectsIsNamed) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto watch_of = [&](int rank) {
+    return comm::MemberWatch(
+        {.group = "g",
+         .rank = rank,
+         .global_ranks = {4, 5, 6},
+         .store = store,
+         .deadline = Deadline::after(1s)},
+        {});
+  };
+  comm::MemberWatch first = watch_of(0);
+  comm::MemberWatch second = watch_of(1);
+  comm::MemberWatch third = watch_of(2);
+  const auto error_of_first = [&] {
+    return thrown_by<TimeoutError>(
+        [&] { std::rethrow_exception(first.time_is_up()); });
+  };
+  first.come();
+  second.come();
+  EXPECT_THAT(
+      error_of_first(),
+      HasSubstr("rank 6 of group g did not come to the group's first"));
+  third.come();
+  EXPECT_THAT(error_of_first(), HasSubstr("a rank of group g did not connect"));
+  first.advance();
+  first.advance();
+  second.advance();
+  third.advance();
+  third.advance();
+  EXPECT_THAT(error_of_first(), HasSubstr("rank 5 of group g did not connect"));
+}
+
+void run_with_victim(
+    int ranks, int victim, const std::function<void(World&)>& body) {
+  try {
+    argosy::testing::run_process_ranks(ranks, body);
+    FAIL() << "rank " << victim << " was killed";
+  } catch (const RankFailed& failure) {
+    EXPECT_EQ(failure.rank(), victim) << failure.what();
+  }
+}
+
+class Connecting : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    Waits,
+    Connecting,
+    ::testing::Values("gloo", "c10d", "shm"),
+    [](const auto& test) { return test.param; });
+
+// In the middle: after it has said where it listens, before anybody has
+// connected to it.
+TEST_P(Connecting, ADeathInTheMiddleIsNoticed) {
+  run_with_victim(3, 1, [](World& world) {
+    const std::string backend = GetParam();
+    const auto group = new_group({0, 1, 2}, backend, 40s);
+    if (world.rank() == 1) {
+      set_fault(
+          backend == "gloo"       ? "gloo.published:kill"
+              : backend == "c10d" ? "comm.come:kill"
+                                  : "memory.mapped:kill");
+    }
+    const auto began = Clock::now();
+    EXPECT_THAT(
+        thrown_by<PeerLost>([&] { barrier(group); }), HasSubstr("rank 1"));
+    EXPECT_LT(Clock::now() - began, 15s);
+  });
+}
+
+TEST(Waits, AbortEndsAConnectionThatIsBeingMade) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const auto group = new_group({0, 1});
+    if (world.rank() == 1) {
+      return; // never comes to the group
+    }
+    const auto began = Clock::now();
+    const auto work = all_reduce(torch::ones({1}), ReduceOp::SUM, group, false);
+    const auto other = isend(torch::ones({1}), 1, group);
+    std::this_thread::sleep_for(100ms); // they connect
+    group->abort("disk full");
+    EXPECT_THAT(
+        thrown_by<PeerLost>([&] { work->wait(); }), HasSubstr("disk full"));
+    EXPECT_THAT(
+        thrown_by<PeerLost>([&] { other->wait(); }), HasSubstr("disk full"));
+    EXPECT_LT(Clock::now() - began, 10s);
+  });
+}
+
+class Ending : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    Waits,
+    Ending,
+    ::testing::Values("auto", "gloo", "c10d"),
+    [](const auto& test) { return test.param; });
+
+// The other rank never comes to the operation; the limit is half a minute.
+TEST_P(Ending, TheEndOfAGroupEndsItsOperation) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    auto group = new_group({0, 1}, GetParam());
+    barrier(group);
+    if (world.rank() == 0) {
+      const auto began = Clock::now();
+      const auto work =
+          all_reduce(torch::ones({3}), ReduceOp::SUM, group, false);
+      std::this_thread::sleep_for(100ms); // it begins
+      destroy_process_group(group);
+      group.reset();
+      EXPECT_TRUE(work->is_completed());
+      EXPECT_THROW(work->wait(), PeerLost);
+      EXPECT_LT(Clock::now() - began, 12s);
+      world.store()->set("ended", {1});
+    } else {
+      world.store()->wait({"ended"});
+    }
+  });
+}
+
+// What is about to end may end.
+TEST(Waits, TheEndOfAGroupLetsAnOperationEndThatCan) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    auto group = new_group({0, 1});
+    barrier(group);
+    if (world.rank() == 1) {
+      std::this_thread::sleep_for(300ms);
+    }
+    const at::Tensor data = torch::ones({3});
+    const auto work = all_reduce(data, ReduceOp::SUM, group, false);
+    std::this_thread::sleep_for(100ms); // it begins
+    destroy_process_group(group);
+    group.reset();
+    EXPECT_NO_THROW(work->wait());
+    EXPECT_EQ(data[0].item<float>(), 2);
+  });
+}
+
+} // namespace
+} // namespace argosy

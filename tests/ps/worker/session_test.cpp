@@ -1,0 +1,328 @@
+// Training against servers, compared with one process.
+
+#include "argosy/ps/worker/session.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/functional/embedding.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <thread>
+
+#include "argosy/common/error.h"
+#include "argosy/common/file.h"
+#include "argosy/ps/service/server.h"
+#include "argosy/ps/worker/saved_tables.h"
+#include "argosy/ps/worker/sparse_embedding.h"
+#include "argosy/ps/worker/table_parameters.h"
+#include "argosy/store/mem_kv.h"
+
+namespace argosy::ps {
+namespace {
+
+constexpr int kDim = 4;
+constexpr int kVocabulary = 30;
+constexpr float kRate = 0.1f;
+
+class SessionTest : public ::testing::Test {
+ protected:
+  SessionTest() {
+    for (int i = 0; i < 2; ++i) {
+      servers_.push_back(std::make_unique<Server>(
+          ServerOptions{.server = i, .shape = {2, 1}, .kv = kv_}));
+    }
+  }
+
+  std::shared_ptr<Session> session(
+      int worker, int num_workers, CommunicatorOptions communicator = {}) {
+    return std::make_shared<Session>(SessionOptions{
+        .client =
+            {.worker = worker,
+             .job =
+                 {.num_workers = num_workers,
+                  .sync = communicator.mode == Mode::Sync,
+                  .geo = communicator.mode == Mode::Geo},
+             .shape = {2, 1},
+             .kv = kv_,
+             .timeout = std::chrono::seconds(30)},
+        .communicator = communicator});
+  }
+
+  static SparseEmbeddingOptions items() {
+    return {
+        .name = "items",
+        .dim = kDim,
+        .rule = {
+            .rule = Rule::Naive,
+            .learning_rate = kRate,
+            .initial_range = 0.5f}};
+  }
+
+  std::shared_ptr<store::Kv> kv_ = std::make_shared<store::MemKv>();
+  std::vector<std::unique_ptr<Server>> servers_;
+};
+
+torch::Tensor ids_of(int worker, int step) {
+  return (torch::arange(24) * (worker * 5 + step * 7 + 3))
+      .remainder(kVocabulary)
+      .view({6, 4});
+}
+
+torch::Tensor loss_of(
+    const torch::Tensor& rows, const torch::Tensor& weight, int worker) {
+  const auto score = rows.sum(1).matmul(weight);
+  return (score - 0.3 * (worker + 1)).pow(2).mean();
+}
+
+// In one process: gradients of all workers' batches, added in their order.
+struct Alone {
+  torch::Tensor table;
+  torch::Tensor weight;
+
+  void step(int num_workers, int step) {
+    torch::Tensor table_sum;
+    torch::Tensor weight_sum;
+    for (int worker = 0; worker < num_workers; ++worker) {
+      const auto t = table.detach().clone().requires_grad_();
+      const auto w = weight.detach().clone().requires_grad_();
+      loss_of(torch::embedding(t, ids_of(worker, step)), w, worker).backward();
+      table_sum = worker == 0 ? t.grad().clone() : table_sum + t.grad();
+      weight_sum = worker == 0 ? w.grad().clone() : weight_sum + w.grad();
+    }
+    const float scale = 1.0f / static_cast<float>(num_workers);
+    // Two roundings, as the servers': no fused multiply-add.
+    table = table - (table_sum * scale) * kRate;
+    weight = weight - (weight_sum * scale) * kRate;
+  }
+};
+
+TEST_F(SessionTest, SynchronousWorkersHaveTheBitsOfOneProcess) {
+  constexpr int kWorkers = 3;
+  constexpr int kSteps = 12;
+  const auto start = torch::linspace(-1, 1, kDim);
+  torch::Tensor first_rows;
+  std::vector<torch::Tensor> rows(kWorkers);
+  std::vector<torch::Tensor> weights(kWorkers);
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    threads.emplace_back([&, worker] {
+      const auto own = session(worker, kWorkers);
+      SparseEmbedding embedding(own, items());
+      const auto weight =
+          (worker == 0 ? start.clone() : torch::zeros({kDim})).requires_grad_();
+      own->add_dense(
+          {weight}, {.rule = DenseRule::Sgd, .learning_rate = kRate});
+      const auto all = torch::arange(kVocabulary);
+      if (worker == 0) {
+        first_rows = own->lookup(embedding->table(), all, {.is_test = true});
+      }
+      for (int step = 0; step < kSteps; ++step) {
+        const auto batch = embedding(ids_of(worker, step));
+        if (step + 1 < kSteps) {
+          embedding->prefetch(ids_of(worker, step + 1));
+        }
+        loss_of(batch, weight, worker).backward();
+        own->step();
+      }
+      EXPECT_EQ(own->num_prefetched(), kSteps - 1u);
+      rows[worker] = own->lookup(embedding->table(), all, {.is_test = true});
+      weights[worker] = weight.detach().clone();
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  Alone alone{first_rows, start};
+  for (int step = 0; step < kSteps; ++step) {
+    alone.step(kWorkers, step);
+  }
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    EXPECT_TRUE(torch::equal(rows[worker], alone.table)) << worker;
+    EXPECT_TRUE(torch::equal(weights[worker], alone.weight)) << worker;
+  }
+}
+
+TEST_F(SessionTest, PaddingGivesZerosAndGetsNoGradient) {
+  const auto own = session(0, 1);
+  auto options = items();
+  options.padding_idx = 7;
+  SparseEmbedding embedding(own, options);
+  const auto ids = torch::tensor({1, 7, 1, 2}, torch::kLong);
+  const auto rows = embedding(ids);
+  EXPECT_EQ(rows.sizes(), (std::vector<std::int64_t>{4, kDim}));
+  EXPECT_TRUE(torch::equal(rows[1], torch::zeros({kDim})));
+  rows.sum().backward();
+  own->step();
+  EXPECT_EQ(own->client().stat(embedding->table()).rows, 2u);
+  const auto after = own->lookup(embedding->table(), ids, {.is_test = true});
+  EXPECT_TRUE(torch::equal(after[0], rows[0].detach() - 2 * kRate));
+  EXPECT_THROW(embedding(torch::tensor({-1})), InvalidArgument);
+  EXPECT_THROW(embedding(torch::tensor({0.5})), InvalidArgument);
+  EXPECT_EQ(embedding(torch::empty({0}, torch::kLong)).numel(), 0);
+}
+
+TEST_F(SessionTest, BagsAreThoseOfEmbeddingBag) {
+  const auto own = session(0, 1);
+  const auto table = SparseEmbedding(own, items())->table();
+  const auto all =
+      own->lookup(table, torch::arange(kVocabulary), {.is_test = true});
+  const auto ids = torch::tensor({3, 4, 3, 9, 20}, torch::kLong);
+  const auto offsets = torch::tensor({0, 2, 2}, torch::kLong);
+  for (int mode = 0; mode < 3; ++mode) {
+    const auto expected =
+        std::get<0>(torch::embedding_bag(all, ids, offsets, false, mode));
+    EXPECT_TRUE(torch::equal(
+        own->lookup_bag(table, ids, offsets, {.mode = mode}), expected));
+  }
+}
+
+TEST_F(SessionTest, ACacheSavesPullsWithinItsBound) {
+  const auto own = session(0, 1, {.mode = Mode::Async});
+  auto options = items();
+  options.cache = {.rows = 100, .steps = 2};
+  SparseEmbedding embedding(own, options);
+  const auto ids = torch::arange(10);
+  const auto first = embedding(ids).detach().clone();
+  for (int step = 0; step < 6; ++step) {
+    const auto rows = embedding(ids);
+    // Rows of step 0, 3, 6 serve two more steps each.
+    const double age = (rows.detach() - first).abs().max().item<double>();
+    EXPECT_LE(age, kRate * step + 1e-5);
+    rows.sum().backward();
+    own->step();
+    own->flush();
+  }
+  EXPECT_EQ(own->num_cache_hits(embedding->table()), 50u);
+  const auto sync = session(0, 1, {.mode = Mode::Async});
+  EXPECT_EQ(sync->num_prefetched(), 0u);
+}
+
+TEST_F(SessionTest, GeoTrainsLocallyAndExchanges) {
+  const CommunicatorOptions geo{.mode = Mode::Geo, .k_steps = 5};
+  std::vector<double> losses(2);
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < 2; ++worker) {
+    threads.emplace_back([&, worker] {
+      const auto own = session(worker, 2, geo);
+      auto options = items();
+      options.rule.learning_rate = 0.02f;
+      SparseEmbedding embedding(own, options);
+      const auto weight = torch::ones({kDim}).requires_grad_();
+      own->add_dense({weight});
+      for (int step = 0; step < 250; ++step) {
+        const auto loss =
+            loss_of(embedding(ids_of(worker, step % 4)), weight, 0);
+        loss.backward();
+        {
+          const torch::NoGradGuard no_grad;
+          weight.sub_(weight.grad(), 0.02);
+          weight.mutable_grad().zero_();
+        }
+        own->step();
+        losses[worker] = loss.item<double>();
+      }
+      own->flush();
+      own->client().barrier();
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  EXPECT_LT(losses[0], 0.02);
+  EXPECT_LT(losses[1], 0.02);
+}
+
+// A model that knows nothing of servers.
+struct PlainModel : torch::nn::Module {
+  PlainModel() {
+    items = register_module("items", torch::nn::Embedding(1000000, kDim));
+    tags = register_module("tags", torch::nn::EmbeddingBag(5000, kDim));
+    out = register_module("out", torch::nn::Linear(2 * kDim, 1));
+  }
+  torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& bags) {
+    return out(torch::cat({items(ids), tags(bags)}, 1)).squeeze(1);
+  }
+  torch::nn::Embedding items{nullptr};
+  torch::nn::EmbeddingBag tags{nullptr};
+  torch::nn::Linear out{nullptr};
+};
+
+TEST_F(SessionTest, TablesOfAnUnchangedModelTrainOnServers) {
+  const auto own = session(0, 1);
+  PlainModel model;
+  const TableParameterOptions options{
+      .rule = {
+          .rule = Rule::Naive, .learning_rate = kRate, .initial_range = 0.5f}};
+  EXPECT_EQ(
+      set_param_ps(model, own, options),
+      (std::vector<std::string>{"items.weight", "tags.weight"}));
+  EXPECT_THROW(model.items->weight.data_ptr<float>(), InvalidArgument);
+  torch::optim::SGD sgd(model.parameters(), kRate);
+  const auto ids = torch::tensor({999999, 4, 4}, torch::kLong);
+  const auto bags = torch::tensor({{1, 2}, {2, 2}, {7, 9}}, torch::kLong);
+  const auto rows_of = [&](const char* name, const torch::Tensor& keys) {
+    SparseConfig config;
+    config.name = name;
+    return own->lookup(own->add_table(config), keys, {.is_test = true});
+  };
+  double first = 0;
+  double last = 0;
+  for (int step = 0; step < 20; ++step) {
+    // The same in plain tensors.
+    const auto i =
+        rows_of("items.weight", torch::tensor({4, 999999})).requires_grad_();
+    const auto t = rows_of("tags.weight", torch::arange(10)).requires_grad_();
+    const auto expected = model.out(torch::cat(
+        {torch::embedding(i, torch::tensor({1, 0, 0})),
+         t.index({bags}).mean(1)},
+        1));
+    const auto scores = model.forward(ids, bags);
+    ASSERT_TRUE(torch::allclose(scores, expected.squeeze(1)));
+    const auto grads = torch::autograd::grad(
+        {(expected.squeeze(1) - 1).pow(2).mean()}, {i, t});
+    sgd.zero_grad();
+    const auto loss = (scores - 1).pow(2).mean();
+    loss.backward();
+    sgd.step();
+    own->step();
+    ASSERT_TRUE(torch::allclose(
+        rows_of("items.weight", torch::tensor({4, 999999})),
+        i.detach() - kRate * grads[0]));
+    ASSERT_TRUE(torch::allclose(
+        rows_of("tags.weight", torch::arange(10)),
+        t.detach() - kRate * grads[1]));
+    (step == 0 ? first : last) = loss.item<double>();
+  }
+  EXPECT_LT(last, first / 2);
+  EXPECT_FALSE(model.items->weight.grad().defined());
+  EXPECT_TRUE(model.items->weight.sum().is_meta()); // no values here
+}
+
+TEST_F(SessionTest, SavedTablesRunWithoutServers) {
+  const TempDir folder;
+  const auto own = session(0, 1);
+  SparseEmbedding embedding(own, items());
+  const auto ids = torch::arange(kVocabulary);
+  embedding(ids).pow(2).sum().backward();
+  own->step();
+  own->client().save(
+      folder.path().string(),
+      SaveMode::Checkpoint,
+      -1,
+      own->communicator().step());
+  write_table_specs(own->client(), folder.path().string());
+  SavedTables saved(folder.path().string());
+  EXPECT_TRUE(torch::equal(
+      saved.lookup("items", ids),
+      own->lookup(embedding->table(), ids, {.is_test = true})));
+  EXPECT_TRUE(torch::equal(
+      saved.lookup("items", torch::tensor({1000})), torch::zeros({1, kDim})));
+  EXPECT_THROW(saved.lookup("users", ids), InvalidArgument);
+}
+
+} // namespace
+} // namespace argosy::ps
