@@ -320,5 +320,22 @@ TEST(Heartbeat, EndsInTimeWhenTheSchedulerHangs) {
   ended.get();
 }
 
+TEST(Scheduler, CountsAWorkerThatLeftBeforeItsFirstHeartbeat) {
+  c10d::HashStore store;
+  store.add("beat/0", 1);
+  for (const int rank : {0, 1}) {
+    store.set(departure_key(rank), bytes("done"));
+  }
+  EXPECT_NO_THROW(serve_as_scheduler(store, 2, Deadline::after(0s), 20s));
+}
+
+TEST(Scheduler, NamesAWorkerThatNeverCame) {
+  c10d::HashStore store;
+  store.add("beat/0", 1);
+  EXPECT_THAT(
+      [&] { serve_as_scheduler(store, 2, Deadline::after(0s), 20s); },
+      throws<TimeoutError>("worker 1 of 2 did not come"));
+}
+
 } // namespace
 } // namespace argosy
