@@ -51,9 +51,8 @@ class Register {
 
   // A worker whose work is short may have left before its first heartbeat.
   std::vector<int> never_heard() const {
-    return select([&](std::size_t rank) {
-      return beats_[rank] == 0 && !has_left(rank);
-    });
+    return select(
+        [&](std::size_t rank) { return beats_[rank] == 0 && !has_left(rank); });
   }
 
   // A worker that left on purpose sends no heartbeats; World::leave() announced
