@@ -37,7 +37,7 @@ soak: build ## Run the long and statistical tests too: before a release
 
 sanitize: ## Run tests with sanitizers: before a release (an hour on 2 cores)
 	@tools/setup build tests
-	@tools/sanitize all
+	@tools/sanitize
 
 bench: ## Run all benches and renew the tables of docs/
 	@tools/setup build python bench

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,15 @@ int env(const std::vector<std::string>& arguments);
 int plan(const std::vector<std::string>& arguments);
 int run(const std::vector<std::string>& arguments);
 int trace(const std::vector<std::string>& arguments);
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*function)(const std::vector<std::string>&);
+};
+
+// Those of this build: all_commands.cpp, or few_commands.cpp where higher
+// modules are left out.
+std::span<const Command> all_commands();
 
 } // namespace argosy::cli

@@ -12,31 +12,12 @@
 
 namespace {
 
-struct Command {
-  const char* name;
-  const char* summary;
-  int (*function)(const std::vector<std::string>&);
-};
-
-constexpr Command kCommands[] = {
-    {"run", "start a program on several ranks", argosy::cli::run},
-    {"env",
-     "show which launch environment a program would adopt, and why",
-     argosy::cli::env},
-    {"ckpt",
-     "look at, verify, compare, convert and prune checkpoints",
-     argosy::cli::ckpt},
-    {"plan", "draw a pipeline schedule", argosy::cli::plan},
-    {"trace", "find the rank that the others wait for", argosy::cli::trace},
-    {"bench",
-     "measure collectives, compared with Gloo and Open MPI",
-     argosy::cli::bench},
-};
+using argosy::cli::Command;
 
 void print_help() {
   std::cout << "Argosy: distributed training for LibTorch.\n\n"
                "Usage: argosy COMMAND [ARGUMENTS]\n\nCommands:\n";
-  for (const Command& command : kCommands) {
+  for (const Command& command : argosy::cli::all_commands()) {
     std::cout << "  " << std::left << std::setw(7) << command.name
               << command.summary << "\n";
   }
@@ -45,7 +26,7 @@ void print_help() {
 
 int unknown_command(const std::string& name) {
   std::vector<std::string> names;
-  for (const Command& command : kCommands) {
+  for (const Command& command : argosy::cli::all_commands()) {
     names.emplace_back(command.name);
   }
   const auto meant = argosy::nearest(name, names);
@@ -65,7 +46,7 @@ int dispatch(const std::vector<std::string>& words) {
     std::cout << "argosy " << ARGOSY_VERSION << "\n";
     return 0;
   }
-  for (const Command& command : kCommands) {
+  for (const Command& command : argosy::cli::all_commands()) {
     if (words[0] == command.name) {
       return command.function({words.begin() + 1, words.end()});
     }

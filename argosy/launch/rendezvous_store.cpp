@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
@@ -24,61 +26,97 @@ std::string url_of(const RdzvOptions& options) {
       etcd && bare ? "/argosy" : "");
 }
 
-// Returns null if the endpoint is another machine's or in use; in that case its
-// user should be a launcher of the same job.
-std::shared_ptr<store::KvServer> try_serve(
-    const Endpoint& endpoint, const store::Credentials& credentials) {
-  if (!is_local_host(endpoint.host)) {
-    return nullptr;
+// The store's place, if it may be on this machine: then this launcher serves
+// it, unless another one of the job does.
+class OwnPlace {
+ public:
+  OwnPlace(Endpoint endpoint, const store::Credentials& credentials)
+      : endpoint_(std::move(endpoint)), credentials_(credentials) {}
+
+  // Does nothing if the endpoint is another machine's. If the port is in use,
+  // its user should be a launcher of the same job.
+  void try_serve();
+
+  const std::shared_ptr<store::KvServer>& server() const { return server_; }
+
+  // For errors: why this machine does not serve; else empty.
+  std::string refusal() const {
+    return refusal_.empty() ? "" : str("; it is not served here: ", refusal_);
+  }
+
+ private:
+  void warn_if_open(const std::string& host) const;
+
+  const Endpoint endpoint_;
+  const store::Credentials& credentials_;
+  std::shared_ptr<store::KvServer> server_;
+  std::string refusal_;
+};
+
+void OwnPlace::try_serve() {
+  if (server_ != nullptr || !is_local_host(endpoint_.host)) {
+    return;
   }
   const std::string host = store::listen_host(
-      endpoint.host, Deadline::after(std::chrono::seconds(10)));
-  std::shared_ptr<store::KvServer> server;
+      endpoint_.host, Deadline::after(std::chrono::seconds(10)));
   try {
-    server = std::make_shared<store::KvServer>(
-        Endpoint{host, endpoint.port},
-        store::ServerOptions{.credentials = credentials});
-  } catch (const StoreError&) {
-    return nullptr;
+    server_ = std::make_shared<store::KvServer>(
+        Endpoint{host, endpoint_.port},
+        store::ServerOptions{.credentials = credentials_});
+    refusal_.clear();
+    warn_if_open(host);
+  } catch (const StoreError& error) {
+    refusal_ = error.what();
   }
-  if (!credentials.secret && !credentials.tls.on() &&
+}
+
+void OwnPlace::warn_if_open(const std::string& host) const {
+  if (!credentials_.secret && !credentials_.tls.on() &&
       !host.starts_with("127.") && host != "localhost" && host != "::1") {
     log::warn(
         "[launch.rendezvous] the nodes share no secret: whoever reaches {} can "
         "join the job. Give all of them the same --secret-file",
-        endpoint.text());
+        endpoint_.text());
   }
-  return server;
 }
 
-// Connects in slices, so that signals are handled while nobody answers.
+// Connects in slices, so that signals are handled while nobody answers. Who
+// held this machine's port may leave meanwhile: a client that got it by chance,
+// a launcher of an earlier job.
 std::shared_ptr<store::Kv> connect(
     const std::string& url,
     milliseconds timeout,
     const store::Credentials& credentials,
-    Interrupt& interrupt) {
+    Interrupt& interrupt,
+    OwnPlace* own) {
   const Deadline deadline = Deadline::after(timeout);
   WaitNotice notice;
   while (true) {
+    if (own != nullptr) {
+      own->try_serve();
+    }
+    const auto refusal = [&] { return own != nullptr ? own->refusal() : ""; };
     try {
       return store::open_kv(
           url, deadline.earlier(milliseconds(200)), credentials);
     } catch (const TimeoutError& error) {
       if (deadline.expired()) {
         throw TimeoutError(str_format(
-            "[launch.rendezvous] --rdzv-endpoint {}: no answer within {}; {}",
+            "[launch.rendezvous] --rdzv-endpoint {}: no answer within {}; {}{}",
             url,
             deadline.limit_text(),
-            error.what()));
+            error.what(),
+            refusal()));
       }
       if (const auto waited = notice.due()) {
         log::warn(
             "[launch.rendezvous] --rdzv-endpoint {}: no answer for {}, giving "
-            "up after {}; {}",
+            "up after {}; {}{}",
             url,
             duration_text(*waited),
             deadline.limit_text(),
-            error.what());
+            error.what(),
+            refusal());
       }
     }
     interrupt.pause(milliseconds(1));
@@ -117,16 +155,20 @@ RendezvousStore open_rendezvous_store(
       options.endpoint.substr(0, end), "[launch.rendezvous] --rdzv-endpoint");
   RendezvousStore store;
   store.url = url_of(options);
-  if (options.backend == RdzvBackend::Tcp) {
-    // All nodes get the same endpoint; the node on that machine serves it,
-    // whichever node starts first.
-    store.server = try_serve(endpoint, credentials);
-  }
+  // All nodes get the same endpoint; the node on that machine serves it,
+  // whichever node starts first.
+  OwnPlace own(endpoint, credentials);
+  store.kv = connect(
+      store.url,
+      options.timeout,
+      credentials,
+      interrupt,
+      options.backend == RdzvBackend::Tcp ? &own : nullptr);
+  store.server = own.server();
   // Other nodes reach a server under the endpoint's name.
   store.address = !local_addr.empty() ? local_addr
       : store.server != nullptr       ? endpoint.host
                                       : address_towards(endpoint.host);
-  store.kv = connect(store.url, options.timeout, credentials, interrupt);
   return store;
 }
 

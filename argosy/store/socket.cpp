@@ -39,18 +39,33 @@ int new_socket(const SocketAddress& address) {
       address.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
+// Where nobody listens on a port from which the system also serves clients, a
+// client may get that very port, and TCP then connects it with itself.
+bool is_connected_to_itself(int fd) {
+  SocketAddress own;
+  SocketAddress peer;
+  own.size = peer.size = sizeof(own.storage);
+  auto* const own_name = reinterpret_cast<sockaddr*>(&own.storage);
+  auto* const peer_name = reinterpret_cast<sockaddr*>(&peer.storage);
+  return ::getsockname(fd, own_name, &own.size) == 0 &&
+      ::getpeername(fd, peer_name, &peer.size) == 0 && own.size == peer.size &&
+      std::memcmp(own_name, peer_name, own.size) == 0;
+}
+
 // Returns 0 or errno.
 int try_connect(int fd, const SocketAddress& address, Deadline deadline) {
-  if (::connect(fd, address.get(), address.size) == 0) {
-    return 0;
+  int error = 0;
+  if (::connect(fd, address.get(), address.size) != 0) {
+    if (errno != EINPROGRESS) {
+      return errno;
+    }
+    // The socket does not block: it becomes writable when connect() has ended,
+    // and SO_ERROR tells how.
+    error = await_ready(fd, POLLOUT, deadline)
+        ? option(fd, SOL_SOCKET, SO_ERROR)
+        : ETIMEDOUT;
   }
-  if (errno != EINPROGRESS) {
-    return errno;
-  }
-  // The socket does not block: it becomes writable when connect() has ended,
-  // and SO_ERROR tells how.
-  return await_ready(fd, POLLOUT, deadline) ? option(fd, SOL_SOCKET, SO_ERROR)
-                                            : ETIMEDOUT;
+  return error == 0 && is_connected_to_itself(fd) ? ECONNREFUSED : error;
 }
 
 // Tries each address once. Returns nullopt and sets `failure` if none answers.

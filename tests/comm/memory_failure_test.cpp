@@ -11,10 +11,12 @@
 
 #include "argosy/common/fault_point.h"
 #include "tests/comm/memory_ranks.h"
+#include "tests/support/victim.h"
 
 namespace argosy::comm::memory {
 namespace {
 
+using argosy::testing::run_with_victim;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -189,17 +191,6 @@ TEST(MemoryFailure, AbortEndsTheWaitsOfAll) {
     }
     EXPECT_LT(since(began), 1s);
   });
-}
-
-// Runs process ranks of which `victim` is to die by a signal.
-void run_with_victim(
-    int ranks, int victim, const std::function<void(World&)>& body) {
-  try {
-    argosy::testing::run_process_ranks(ranks, body);
-    FAIL() << "rank " << victim << " was killed";
-  } catch (const RankFailed& failure) {
-    EXPECT_EQ(failure.rank(), victim) << failure.what();
-  }
 }
 
 // A rank's own time of death, for the survivors. Processes of one host share
@@ -395,15 +386,22 @@ TEST(MemoryFailure, GroupsShareTheDescriptorsOfTheirRanks) {
   });
 }
 
+class MemoryRefused : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    Connecting,
+    MemoryRefused,
+    ::testing::Values("introduce", "mapped"),
+    [](const auto& test) { return test.param; });
+
 // All ranks hear of it, so that they can choose another way together.
-TEST(MemoryFailure, ARankWithoutMemoryToShareIsNamedByAll) {
+TEST_P(MemoryRefused, ARankWithoutMemoryToShareIsNamedByAll) {
   argosy::testing::run_process_ranks(2, [](World& world) {
     if (world.rank() == 1) {
-      set_fault("memory.introduce:throw");
+      set_fault(str("memory.", GetParam(), ":throw").c_str());
     }
     EXPECT_THAT(
         message_of<SystemError>([&] { make_backend(world); }),
-        HasSubstr("rank 1 has no memory to share"));
+        ::testing::ContainsRegex("rank 1 (has no|cannot share) memory"));
   });
 }
 

@@ -23,11 +23,13 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/support/thrown_by.h"
+#include "tests/support/victim.h"
 
 namespace argosy {
 namespace {
 
 using namespace std::chrono_literals;
+using argosy::testing::run_with_victim;
 using argosy::testing::thrown_by;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -150,16 +152,6 @@ TEST(Waits, WhoIsBehindWhileTheGroupConnectsIsNamed) {
   EXPECT_THAT(error_of_first(), HasSubstr("rank 5 of group g did not connect"));
 }
 
-void run_with_victim(
-    int ranks, int victim, const std::function<void(World&)>& body) {
-  try {
-    argosy::testing::run_process_ranks(ranks, body);
-    FAIL() << "rank " << victim << " was killed";
-  } catch (const RankFailed& failure) {
-    EXPECT_EQ(failure.rank(), victim) << failure.what();
-  }
-}
-
 class Connecting : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Waits,
@@ -190,7 +182,8 @@ TEST(Waits, AbortEndsAConnectionThatIsBeingMade) {
   argosy::testing::run_ranks(2, [](World& world) {
     const auto group = new_group({0, 1});
     if (world.rank() == 1) {
-      return; // never comes to the group
+      world.store()->wait({"seen"}); // never comes to the group
+      return;
     }
     const auto began = Clock::now();
     const auto work = all_reduce(torch::ones({1}), ReduceOp::SUM, group, false);
@@ -202,6 +195,7 @@ TEST(Waits, AbortEndsAConnectionThatIsBeingMade) {
     EXPECT_THAT(
         thrown_by<PeerLost>([&] { other->wait(); }), HasSubstr("disk full"));
     EXPECT_LT(Clock::now() - began, 10s);
+    world.store()->set("seen", {1});
   });
 }
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -46,6 +47,9 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
 }
 
 } // namespace
+
+SoakJob::SoakJob(const std::string& name)
+    : token_(str(name, ".", ::getpid(), ".")) {}
 
 void SoakJob::start(
     const std::vector<std::string>& words,

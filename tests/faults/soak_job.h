@@ -13,8 +13,9 @@ namespace argosy::testing {
 
 class SoakJob {
  public:
-  // `token` marks all processes of the job.
-  explicit SoakJob(std::string token) : token_(std::move(token)) {}
+  // `name` marks all processes of the job, beside the number of this one:
+  // another soak may run on the machine.
+  explicit SoakJob(const std::string& name);
 
   // Starts a command of the job, one for each node.
   void start(

@@ -35,7 +35,8 @@ const char* name_of(Outside outside) {
       "little memory",
       "garbage",
       "strangers at all ports",
-      "a clock that jumps"};
+      "a clock that jumps",
+      "a full disk"};
   return kNames[static_cast<int>(outside)];
 }
 
@@ -84,6 +85,18 @@ std::vector<std::string> limits_of(const Plan& plan) {
       return {"prlimit", str("--nofile=", plan.amount)};
     case Outside::LittleMemory:
       return {"prlimit", str("--as=", std::int64_t{plan.amount} << 20)};
+    case Outside::FullDisk:
+      // The last word is the folder of the job.
+      return {
+          "unshare",
+          "-m",
+          "sh",
+          "-c",
+          str("for last; do :; done; mkdir \"$last/saved\" && "
+              "mount -t tmpfs -o size=",
+              plan.amount,
+              "k none \"$last/saved\" && exec \"$@\""),
+          "sh"};
     default:
       return {};
   }
@@ -114,6 +127,21 @@ Plan harmless_plan(std::uint64_t seed) {
   plan.node =
       number / (2 * count) % static_cast<std::size_t>(plan.scenario->nodes);
   return plan;
+}
+
+Plan disk_plan(std::uint64_t seed) {
+  const std::uint64_t number = seed - kFirstDiskSeed;
+  std::vector<const Scenario*> saving;
+  for (const Scenario& each : scenarios()) {
+    if (each.has_library && each.restarts) {
+      saving.push_back(&each);
+    }
+  }
+  return {
+      .seed = seed,
+      .scenario = saving[number % saving.size()],
+      .outside = Outside::FullDisk,
+      .amount = 16 + static_cast<int>(number * 7919 % 1600)};
 }
 
 } // namespace argosy::testing

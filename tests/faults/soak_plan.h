@@ -35,6 +35,7 @@ enum class Outside {
   Garbage,    // at the port where nodes meet
   Strangers,  // at all ports, all the time
   ClockJumps, // of the wall clock of a node
+  FullDisk,   // where the job saves
 };
 
 struct Plan {
@@ -44,7 +45,7 @@ struct Plan {
   Outside outside = Outside::None;
   std::size_t node = 0; // whom it hits
   int delay_ms = 0;     // of an outside fault
-  int amount = 0;       // files or megabytes
+  int amount = 0;       // files, megabytes, or kilobytes of a disk
 
   std::string text() const;
   // Whether a job must go on as if nothing had happened.
@@ -62,5 +63,9 @@ void draw_outside(Plan& plan, std::mt19937_64& random);
 // strangers at its ports, then each with a clock that jumps.
 inline constexpr std::uint64_t kFirstHarmlessSeed = 10'000;
 Plan harmless_plan(std::uint64_t seed);
+
+// Seeds from here on: each scenario that saves, on a small disk.
+inline constexpr std::uint64_t kFirstDiskSeed = 20'000;
+Plan disk_plan(std::uint64_t seed);
 
 } // namespace argosy::testing

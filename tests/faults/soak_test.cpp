@@ -190,6 +190,9 @@ const Reference& Soak::reference(const Scenario& scenario) {
 }
 
 Plan Soak::plan_of(std::uint64_t seed) {
+  if (seed >= kFirstDiskSeed) {
+    return disk_plan(seed);
+  }
   if (seed >= kFirstHarmlessSeed) {
     return harmless_plan(seed);
   }
@@ -236,6 +239,7 @@ void Soak::act(const Plan& plan, SoakJob& job) const {
     case Outside::LittleMemory:
     case Outside::Strangers:
     case Outside::ClockJumps:
+    case Outside::FullDisk:
       return; // they are there from the start
     default:
       break;
@@ -312,6 +316,10 @@ std::string root_cause_of(const std::string& err) {
 
 std::string Soak::check_culprit(const Plan& plan, const SoakJob& job) const {
   const std::string err = job.err();
+  if (plan.outside == Outside::FullDisk) {
+    const bool named = err.find("No space left on device") != std::string::npos;
+    return named ? "" : "the full disk is not named";
+  }
   if (plan.fault && plan.fault->rank == "launcher") {
     const bool said = plan.fault->action != "throw" ||
         err.find("[fault] injected at " + plan.fault->point) !=
@@ -478,11 +486,18 @@ TEST(Faults, EndAsPromised) {
   // Strangers: two nodes, and ranks that train; a jumping clock: likewise.
   run_seeds(
       {seeds_from(1, 22),
-       {harmless(3, 0), harmless(8, 0), harmless(1, 1), harmless(9, 1)}});
+       {harmless(3, 0),
+        harmless(8, 0),
+        harmless(1, 1),
+        harmless(9, 1),
+        kFirstDiskSeed + 1}});
 }
 
 TEST(Faults, SoakEndAsPromised) {
-  run_seeds({seeds_from(1000, 528), seeds_from(kFirstHarmlessSeed, 66)});
+  run_seeds(
+      {seeds_from(1000, 528),
+       seeds_from(kFirstHarmlessSeed, 66),
+       seeds_from(kFirstDiskSeed, 12)});
 }
 
 } // namespace

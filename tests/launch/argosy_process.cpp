@@ -63,13 +63,23 @@ ArgosyProcess::ArgosyProcess(
   ::posix_spawn_file_actions_addopen(&files, 1, out.c_str(), flags, 0600);
   ::posix_spawn_file_actions_addopen(&files, 2, err.c_str(), flags, 0600);
   ::posix_spawn_file_actions_addchdir_np(&files, folder().c_str());
+  // A shell lets its background jobs, such as this test, ignore these.
+  sigset_t ending;
+  ::sigemptyset(&ending);
+  ::sigaddset(&ending, SIGINT);
+  ::sigaddset(&ending, SIGQUIT);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigdefault(&attributes, &ending);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   const int error = ::posix_spawnp(
       &pid_,
       command[0].c_str(),
       &files,
-      nullptr,
+      &attributes,
       pointers(command).data(),
       pointers(environment).data());
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   if (error != 0) {
     throw SystemError(str("cannot start ", command[0], ": error ", error));
@@ -125,7 +135,7 @@ std::vector<std::string> sorted_lines(const std::string& text) {
 }
 
 bool eventually(const std::function<bool()>& condition) {
-  const Deadline deadline = Deadline::after(std::chrono::seconds(20));
+  const Deadline deadline = Deadline::after(std::chrono::seconds(40));
   while (!condition()) {
     if (deadline.expired()) {
       return false;

@@ -52,7 +52,7 @@ std::vector<std::string> run_sh(
 // The lines of `text` that are not empty, sorted: ranks write in any order.
 std::vector<std::string> sorted_lines(const std::string& text);
 
-// Polls until `condition` holds; false after 20 s.
+// Polls until `condition` holds; false after 40 s.
 bool eventually(const std::function<bool()>& condition);
 
 // Whether the process exists and is no zombie.

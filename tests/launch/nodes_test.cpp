@@ -5,6 +5,8 @@
 
 #include <csignal>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "argosy/common/error.h"
 #include "argosy/common/net.h"
@@ -13,6 +15,7 @@
 #include "tests/launch/argosy_process.h"
 #include "tests/launch/job.h"
 #include "tests/store/etcd_process.h"
+#include "tests/store/servers.h"
 
 namespace argosy::testing {
 namespace {
@@ -186,6 +189,45 @@ TEST(Nodes, SayWhoIsMissing) {
       AllOf(
           HasSubstr("1 of 3 nodes came within 1 s"),
           HasSubstr("missing node ranks: 0, 2")));
+}
+
+// A program that is no launcher listens where the nodes should meet.
+TEST(Nodes, NameAPortThatSomebodyElseHolds) {
+  const ForeignServer silent("");
+  Job at_silent(silent.endpoint().text());
+  ArgosyProcess& waiting =
+      at_silent.start({"--nnodes", "2", "--rdzv-timeout", "1s"}, "true");
+  const ForeignServer http(kHttp400);
+  Job at_http(http.endpoint().text());
+  ArgosyProcess& refused = at_http.start({"--nnodes", "2"}, "true");
+  EXPECT_EQ(refused.wait(), 1);
+  EXPECT_THAT(
+      refused.err(),
+      AllOf(
+          HasSubstr(http.endpoint().text()),
+          HasSubstr("is not an Argosy key-value server")));
+  EXPECT_EQ(waiting.wait(), 1);
+  EXPECT_THAT(
+      waiting.err(),
+      AllOf(
+          HasSubstr("no answer within 1 s"),
+          HasSubstr("it is not served here"),
+          HasSubstr("cannot listen on " + silent.endpoint().text()),
+          HasSubstr("already in use")));
+}
+
+// As when a client of another program got the port by chance.
+TEST(Nodes, MeetAtAPortOnceItIsFree) {
+  std::optional<ForeignServer> holder(std::in_place, "");
+  Job job(holder->endpoint().text());
+  const Words flags = {"--nnodes", "2"};
+  ArgosyProcess& one = job.start(flags, "true");
+  ArgosyProcess& other = job.start(flags, "true");
+  // Both have found the port taken.
+  EXPECT_TRUE(eventually([&] { return holder->num_clients() >= 4; }));
+  holder.reset();
+  EXPECT_EQ(one.wait(), 0) << one.err();
+  EXPECT_EQ(other.wait(), 0) << other.err();
 }
 
 TEST(Nodes, StartWithFewerWhenAllowed) {

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "argosy/comm/call_timeout.h"
 #include "argosy/common/error.h"
+#include "argosy/compat/group_sharded_model.h"
 #include "argosy/data_parallel/compression.h"
 #include "argosy/data_parallel/data_parallel.h"
 #include "argosy/optim/adam.h"
@@ -227,6 +230,48 @@ TEST_P(FailedSharding, KeepsWhatHadAddedUp) {
       }
       backward(2);
       optimizer.step();
+      const auto whole = model.whole();
+      results.push_back(values_of(*net));
+    }
+    expect_equal(results[0], results[1]);
+  });
+}
+
+// At the third level, parameters have no values outside of whole().
+int num_readable(const torch::nn::Module& module) {
+  int count = 0;
+  for (const auto& parameter : module.parameters()) {
+    try {
+      count += std::isfinite(parameter.sum().item<double>()) ? 1 : 0;
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
+  return count;
+}
+
+// Nor does a save that fails leave a trace: no parameter stays gathered.
+TEST_P(FailedSharding, ASaveLeavesTheModelAsItWas) {
+  testing::run_ranks(2, [&](World& world) {
+    std::vector<std::vector<at::Tensor>> results;
+    for (const bool fails : {false, true}) {
+      Net net;
+      ShardingOptions options;
+      options.buffer_max_size = 300;
+      options.segment_size = 100;
+      optim::AdamW adam(net->parameters(), optim::AdamWOptions(1e-2));
+      ShardedModel<Net> model(net, sharding::level_of(GetParam()), options);
+      ShardedOptimizer optimizer(adam, model.core());
+      train(net, model, optimizer, world, {});
+      if (fails) {
+        const int before = num_readable(*net);
+        EXPECT_THROW(
+            sharding::save_group_sharded_model(
+                model, "/proc/nowhere", &optimizer),
+            Error);
+        EXPECT_EQ(num_readable(*net), before);
+      }
+      train(net, model, optimizer, world, {});
       const auto whole = model.whole();
       results.push_back(values_of(*net));
     }

@@ -33,14 +33,15 @@ std::string message_of(Call&& call) {
 }
 
 // Checks at its end that what ran since its start took at least `limit`, and
-// at most twice that.
+// not much longer, as far as that can be said on a machine with much else to
+// do.
 class ExpectTakes {
  public:
   explicit ExpectTakes(std::chrono::milliseconds limit) : limit_(limit) {}
   ~ExpectTakes() {
     const auto taken = std::chrono::steady_clock::now() - start_;
     EXPECT_GE(taken, limit_ - std::chrono::milliseconds(5));
-    EXPECT_LE(taken, 2 * limit_);
+    EXPECT_LE(taken, 2 * limit_ + std::chrono::seconds(3));
   }
 
  private:

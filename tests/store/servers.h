@@ -36,6 +36,7 @@ class ForeignServer {
   }
 
   Endpoint endpoint() const { return {"127.0.0.1", store::port_of(listener_)}; }
+  int num_clients() const { return num_clients_; } // so far
 
  private:
   void run() {
@@ -43,6 +44,7 @@ class ForeignServer {
       await_any({&listener_});
       store::Socket client(
           ::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK));
+      num_clients_ += client.fd() >= 0 ? 1 : 0;
       if (client.fd() >= 0 && answer_.empty()) {
         silent_.push_back(std::move(client));
       } else if (client.fd() >= 0) {
@@ -58,6 +60,7 @@ class ForeignServer {
   store::Socket listener_;
   std::vector<store::Socket> silent_; // of the thread
   std::atomic<bool> stopping_{false};
+  std::atomic<int> num_clients_{0};
   std::thread thread_;
 };
 

@@ -1,6 +1,13 @@
 // The TCP store's connections: bad clients, bad servers, breaks.
 #include "argosy/store/tcp_kv.h"
 
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
 #include <latch>
 #include <optional>
 #include <thread>
@@ -158,6 +165,43 @@ TEST(TcpKv, NamesAServerThatIsNotThere) {
           HasSubstr(local(port.port()).text()),
           HasSubstr("Connection refused"),
           HasSubstr("an Argosy key-value server")));
+}
+
+// Runs `act` in a network of its own, where the system has one port for
+// clients. False if this user may not.
+bool in_network_with_one_port(
+    std::uint16_t port, const std::function<void()>& act) {
+  bool made = false;
+  std::thread([&] {
+    made = ::unshare(CLONE_NEWNET) == 0;
+    const Socket own(::socket(AF_INET, SOCK_DGRAM, 0));
+    ifreq loopback{};
+    std::strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP;
+    made = made && ::ioctl(own.fd(), SIOCSIFFLAGS, &loopback) == 0;
+    std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
+    range << port << " " << port << std::flush;
+    if (made && range) {
+      act();
+    }
+    made = made && range;
+  }).join();
+  return made;
+}
+
+// Nobody listens, and the client gets the port of the server: TCP connects it
+// with itself, and what it says comes back.
+TEST(TcpKv, DoesNotTakeItselfForAServer) {
+  constexpr std::uint16_t kPort = 41'001;
+  const bool ran = in_network_with_one_port(kPort, [&] {
+    EXPECT_THAT(
+        message_of<TimeoutError>(
+            [&] { connect_to(local(kPort), Deadline::after(100ms), "it"); }),
+        HasSubstr("cannot reach 127.0.0.1:41001"));
+  });
+  if (!ran) {
+    GTEST_SKIP() << "only root can make a network";
+  }
 }
 
 TEST(TcpKv, NamesAForeignServer) {

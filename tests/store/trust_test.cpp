@@ -226,6 +226,7 @@ TEST_F(Trust, AFullDescriptorTableEndsNothing) {
       {"127.0.0.1", 0}, {.credentials = options_.credentials});
   const Endpoint place{"127.0.0.1", server.port()};
   TcpKv job(place, soon(), {.credentials = options_.credentials});
+  job.add("n", 1, soon());
   std::vector<Socket> crowd;
   for (std::uint64_t i = 0; i < 20; ++i) {
     crowd.push_back(connect_to(place, soon(), "the server"));

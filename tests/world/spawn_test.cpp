@@ -1,6 +1,7 @@
 #include "argosy/world/spawn.h"
 
 #include <gmock/gmock.h>
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
@@ -10,13 +11,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <latch>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "argosy/comm/spawn_results.h"
+#include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/testing/gtest_ranks.h"
@@ -211,15 +215,26 @@ TEST(SpawnProcesses, TheFirstFailureIsThrownWithItsMessage) {
       error.what(), AllOf(HasSubstr("[test] bad row"), HasSubstr("rank 1/3")));
 }
 
+// Ranks run the test anew up to where it starts them; their failures stay.
+void expect_failed_expectations(int rank, const std::function<void()>& run) {
+  if (std::getenv("GTEST_FAILED_RANKS") != nullptr) {
+    run();
+  } else {
+    EXPECT_NONFATAL_FAILURE(run(), str("expectations failed on rank ", rank));
+  }
+}
+
 TEST(SpawnProcesses, AFailedExpectationInARankFailsIt) {
   const testing::ParentTempDir logs;
-  const RankFailed error = failure_of([&] {
-    testing::run_process_ranks(
-        2,
-        [](World& world) { EXPECT_EQ(world.rank(), 0); },
-        {.log_dir = logs.path()});
+  expect_failed_expectations(1, [&] {
+    const RankFailed error = failure_of([&] {
+      testing::run_process_ranks(
+          2,
+          [](World& world) { EXPECT_EQ(world.rank(), 0); },
+          {.log_dir = logs.path()});
+    });
+    EXPECT_EQ(error.rank(), 1);
   });
-  EXPECT_EQ(error.rank(), 1);
   EXPECT_THAT(
       read_file(logs.path() / "rank1.log").value(), HasSubstr("Which is: 1"));
 }
@@ -373,6 +388,30 @@ TEST(SpawnProcesses, RanksDoNotOutliveAKilledParent) {
       return !stat || stat->find(") Z ") != std::string::npos;
     })) << pid;
   }
+}
+
+// Rank 1 dies once rank 0 has noted its failure.
+void fail_on_rank_0_and_die_on_rank_1(World& world) {
+  if (world.rank() == 0) {
+    ADD_FAILURE() << "on purpose";
+    return;
+  }
+  const std::filesystem::path notes = std::getenv("GTEST_FAILED_RANKS");
+  const Deadline limit = Deadline::after(20s);
+  while (!std::filesystem::exists(notes / "0") && !limit.expired()) {
+    std::this_thread::sleep_for(1ms);
+  }
+  std::raise(SIGKILL);
+}
+
+// A test that kills a rank expects RankFailed: what survivors found must not
+// get lost in that.
+TEST(SpawnProcesses, AnExpectationThatFailsBesideADeathFailsTheTest) {
+  expect_failed_expectations(0, [] {
+    EXPECT_THROW(
+        testing::run_process_ranks(2, fail_on_rank_0_and_die_on_rank_1),
+        RankFailed);
+  });
 }
 
 } // namespace

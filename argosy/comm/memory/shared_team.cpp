@@ -139,6 +139,21 @@ bool can_fetch_from_all(const std::vector<SharedMemory>& regions) {
   });
 }
 
+// What the system refused this rank while `act` ran, for the others; empty:
+// nothing.
+template <typename Act>
+std::string problem_of(int rank, const Act& act) {
+  try {
+    act();
+    return "";
+  } catch (const SystemError& error) {
+    return str_format(
+        "rank {} cannot share memory: {}",
+        rank,
+        without_rank_label(error.what()));
+  }
+}
+
 // Threads of this process need no watching: they end with it.
 std::vector<pid_t> watched_processes(const std::vector<SharedMemory>& regions) {
   std::vector<pid_t> processes;
@@ -163,13 +178,10 @@ SharedTeam::SharedTeam(
   // A rank that has no descriptor or memory left takes part all the same:
   // otherwise the others would wait for it.
   std::optional<SharedMemory> own;
-  std::string problem;
-  try {
+  std::string problem = problem_of(rank, [&] {
     fault_point("memory.introduce");
     own.emplace(create_region(size));
-  } catch (const SystemError& error) {
-    problem = without_rank_label(error.what());
-  }
+  });
   // Before the first exchange: peers may fetch as soon as they know of us.
   let_siblings_fetch();
   std::vector<std::string> regions;
@@ -186,10 +198,12 @@ SharedTeam::SharedTeam(
   PeersSetup setup;
   Abilities mine{.fetch = false, .see = false};
   if (problem.empty()) {
-    fault_point("memory.mapped");
-    setup.heaps = see_heaps(heaps);
-    mine.see = !setup.heaps.empty();
-    mine.fetch = options.may_fetch && can_fetch_from_all(impl_->regions);
+    problem = problem_of(rank, [&] {
+      fault_point("memory.mapped");
+      setup.heaps = see_heaps(heaps);
+      mine.see = !setup.heaps.empty();
+      mine.fetch = options.may_fetch && can_fetch_from_all(impl_->regions);
+    });
   }
   // When this returns, all ranks have mapped our region; only then may we close
   // the descriptor through which they open it.
