@@ -35,15 +35,15 @@ class CallSink : public ReplySink {
       std::shared_ptr<ReplyRoute> route,
       std::shared_ptr<Session> session, // null unless it is exactly-once
       std::uint64_t sequence,
-      std::shared_ptr<RequestBudget::Charge> charge,
-      std::shared_ptr<ServerPeer::CancelFlag> flag)
+      std::shared_ptr<RequestBudget::Charge> charge)
       : service_(std::move(service)),
         peer_(std::move(peer)),
         route_(std::move(route)),
         session_(std::move(session)),
         sequence_(sequence),
-        charge_(std::move(charge)),
-        flag_(std::move(flag)) {}
+        charge_(std::move(charge)) {
+    peer_->remember(sequence_, flag_, session_ != nullptr);
+  }
 
   ~CallSink() override {
     if (!answered_) {
@@ -60,7 +60,7 @@ class CallSink : public ReplySink {
   void fail(const std::exception_ptr& error) override {
     send(answer_of(error));
   }
-  bool cancelled() const override { return *flag_; }
+  bool cancelled() const override { return flag_; }
 
  private:
   void send(Answer answer) {
@@ -90,7 +90,7 @@ class CallSink : public ReplySink {
   const std::shared_ptr<Session> session_;
   const std::uint64_t sequence_;
   std::shared_ptr<RequestBudget::Charge> charge_;
-  const std::shared_ptr<ServerPeer::CancelFlag> flag_;
+  ServerPeer::CancelFlag flag_{false};
   std::atomic<bool> answered_{false};
 };
 
@@ -134,17 +134,18 @@ std::shared_ptr<const Served> Service::find(const std::string& method) const {
 }
 
 bool Service::begin() {
-  const std::lock_guard lock(mutex_);
+  ++calls_;
   if (draining_) {
+    end();
     return false;
   }
-  ++calls_;
   return true;
 }
 
+// Whoever drains has set the flag before it looks at the count.
 void Service::end() {
-  const std::lock_guard lock(mutex_);
-  if (--calls_ == 0) {
+  if (--calls_ == 0 && draining_) {
+    const std::lock_guard lock(mutex_);
     none_.notify_all();
   }
 }
@@ -258,10 +259,19 @@ bool ServerPeer::may_run(const Frame& frame) {
   return false;
 }
 
+const std::shared_ptr<const Served>& ServerPeer::find(
+    const std::string& method) {
+  if (last_served_ == nullptr || method != last_method_) {
+    last_served_ = service_->find(method);
+    last_method_ = method;
+  }
+  return last_served_;
+}
+
 void ServerPeer::on_call(Frame frame) {
   const auto charge = std::move(charge_);
   const FrameHeader header = frame.header;
-  const auto served = service_->find(frame.method);
+  const std::shared_ptr<const Served> served = find(frame.method);
   if (served == nullptr) {
     refuse(header.sequence, str("it serves no function ", frame.method));
     return;
@@ -287,19 +297,13 @@ void ServerPeer::run(
     std::shared_ptr<RequestBudget::Charge> charge) {
   const FrameHeader& header = frame.header;
   const bool once = (header.flags & kExactlyOnce) != 0;
-  auto flag = std::make_shared<CancelFlag>(false);
-  {
-    const std::lock_guard lock(mutex_);
-    calls_[header.sequence] = {flag, once};
-  }
   const auto sink = std::make_shared<CallSink>(
       service_,
       shared_from_this(),
       once ? session_route_ : own_route_,
       once ? session_ : nullptr,
       header.sequence,
-      std::move(charge),
-      std::move(flag));
+      std::move(charge));
   IncomingCall call(
       origin_, std::move(frame.message), deadline_of(header), sink);
   if (served->options.inline_) {
@@ -324,6 +328,12 @@ void ServerPeer::cancel(std::uint64_t sequence) {
   if (found != calls_.end()) {
     *found->second.cancelled = true;
   }
+}
+
+void ServerPeer::remember(
+    std::uint64_t sequence, CancelFlag& cancelled, bool once) {
+  const std::lock_guard lock(mutex_);
+  calls_[sequence] = {&cancelled, once};
 }
 
 void ServerPeer::forget(std::uint64_t sequence) {
