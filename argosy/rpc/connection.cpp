@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "argosy/common/error.h"
 
@@ -325,6 +326,8 @@ bool Connection::drive(
     return false;
   }
   driven_ = true;
+  drives_.store(
+      drives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   disarm();
   try {
     if (first) {
@@ -398,6 +401,11 @@ void Connection::arm_soon() {
 // this is, looks at the ring before it sleeps.
 void Connection::arm_if_asked() {
   if (!arm_soon_.exchange(false)) {
+    return;
+  }
+  const std::uint64_t before = std::exchange(drives_at_tick_, drives_);
+  if (drives_at_tick_ != before) {
+    arm_soon();
     return;
   }
   std::unique_lock reading(reading_, std::try_to_lock);

@@ -84,8 +84,9 @@ class Connection : public Loop::Source,
   void arm();
   bool armed() const { return armed_; }
 
-  // The same a millisecond later, for one who will probably drive before: a
-  // loop that wakes up for each answer only takes time away from him.
+  // The same when nobody has driven for a millisecond, for one who will
+  // probably do so: a loop that wakes up for each answer only takes time away
+  // from him.
   void arm_soon();
   // On the loop's thread, at its ticks.
   void arm_if_asked();
@@ -101,6 +102,7 @@ class Connection : public Loop::Source,
   // Loop::Source.
   void on_events(std::uint32_t events) override;
   bool poll() override;
+  bool expects_work() const override { return armed_ && !closed_; }
   bool has_work() const override;
   bool await_event() override;
   void end_wait() override;
@@ -154,7 +156,9 @@ class Connection : public Loop::Source,
   std::atomic<bool> hung_up_{false};
   std::atomic<bool> armed_{true}; // changes with reading_ held
   std::atomic<bool> arm_soon_{false};
-  std::atomic<bool> driven_{false}; // who holds reading_ is in drive()
+  std::atomic<std::uint64_t> drives_{0}; // so far; changes with reading_ held
+  std::uint64_t drives_at_tick_ = 0;     // of the loop's thread
+  std::atomic<bool> driven_{false};      // who holds reading_ is in drive()
   std::atomic<bool> paused_{false};
   // Something may have been read from the channel that no frame has used yet,
   // which neither epoll nor the ring reports. Changes with reading_ held.
