@@ -24,7 +24,7 @@ bool RequestBudget::try_take(std::size_t bytes) {
 // Who gives back looks for those who wait afterwards; so we say that we wait
 // before we try a last time. One of the two sees the other.
 std::shared_ptr<RequestBudget::Charge> RequestBudget::take(
-    std::size_t bytes, const std::shared_ptr<Connection>& connection) {
+    std::size_t bytes, const std::weak_ptr<Connection>& connection) {
   if (!try_take(bytes)) {
     const std::lock_guard lock(mutex_);
     somebody_waits_ = true;

@@ -37,7 +37,7 @@ class RequestBudget : public std::enable_shared_from_this<RequestBudget> {
   // Returns null if there is no room; `connection` is resumed when there is. A
   // request that is larger than the limit has to be alone.
   std::shared_ptr<Charge> take(
-      std::size_t bytes, const std::shared_ptr<Connection>& connection);
+      std::size_t bytes, const std::weak_ptr<Connection>& connection);
 
   std::size_t used() const { return used_; }
 

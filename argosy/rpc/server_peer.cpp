@@ -26,20 +26,20 @@ Deadline deadline_of(const FrameHeader& header) {
       std::clamp<std::int64_t>(header.time_left_us, 0, kLongest)));
 }
 
-// Answers one call.
+// Answers one call. What it refers to belongs to the peer, which it holds.
 class CallSink : public ReplySink {
  public:
   CallSink(
-      std::shared_ptr<Service> service,
       std::shared_ptr<ServerPeer> peer,
-      std::shared_ptr<ReplyRoute> route,
-      std::shared_ptr<Session> session, // null unless it is exactly-once
+      Service& service,
+      const ReplyRoute& route,
+      Session* session, // null unless it is exactly-once
       std::uint64_t sequence,
       std::shared_ptr<RequestBudget::Charge> charge)
-      : service_(std::move(service)),
-        peer_(std::move(peer)),
-        route_(std::move(route)),
-        session_(std::move(session)),
+      : peer_(std::move(peer)),
+        service_(service),
+        route_(route),
+        session_(session),
         sequence_(sequence),
         charge_(std::move(charge)) {
     peer_->remember(sequence_, flag_, session_ != nullptr);
@@ -51,7 +51,7 @@ class CallSink : public ReplySink {
           Error("[rpc.call] the handler dropped the call without an answer")));
     }
     peer_->forget(sequence_);
-    service_->end();
+    service_.end();
   }
 
   void reply(Message message) override {
@@ -70,24 +70,24 @@ class CallSink : public ReplySink {
     charge_->change(answer.message.bytes() + kCallBytes);
     try {
       if (session_ == nullptr) {
-        route_->send(sequence_, answer, std::move(charge_));
+        route_.send(sequence_, answer, std::move(charge_));
         return;
       }
       const auto kept = session_->finish(sequence_, std::move(answer));
       fault_point("rpc.finished");
-      route_->send(sequence_, *kept, std::move(charge_));
+      route_.send(sequence_, *kept, std::move(charge_));
     } catch (const std::exception& error) {
       // More parts than a frame may have, or no memory.
       log::warn("[rpc.reply] an answer could not be sent: ", error.what());
-      route_->send(
+      route_.send(
           sequence_, answer_of(std::current_exception()), std::move(charge_));
     }
   }
 
-  const std::shared_ptr<Service> service_;
   const std::shared_ptr<ServerPeer> peer_;
-  const std::shared_ptr<ReplyRoute> route_;
-  const std::shared_ptr<Session> session_;
+  Service& service_;
+  const ReplyRoute& route_;
+  Session* const session_;
   const std::uint64_t sequence_;
   std::shared_ptr<RequestBudget::Charge> charge_;
   ServerPeer::CancelFlag flag_{false};
@@ -204,8 +204,8 @@ bool ServerPeer::admit(const FrameHeader& header) {
   if (header.kind != FrameKind::Call) {
     return true;
   }
-  charge_ = service_->budget->take(
-      header.message_bytes() + kCallBytes, connection_.lock());
+  charge_ =
+      service_->budget->take(header.message_bytes() + kCallBytes, connection_);
   return charge_ != nullptr;
 }
 
@@ -298,10 +298,10 @@ void ServerPeer::run(
   const FrameHeader& header = frame.header;
   const bool once = (header.flags & kExactlyOnce) != 0;
   const auto sink = std::make_shared<CallSink>(
-      service_,
       shared_from_this(),
-      once ? session_route_ : own_route_,
-      once ? session_ : nullptr,
+      *service_,
+      once ? *session_route_ : *own_route_,
+      once ? session_.get() : nullptr,
       header.sequence,
       std::move(charge));
   IncomingCall call(
