@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <deque>
+#include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -132,6 +134,28 @@ void fill(ps::Client& client, ps::SparseTable& table) {
   client.flush();
 }
 
+// A race of the client against the table, with the client's slowest round.
+bench::Row race_client(
+    const std::string& what,
+    const std::function<double()>& ours,
+    const std::function<double()>& no_server) {
+  double slowest = std::numeric_limits<double>::max();
+  bench::Row row = bench::race(
+      what,
+      "M rows/s",
+      bench::Better::Higher,
+      5,
+      {{"ours",
+        [&] {
+          const double figure = ours();
+          slowest = std::min(slowest, figure);
+          return figure;
+        }},
+       {"no server", no_server}});
+  row.extra["also slowest round"] = slowest;
+  return row;
+}
+
 void measure(ps::Client& client, const bench::Flags& flags) {
   bench::Report report("ps", flags);
   ps::SparseTable table(table_spec().sparse);
@@ -141,29 +165,23 @@ void measure(ps::Client& client, const bench::Flags& flags) {
     const int times =
         static_cast<int>((flags.quick ? 2'000'000 : 20'000'000) / size);
     std::vector<float> rows(size * kDim, 0.01f);
-    report.add(bench::race(
+    report.add(race_client(
         str("pull ", size, " keys, dim 16"),
-        "M rows/s",
-        bench::Better::Higher,
-        3,
-        {{"ours", [&] { return pull(client, batches, times); }},
-         {"no server", [&] {
-            return use_table(batches, times, [&](const auto& keys) {
-              table.pull(keys, rows);
-            });
-          }}}));
+        [&] { return pull(client, batches, times); },
+        [&] {
+          return use_table(batches, times, [&](const auto& keys) {
+            table.pull(keys, rows);
+          });
+        }));
     std::fill(rows.begin(), rows.end(), 0.01f);
-    report.add(bench::race(
+    report.add(race_client(
         str("push ", size, " keys, dim 16"),
-        "M rows/s",
-        bench::Better::Higher,
-        3,
-        {{"ours", [&] { return push(client, batches, times); }},
-         {"no server", [&] {
-            return use_table(batches, times, [&](const auto& keys) {
-              table.push(keys, rows);
-            });
-          }}}));
+        [&] { return push(client, batches, times); },
+        [&] {
+          return use_table(batches, times, [&](const auto& keys) {
+            table.push(keys, rows);
+          });
+        }));
   }
   report.finish();
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "argosy/common/error.h"
 
@@ -23,6 +24,9 @@ constexpr std::size_t kRingStagingBytes = 4u << 10;
 // Rooms of this size are filled without a detour.
 constexpr std::size_t kDirectBytes = 16u << 10;
 constexpr std::size_t kFramesInARow = 64;
+// Of a ring, where waiting for the end of a row costs more than it saves.
+constexpr std::size_t kRingFramesInARow = 16;
+constexpr std::chrono::milliseconds kArmDelay(1);
 // Tells a connection that the peer's process has ended.
 class DeathWatch : public Loop::Source {
  public:
@@ -168,6 +172,30 @@ bool Connection::receive(std::size_t most_frames) {
   return moved;
 }
 
+// With reading_ held. What is sent meanwhile goes out in one write.
+bool Connection::receive_corked(std::size_t most_frames, bool all) {
+  {
+    const std::lock_guard lock(sending_);
+    corked_ = true;
+  }
+  bool moved = false;
+  try {
+    while (receive(most_frames)) {
+      moved = true;
+      if (!all) {
+        break;
+      }
+    }
+  } catch (const std::exception& error) {
+    close(str("it sent something else than frames: ", error.what()));
+    moved = true;
+  }
+  const std::lock_guard lock(sending_);
+  corked_ = false;
+  flush();
+  return moved;
+}
+
 void Connection::end_of_data() {
   if (hung_up_) {
     close(
@@ -206,12 +234,9 @@ bool Connection::poll() {
     flush();
     worked = true;
   }
-  try {
-    return (armed_ && receive(kFramesInARow)) || worked;
-  } catch (const std::exception& error) {
-    close(str("it sent something else than frames: ", error.what()));
-    return true;
-  }
+  const bool readable = more_ || hung_up_ || ring_->has_data();
+  return (armed_ && readable && receive_corked(kRingFramesInARow, false)) ||
+      worked;
 }
 
 bool Connection::has_work() const {
@@ -254,19 +279,7 @@ void Connection::on_events(std::uint32_t events) {
     return;
   }
   drained_ = false;
-  {
-    const std::lock_guard lock(sending_);
-    corked_ = true;
-  }
-  try {
-    while (receive(kFramesInARow) && ended) {
-    }
-  } catch (const std::exception& error) {
-    close(str("it sent something else than frames: ", error.what()));
-  }
-  const std::lock_guard lock(sending_);
-  corked_ = false;
-  flush();
+  receive_corked(kFramesInARow, ended);
   if (ended) {
     close("the peer has closed the connection");
   } else if (more_ && armed_ && !paused_) {
@@ -313,6 +326,8 @@ bool Connection::drive(
     return false;
   }
   driven_ = true;
+  drives_.store(
+      drives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   disarm();
   try {
     if (first) {
@@ -373,6 +388,35 @@ void Connection::arm() {
   reading.unlock();
   if (more_ || (ring_ != nullptr && ring_->has_work())) {
     receive_later(); // the loop may sleep already
+  }
+}
+
+void Connection::arm_soon() {
+  if (!armed_ && !arm_soon_.exchange(true)) {
+    loop_->at_latest(Deadline::Clock::now() + kArmDelay);
+  }
+}
+
+// Who holds reading_ drives, and asks again when he leaves. The loop, which
+// this is, looks at the ring before it sleeps.
+void Connection::arm_if_asked() {
+  if (!arm_soon_.exchange(false)) {
+    return;
+  }
+  const std::uint64_t before = std::exchange(drives_at_tick_, drives_);
+  if (drives_at_tick_ != before) {
+    arm_soon();
+    return;
+  }
+  std::unique_lock reading(reading_, std::try_to_lock);
+  if (!reading || closed_) {
+    return;
+  }
+  armed_ = true;
+  update_interest(); // of a socket
+  reading.unlock();
+  if (more_) {
+    receive_later();
   }
 }
 

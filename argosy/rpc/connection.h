@@ -84,6 +84,13 @@ class Connection : public Loop::Source,
   void arm();
   bool armed() const { return armed_; }
 
+  // The same when nobody has driven for a millisecond, for one who will
+  // probably do so: a loop that wakes up for each answer only takes time away
+  // from him.
+  void arm_soon();
+  // On the loop's thread, at its ticks.
+  void arm_if_asked();
+
   // After admit() has refused.
   void resume();
 
@@ -95,6 +102,7 @@ class Connection : public Loop::Source,
   // Loop::Source.
   void on_events(std::uint32_t events) override;
   bool poll() override;
+  bool expects_work() const override { return armed_ && !closed_; }
   bool has_work() const override;
   bool await_event() override;
   void end_wait() override;
@@ -112,6 +120,7 @@ class Connection : public Loop::Source,
   enum class Received { Nothing, Something, Ended };
 
   bool receive(std::size_t most_frames);
+  bool receive_corked(std::size_t most_frames, bool all);
   Received fill();
   Received take_staged(std::span<std::byte> room);
   ssize_t read(std::span<std::byte> room);
@@ -119,9 +128,11 @@ class Connection : public Loop::Source,
   void receive_later();
   void wait_for_reply(const std::function<bool()>& done, Deadline deadline);
   void queue(
-      std::string front,
+      FrameHeader& header,
+      std::string_view method,
       const Message& message,
       std::shared_ptr<const void> charge);
+  void keep_memory(std::string& own);
   void flush();
   bool flush_some();
   bool wait_for_space();
@@ -143,8 +154,11 @@ class Connection : public Loop::Source,
 
   std::atomic<bool> closed_{false};
   std::atomic<bool> hung_up_{false};
-  std::atomic<bool> armed_{true};   // changes with reading_ held
-  std::atomic<bool> driven_{false}; // who holds reading_ is in drive()
+  std::atomic<bool> armed_{true}; // changes with reading_ held
+  std::atomic<bool> arm_soon_{false};
+  std::atomic<std::uint64_t> drives_{0}; // so far; changes with reading_ held
+  std::uint64_t drives_at_tick_ = 0;     // of the loop's thread
+  std::atomic<bool> driven_{false};      // who holds reading_ is in drive()
   std::atomic<bool> paused_{false};
   // Something may have been read from the channel that no frame has used yet,
   // which neither epoll nor the ring reports. Changes with reading_ held.
@@ -163,6 +177,7 @@ class Connection : public Loop::Source,
   std::mutex sending_;
   // Guarded by sending_.
   std::deque<Segment> segments_;
+  std::string spare_;   // empty; its memory is for the next segment
   bool corked_ = false; // frames are queued; whoever set it flushes them
   SpinBudget space_spin_;
 

@@ -2,6 +2,8 @@
 
 #include <sys/epoll.h>
 
+#include <utility>
+
 #include "argosy/common/error.h"
 #include "argosy/rpc/connection.h"
 
@@ -13,7 +15,6 @@ namespace {
 constexpr std::size_t kJoinedFrames = 64u << 10;
 // Parts up to this size are copied to the frame's front: one write for both.
 constexpr std::size_t kJoinedBytes = 4u << 10;
-// before others have their turn
 // What the loop's thread writes in one go while others wait.
 constexpr std::size_t kLoopPatience = 2u << 20;
 
@@ -24,30 +25,33 @@ void Connection::send(
     std::string_view method,
     const Message& message,
     std::shared_ptr<const void> charge) {
-  std::string front = encode_front(header, method, message);
   const std::lock_guard lock(sending_);
   if (closed_) {
     return;
   }
-  queue(std::move(front), message, std::move(charge));
-  if (!corked_) {
+  queue(header, method, message, std::move(charge));
+  if (!corked_ || queued_ > kJoinedFrames) {
     flush();
   }
 }
 
 void Connection::queue(
-    std::string front,
+    FrameHeader& header,
+    std::string_view method,
     const Message& message,
     std::shared_ptr<const void> charge) {
-  queued_ += front.size() + message.bytes() - message.head.size();
   const bool appends = !segments_.empty() &&
       segments_.back().part.data == nullptr &&
       segments_.back().own.size() < kJoinedFrames;
   if (appends) {
-    segments_.back().own += front;
+    append_front(header, method, message, segments_.back().own);
   } else {
+    std::string front = std::exchange(spare_, {});
+    append_front(header, method, message, front);
     segments_.push_back({.own = std::move(front)});
   }
+  queued_ += kHeaderBytes + method.size() +
+      message.parts.size() * sizeof(std::uint64_t) + message.bytes();
   for (const Bytes& part : message.parts) {
     if (part.size <= kJoinedBytes && segments_.back().part.data == nullptr) {
       segments_.back().own.append(part.text());
@@ -58,6 +62,15 @@ void Connection::queue(
   if (charge != nullptr) {
     segments_.back().charges.push_back(std::move(charge));
   }
+}
+
+// For the next segment.
+void Connection::keep_memory(std::string& own) {
+  if (own.capacity() > spare_.capacity() &&
+      own.capacity() <= 2 * kJoinedFrames) {
+    spare_ = std::move(own);
+  }
+  spare_.clear();
 }
 
 // With sending_ held. Writes what the channel takes.
@@ -88,6 +101,7 @@ bool Connection::flush_some() {
     segment.sent += static_cast<std::size_t>(n);
     queued_ -= static_cast<std::size_t>(n);
     if (segment.rest().empty()) {
+      keep_memory(segment.own);
       segments_.pop_front();
     }
   }
@@ -103,7 +117,7 @@ bool Connection::wait_for_space() {
   }
   ring_->set_wants_space(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  return ring_->has_space();
+  return ring_->has_enough_space();
 }
 
 void Connection::set_wants_out(bool wants) {

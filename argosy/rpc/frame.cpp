@@ -69,6 +69,16 @@ void check_lengths(const WireHeader& wire, std::size_t longest_message) {
 
 std::string encode_front(
     FrameHeader& header, std::string_view method, const Message& message) {
+  std::string front;
+  append_front(header, method, message, front);
+  return front;
+}
+
+void append_front(
+    FrameHeader& header,
+    std::string_view method,
+    const Message& message,
+    std::string& out) {
   ARGOSY_CHECK(
       method.size() <= kLongestMethod,
       "[rpc.frame] a method's name of {} bytes, expected at most {}",
@@ -83,19 +93,14 @@ std::string encode_front(
   header.num_parts = static_cast<std::uint32_t>(message.parts.size());
   header.head_bytes = message.head.size();
   header.body_bytes = message.bytes() - message.head.size();
-  std::string front;
-  front.reserve(
-      kHeaderBytes + method.size() + message.parts.size() * 8 +
-      message.head.size());
   const WireHeader wire = to_wire(header);
-  front.append(reinterpret_cast<const char*>(&wire), sizeof(wire));
-  front.append(method);
+  out.append(reinterpret_cast<const char*>(&wire), sizeof(wire));
+  out.append(method);
   for (const Bytes& part : message.parts) {
     const std::uint64_t size = part.size;
-    front.append(reinterpret_cast<const char*>(&size), sizeof(size));
+    out.append(reinterpret_cast<const char*>(&size), sizeof(size));
   }
-  front.append(message.head);
-  return front;
+  out.append(message.head);
 }
 
 FrameHeader decode_header(

@@ -76,6 +76,13 @@ struct Frame {
 std::string encode_front(
     FrameHeader& header, std::string_view method, const Message& message);
 
+// The same, behind what `out` has. Throws before it changes anything.
+void append_front(
+    FrameHeader& header,
+    std::string_view method,
+    const Message& message,
+    std::string& out);
+
 // Throws InvalidArgument that names the field: not a frame, an unknown kind, or
 // more than `longest_message` bytes.
 FrameHeader decode_header(

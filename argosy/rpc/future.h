@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -77,10 +78,7 @@ class FutureState : public std::enable_shared_from_this<FutureState<T>> {
     return true;
   }
 
-  bool done() const {
-    const std::lock_guard lock(mutex_);
-    return done_;
-  }
+  bool done() const { return done_.load(std::memory_order_acquire); }
 
   // Returns whether the result is there. Overridden where the thread that
   // waits can do the work itself.
@@ -123,8 +121,8 @@ class FutureState : public std::enable_shared_from_this<FutureState<T>> {
   // Guarded by mutex_; result_ does not change once it is set.
   std::optional<Result<T>> result_;
   Callback callback_;
-  bool done_ = false;
   bool woken_ = false;
+  std::atomic<bool> done_{false}; // changes with mutex_ held
 };
 
 template <typename U, typename T, typename F>
@@ -181,7 +179,8 @@ class Future {
 
  private:
   Result<T>& result() const {
-    while (!state_->await(Deadline::after(std::chrono::hours(1)))) {
+    while (!state_->done() &&
+           !state_->await(Deadline::after(std::chrono::hours(1)))) {
     }
     return state_->result();
   }

@@ -153,15 +153,26 @@ bool Loop::has_work() const {
          });
 }
 
+bool Loop::expects_work() const {
+  return std::any_of(polled_.begin(), polled_.end(), [](const auto& source) {
+    return source->expects_work();
+  });
+}
+
 // Spins for work in shared memory, then sleeps until something happens.
 void Loop::wait() {
-  if (!polled_.empty() && spin_.spin([this] { return has_work(); })) {
+  const bool spins = expects_work();
+  // The end of expectations ends a spin, too.
+  if (spins && spin_.spin([this] { return has_work() || !expects_work(); }) &&
+      has_work()) {
     return;
   }
   const auto before = Deadline::Clock::now();
   handle_events(prepare_sleep() ? next_timeout() : 0);
   if (!polled_.empty()) {
-    spin_.slept(Deadline::Clock::now() - before);
+    if (spins) {
+      spin_.slept(Deadline::Clock::now() - before);
+    }
     for (const auto& source : polled_) {
       source->end_wait();
     }

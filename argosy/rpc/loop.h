@@ -33,7 +33,9 @@ class Loop {
     // For work in shared memory. poll() does some and returns whether there was
     // any; has_work() looks only. await_event() arranges that the peer writes
     // to the eventfd, and returns false if there is work; end_wait() undoes it.
+    // expects_work(): whether it is worth to spin for it.
     virtual bool poll() { return false; }
+    virtual bool expects_work() const { return true; }
     virtual bool has_work() const { return false; }
     virtual bool await_event() { return true; }
     virtual void end_wait() {}
@@ -74,6 +76,7 @@ class Loop {
   void wait();
   bool prepare_sleep();
   bool has_work() const;
+  bool expects_work() const;
   void handle_events(int timeout_ms);
   bool poll_all();
   void run_posted();

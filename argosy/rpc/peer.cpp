@@ -51,6 +51,11 @@ bool PendingCall::await(Deadline limit) {
   return true;
 }
 
+void PendingCall::on_done(Callback callback) {
+  FutureState::on_done(std::move(callback));
+  peer->add_callback(*this);
+}
+
 void PendingCall::cancel() {
   peer->give_up(*this, Failure::Cancelled, "cancelled by its caller");
 }
@@ -119,7 +124,10 @@ void Peer::wait_for_room(
 }
 
 Peer::CallPtr Peer::add(
-    std::string_view method, Message message, const CallOptions& options) {
+    std::string_view method,
+    Message message,
+    const CallOptions& options,
+    Outgoing& out) {
   ARGOSY_CHECK(
       !method.empty() && method.size() <= kLongestMethod &&
           message.parts.size() <= kMostParts,
@@ -148,12 +156,16 @@ Peer::CallPtr Peer::add(
   if (call->exactly_once) {
     once_.insert(call->sequence);
   }
+  next_deadline_ = std::min(next_deadline_, call->deadline.time());
+  out.connection = connection_or_connect();
+  if (out.connection != nullptr) {
+    prepare(*call, out);
+  }
   return call;
 }
 
-// Null while there is none; then connects.
+// With mutex_ held. Null while there is none; then connects.
 std::shared_ptr<Connection> Peer::connection_or_connect() {
-  const std::lock_guard lock(mutex_);
   if (connection_ == nullptr && !connecting_ && closed_.empty()) {
     connecting_ = true;
     caller_->pool->run_at_once(
@@ -164,15 +176,18 @@ std::shared_ptr<Connection> Peer::connection_or_connect() {
 
 std::shared_ptr<PendingCall> Peer::call(
     std::string_view method, Message message, const CallOptions& options) {
-  CallPtr call = add(method, std::move(message), options);
-  if (call->done()) {
-    return call;
-  }
+  Outgoing out;
+  CallPtr call = add(method, std::move(message), options, out);
   caller_->loop->at_latest(call->deadline.time());
-  const auto connection = connection_or_connect();
-  if (connection != nullptr) {
-    send(*connection, *call);
-    connection->arm();
+  if (out.connection != nullptr) {
+    out.send(*call);
+    // What could not be sent at once needs the loop. For the answer, whoever
+    // asks for it will drive.
+    if (out.connection->queued_bytes() > 0) {
+      out.connection->arm();
+    } else {
+      out.connection->arm_soon();
+    }
   }
   return call;
 }
@@ -182,21 +197,19 @@ std::shared_ptr<PendingCall> Peer::call(
 // before it sends, so that the reply does not wake the loop.
 std::shared_ptr<PendingCall> Peer::call_and_drive(
     std::string_view method, Message message, const CallOptions& options) {
-  CallPtr call = add(method, std::move(message), options);
-  if (!call->done()) {
-    const auto connection = connection_or_connect();
-    if (connection == nullptr) {
-      return call;
-    }
-    const bool driven = connection->drive(
-        [&call] { return call->done(); },
-        call->deadline,
-        [&] { send(*connection, *call); });
-    if (driven) {
-      after_drive(*connection);
-    } else {
-      send(*connection, *call);
-    }
+  Outgoing out;
+  CallPtr call = add(method, std::move(message), options, out);
+  if (out.connection == nullptr) {
+    return call;
+  }
+  const bool driven = out.connection->drive(
+      [&call] { return call->done(); },
+      call->deadline,
+      [&] { out.send(*call); });
+  if (driven) {
+    after_drive(*out.connection);
+  } else {
+    out.send(*call);
   }
   return call;
 }
@@ -206,27 +219,54 @@ std::uint64_t Peer::confirmed() const {
   return once_.empty() ? last_sequence_ + 1 : *once_.begin();
 }
 
-void Peer::send(Connection& connection, PendingCall& call) {
-  FrameHeader header{.kind = FrameKind::Call, .sequence = call.sequence};
-  Message message;
+// With mutex_ held: the call goes over connection_ now.
+void Peer::prepare(PendingCall& call, Outgoing& out) {
+  out.header = {.kind = FrameKind::Call, .sequence = call.sequence};
+  if (call.exactly_once) {
+    out.header.flags = kExactlyOnce | (call.sent_on != 0 ? kRepeated : 0);
+    out.message = call.message;
+  } else {
+    out.message = std::move(call.message);
+  }
+  call.sent_on = last_connection_;
+  out.header.confirmed = confirmed();
+}
+
+void Peer::Outgoing::send(const PendingCall& call) {
+  header.time_left_us = time_left_us(call.deadline);
+  connection->send(header, call.method, message);
+}
+
+// A call that was added before there was this connection.
+void Peer::send(
+    const std::shared_ptr<Connection>& connection, PendingCall& call) {
+  Outgoing out{connection};
   {
     const std::lock_guard lock(mutex_);
     const auto found = calls_.find(call.sequence);
-    if (found == calls_.end() || connection_.get() != &connection ||
+    if (found == calls_.end() || connection_ != connection ||
         call.sent_on == last_connection_) {
       return; // answered, or another connection carries it
     }
-    if (call.exactly_once) {
-      header.flags = kExactlyOnce | (call.sent_on != 0 ? kRepeated : 0);
-      message = call.message;
-    } else {
-      message = std::move(call.message);
-    }
-    call.sent_on = last_connection_;
-    header.confirmed = confirmed();
+    prepare(call, out);
   }
-  header.time_left_us = time_left_us(call.deadline);
-  connection.send(header, call.method, message);
+  out.send(call);
+}
+
+void Peer::add_callback(PendingCall& call) {
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard lock(mutex_);
+    if (call.has_callback || !calls_.contains(call.sequence)) {
+      return;
+    }
+    call.has_callback = true;
+    ++callbacks_;
+    connection = connection_;
+  }
+  if (connection != nullptr) {
+    connection->arm();
+  }
 }
 
 void Peer::help(PendingCall& call, Deadline limit) {
@@ -264,6 +304,7 @@ void Peer::help(PendingCall& call, Deadline limit) {
 // by one who was woken for that, and is done already.
 void Peer::after_drive(Connection& connection) {
   bool expected = false;
+  bool at_once = connection.queued_bytes() > 0;
   {
     const std::lock_guard lock(mutex_);
     for (PendingCall* follower : followers_) {
@@ -273,9 +314,12 @@ void Peer::after_drive(Connection& connection) {
       }
     }
     expected = !calls_.empty();
+    at_once = at_once || callbacks_ > 0;
   }
-  if (expected || connection.queued_bytes() > 0) {
+  if (at_once) {
     connection.arm();
+  } else if (expected) {
+    connection.arm_soon();
   }
 }
 
@@ -285,6 +329,7 @@ void Peer::forget(const CallPtr& call) {
   calls_.erase(call->sequence);
   once_.erase(call->sequence);
   bytes_ -= call->bytes;
+  callbacks_ -= call->has_callback ? 1 : 0;
   call->message = {};
   room_.notify_all();
 }
@@ -322,18 +367,34 @@ void Peer::give_up(PendingCall& call, Failure failure, const std::string& why) {
   }
 }
 
+// With mutex_ held: adds calls whose deadline has passed; returns the next one.
+Loop::Time Peer::add_late(Loop::Time now, std::vector<CallPtr>& late) const {
+  auto next = Loop::Time::max();
+  for (const auto& [sequence, call] : calls_) {
+    if (call->deadline.time() <= now) {
+      late.push_back(call);
+    } else {
+      next = std::min(next, call->deadline.time());
+    }
+  }
+  return next;
+}
+
 Loop::Time Peer::tick(Loop::Time now) {
   std::vector<CallPtr> late;
+  std::shared_ptr<Connection> connection;
   auto next = Loop::Time::max();
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [sequence, call] : calls_) {
-      if (call->deadline.time() <= now) {
-        late.push_back(call);
-      } else {
-        next = std::min(next, call->deadline.time());
-      }
+    connection = connection_;
+    if (now < next_deadline_) {
+      next = next_deadline_;
+    } else {
+      next = next_deadline_ = add_late(now, late);
     }
+  }
+  if (connection != nullptr) {
+    connection->arm_if_asked();
   }
   for (const CallPtr& call : late) {
     give_up(

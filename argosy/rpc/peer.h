@@ -41,6 +41,7 @@ class PendingCall : public FutureState<Message> {
 
   bool await(Deadline limit) override;
   void cancel() override;
+  void on_done(Callback callback) override;
 
   // Sleeps until it has ended or somebody calls wake_up().
   void rest(Deadline limit) { sleep(limit); }
@@ -55,6 +56,7 @@ class PendingCall : public FutureState<Message> {
   // Guarded by the peer's mutex.
   std::uint64_t sequence = 0;
   std::uint64_t sent_on = 0; // the connection; 0: not sent
+  bool has_callback = false;
   Message message; // until it is answered, or sent if not exactly-once
 };
 
@@ -79,6 +81,10 @@ class Peer : public Connection::Owner,
   // Returns when the call has ended, at `limit`, or when it should try again.
   void help(PendingCall& call, Deadline limit);
 
+  // The call has a callback: its answer is received as soon as it comes, even
+  // if nobody waits for it.
+  void add_callback(PendingCall& call);
+
   // Ends a call that is under way, and tells the callee.
   void give_up(PendingCall& call, Failure failure, const std::string& why);
 
@@ -96,12 +102,26 @@ class Peer : public Connection::Owner,
  private:
   using CallPtr = std::shared_ptr<PendingCall>;
 
+  // What is sent for a call, and where; null: nowhere yet.
+  struct Outgoing {
+    std::shared_ptr<Connection> connection{};
+    FrameHeader header{};
+    Message message{};
+
+    void send(const PendingCall& call);
+  };
+
   CallPtr add(
-      std::string_view method, Message message, const CallOptions& options);
+      std::string_view method,
+      Message message,
+      const CallOptions& options,
+      Outgoing& out);
+  void prepare(PendingCall& call, Outgoing& out);
   void wait_for_room(
       std::unique_lock<std::mutex>& lock, std::size_t bytes, Deadline deadline);
   std::shared_ptr<Connection> connection_or_connect();
-  void send(Connection& connection, PendingCall& call);
+  void send(const std::shared_ptr<Connection>& connection, PendingCall& call);
+  Loop::Time add_late(Loop::Time now, std::vector<CallPtr>& late) const;
   void connect();
   void pause_before_connecting();
   void connected(Dialed dialed);
@@ -131,6 +151,8 @@ class Peer : public Connection::Owner,
   std::unordered_map<std::uint64_t, CallPtr> calls_;
   std::set<std::uint64_t> once_; // sequences of exactly-once calls under way
   std::size_t bytes_ = 0;
+  std::size_t callbacks_ = 0;                    // calls that have one
+  Loop::Time next_deadline_ = Loop::Time::max(); // of a call, or before
   std::uint64_t last_sequence_ = 0;
   std::vector<PendingCall*>
       followers_; // wait while another call's thread reads

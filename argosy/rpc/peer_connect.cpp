@@ -123,7 +123,7 @@ void Peer::connected(Dialed dialed) {
     calls = to_send_again(dialed, none);
   }
   for (const CallPtr& call : calls) {
-    send(*connection, *call);
+    send(connection, *call);
   }
   if (connection->closed()) {
     // Perhaps before it was ours, when on_closed() did not know it.
@@ -158,6 +158,7 @@ void Peer::on_closed(Connection& connection, const std::string& why) {
   }
   fail(lost, Failure::PeerLost, str(why, "; whether the call ran is unknown"));
   if (again) {
+    const std::lock_guard lock(mutex_);
     connection_or_connect();
   }
 }

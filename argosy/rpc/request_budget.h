@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -36,18 +37,20 @@ class RequestBudget : public std::enable_shared_from_this<RequestBudget> {
   // Returns null if there is no room; `connection` is resumed when there is. A
   // request that is larger than the limit has to be alone.
   std::shared_ptr<Charge> take(
-      std::size_t bytes, const std::shared_ptr<Connection>& connection);
+      std::size_t bytes, const std::weak_ptr<Connection>& connection);
 
-  std::size_t used() const;
+  std::size_t used() const { return used_; }
 
  private:
   void give_back(std::size_t bytes);
 
+  bool try_take(std::size_t bytes);
+
   const std::size_t limit_;
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::size_t used_ = 0;
-  std::vector<std::weak_ptr<Connection>> waiting_;
+  std::atomic<std::size_t> used_{0};
+  std::atomic<bool> somebody_waits_{false};
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Connection>> waiting_; // guarded by mutex_
 };
 
 } // namespace argosy::rpc

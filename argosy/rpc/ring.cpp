@@ -178,7 +178,8 @@ ssize_t RingChannel::read(std::span<std::byte> room) {
     area_.rings[1 - side_].read.store(at + n, std::memory_order_release);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (area_.sides[1 - side_].wants_space.load(std::memory_order_relaxed) !=
-        0) {
+            0 &&
+        RingMemory::kRingBytes - readable() >= kEnoughSpace) {
       wake_peer();
     }
   }

@@ -74,8 +74,11 @@ class RingChannel : public Channel {
   bool wants_space() const;
   bool has_space() const;
 
+  // Whether there is so much space that it is worth to go on after a wait.
+  bool has_enough_space() const { return writable() >= kEnoughSpace; }
+
   // Whether space that was waited for is there.
-  bool got_space() const { return wants_space() && has_space(); }
+  bool got_space() const { return wants_space() && has_enough_space(); }
 
   // Something to do.
   bool has_work() const { return has_data() || got_space(); }
@@ -90,6 +93,10 @@ class RingChannel : public Channel {
   void end_wait();
 
  private:
+  // Who waits for space is not woken for less: each time costs as much as the
+  // copy of some KB.
+  static constexpr std::size_t kEnoughSpace = RingMemory::kRingBytes / 4;
+
   std::size_t readable() const;
   std::size_t writable() const;
   void wake_peer();

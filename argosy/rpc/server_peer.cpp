@@ -26,24 +26,24 @@ Deadline deadline_of(const FrameHeader& header) {
       std::clamp<std::int64_t>(header.time_left_us, 0, kLongest)));
 }
 
-// Answers one call.
+// Answers one call. What it refers to belongs to the peer, which it holds.
 class CallSink : public ReplySink {
  public:
   CallSink(
-      std::shared_ptr<Service> service,
       std::shared_ptr<ServerPeer> peer,
-      std::shared_ptr<ReplyRoute> route,
-      std::shared_ptr<Session> session, // null unless it is exactly-once
+      Service& service,
+      const ReplyRoute& route,
+      Session* session, // null unless it is exactly-once
       std::uint64_t sequence,
-      std::shared_ptr<RequestBudget::Charge> charge,
-      std::shared_ptr<ServerPeer::CancelFlag> flag)
-      : service_(std::move(service)),
-        peer_(std::move(peer)),
-        route_(std::move(route)),
-        session_(std::move(session)),
+      std::shared_ptr<RequestBudget::Charge> charge)
+      : peer_(std::move(peer)),
+        service_(service),
+        route_(route),
+        session_(session),
         sequence_(sequence),
-        charge_(std::move(charge)),
-        flag_(std::move(flag)) {}
+        charge_(std::move(charge)) {
+    peer_->remember(sequence_, flag_, session_ != nullptr);
+  }
 
   ~CallSink() override {
     if (!answered_) {
@@ -51,7 +51,7 @@ class CallSink : public ReplySink {
           Error("[rpc.call] the handler dropped the call without an answer")));
     }
     peer_->forget(sequence_);
-    service_->end();
+    service_.end();
   }
 
   void reply(Message message) override {
@@ -60,7 +60,7 @@ class CallSink : public ReplySink {
   void fail(const std::exception_ptr& error) override {
     send(answer_of(error));
   }
-  bool cancelled() const override { return *flag_; }
+  bool cancelled() const override { return flag_; }
 
  private:
   void send(Answer answer) {
@@ -70,27 +70,27 @@ class CallSink : public ReplySink {
     charge_->change(answer.message.bytes() + kCallBytes);
     try {
       if (session_ == nullptr) {
-        route_->send(sequence_, answer, std::move(charge_));
+        route_.send(sequence_, answer, std::move(charge_));
         return;
       }
       const auto kept = session_->finish(sequence_, std::move(answer));
       fault_point("rpc.finished");
-      route_->send(sequence_, *kept, std::move(charge_));
+      route_.send(sequence_, *kept, std::move(charge_));
     } catch (const std::exception& error) {
       // More parts than a frame may have, or no memory.
       log::warn("[rpc.reply] an answer could not be sent: ", error.what());
-      route_->send(
+      route_.send(
           sequence_, answer_of(std::current_exception()), std::move(charge_));
     }
   }
 
-  const std::shared_ptr<Service> service_;
   const std::shared_ptr<ServerPeer> peer_;
-  const std::shared_ptr<ReplyRoute> route_;
-  const std::shared_ptr<Session> session_;
+  Service& service_;
+  const ReplyRoute& route_;
+  Session* const session_;
   const std::uint64_t sequence_;
   std::shared_ptr<RequestBudget::Charge> charge_;
-  const std::shared_ptr<ServerPeer::CancelFlag> flag_;
+  ServerPeer::CancelFlag flag_{false};
   std::atomic<bool> answered_{false};
 };
 
@@ -134,17 +134,18 @@ std::shared_ptr<const Served> Service::find(const std::string& method) const {
 }
 
 bool Service::begin() {
-  const std::lock_guard lock(mutex_);
+  ++calls_;
   if (draining_) {
+    end();
     return false;
   }
-  ++calls_;
   return true;
 }
 
+// Whoever drains has set the flag before it looks at the count.
 void Service::end() {
-  const std::lock_guard lock(mutex_);
-  if (--calls_ == 0) {
+  if (--calls_ == 0 && draining_) {
+    const std::lock_guard lock(mutex_);
     none_.notify_all();
   }
 }
@@ -203,8 +204,8 @@ bool ServerPeer::admit(const FrameHeader& header) {
   if (header.kind != FrameKind::Call) {
     return true;
   }
-  charge_ = service_->budget->take(
-      header.message_bytes() + kCallBytes, connection_.lock());
+  charge_ =
+      service_->budget->take(header.message_bytes() + kCallBytes, connection_);
   return charge_ != nullptr;
 }
 
@@ -258,10 +259,19 @@ bool ServerPeer::may_run(const Frame& frame) {
   return false;
 }
 
+const std::shared_ptr<const Served>& ServerPeer::find(
+    const std::string& method) {
+  if (last_served_ == nullptr || method != last_method_) {
+    last_served_ = service_->find(method);
+    last_method_ = method;
+  }
+  return last_served_;
+}
+
 void ServerPeer::on_call(Frame frame) {
   const auto charge = std::move(charge_);
   const FrameHeader header = frame.header;
-  const auto served = service_->find(frame.method);
+  const std::shared_ptr<const Served> served = find(frame.method);
   if (served == nullptr) {
     refuse(header.sequence, str("it serves no function ", frame.method));
     return;
@@ -287,19 +297,13 @@ void ServerPeer::run(
     std::shared_ptr<RequestBudget::Charge> charge) {
   const FrameHeader& header = frame.header;
   const bool once = (header.flags & kExactlyOnce) != 0;
-  auto flag = std::make_shared<CancelFlag>(false);
-  {
-    const std::lock_guard lock(mutex_);
-    calls_[header.sequence] = {flag, once};
-  }
   const auto sink = std::make_shared<CallSink>(
-      service_,
       shared_from_this(),
-      once ? session_route_ : own_route_,
-      once ? session_ : nullptr,
+      *service_,
+      once ? *session_route_ : *own_route_,
+      once ? session_.get() : nullptr,
       header.sequence,
-      std::move(charge),
-      std::move(flag));
+      std::move(charge));
   IncomingCall call(
       origin_, std::move(frame.message), deadline_of(header), sink);
   if (served->options.inline_) {
@@ -324,6 +328,12 @@ void ServerPeer::cancel(std::uint64_t sequence) {
   if (found != calls_.end()) {
     *found->second.cancelled = true;
   }
+}
+
+void ServerPeer::remember(
+    std::uint64_t sequence, CancelFlag& cancelled, bool once) {
+  const std::lock_guard lock(mutex_);
+  calls_[sequence] = {&cancelled, once};
 }
 
 void ServerPeer::forget(std::uint64_t sequence) {

@@ -49,10 +49,10 @@ class Service {
   std::unordered_map<std::string, std::shared_ptr<const Served>>
       methods_; // guarded by methods_mutex_
 
+  std::atomic<std::size_t> calls_{0};
+  std::atomic<bool> draining_{false};
   std::mutex mutex_;
-  std::condition_variable none_;
-  std::size_t calls_ = 0; // guarded by mutex_
-  bool draining_ = false; // guarded by mutex_
+  std::condition_variable none_; // with mutex_: calls_ became zero
 };
 
 // Where the answers of a caller go: to its newest connection. Thread-safe.
@@ -87,10 +87,14 @@ class ServerPeer : public Connection::Owner,
   void on_closed(Connection& connection, const std::string& why) override;
 
   using CancelFlag = std::atomic<bool>;
+  // A call is under way: its flag tells when nobody waits for it any more, and
+  // stays until forget().
+  void remember(std::uint64_t sequence, CancelFlag& cancelled, bool once);
   void forget(std::uint64_t sequence);
 
  private:
   void on_call(Frame frame);
+  const std::shared_ptr<const Served>& find(const std::string& method);
   void run(
       Frame frame,
       const std::shared_ptr<const Served>& served,
@@ -107,10 +111,13 @@ class ServerPeer : public Connection::Owner,
   const std::function<void(Connection&)> on_closed_;
   std::weak_ptr<Connection> connection_;
   std::shared_ptr<RequestBudget::Charge> charge_; // of the frame that arrives
+  // What was called last, and is probably called next: functions never go.
+  std::string last_method_;
+  std::shared_ptr<const Served> last_served_;
 
   std::mutex mutex_;
   struct UnderWay {
-    std::shared_ptr<CancelFlag> cancelled;
+    CancelFlag* cancelled = nullptr;
     bool once = false;
   };
   std::unordered_map<std::uint64_t, UnderWay> calls_; // guarded by mutex_

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace argosy::rpc {
 
@@ -34,19 +35,19 @@ void SpinBudget::found() {
 }
 
 void SpinBudget::missed() {
-  if (limit_ == kLongestSpin) {
-    limit_ = kShortestSpin;
-    sleeps_left_ = kSleepsInARow;
-  } else {
-    limit_ = std::max(limit_ / 2, kShortestSpin);
-  }
+  tried_longest_ = limit_ == kLongestSpin;
+  limit_ = std::max(limit_ / 2, kShortestSpin);
 }
 
 void SpinBudget::slept(std::chrono::nanoseconds time) {
+  const bool tried_longest = std::exchange(tried_longest_, false);
   if (!possible_ || time > kLongestSpin) {
     return;
   }
-  if (sleeps_left_ > 0) {
+  if (tried_longest) {
+    limit_ = kShortestSpin;
+    sleeps_left_ = kSleepsInARow;
+  } else if (sleeps_left_ > 0) {
     --sleeps_left_;
   } else {
     limit_ = kLongestSpin;

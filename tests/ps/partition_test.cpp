@@ -230,6 +230,68 @@ TEST(Partition, InitialValuesAreUniform) {
   EXPECT_NEAR(squares / count, 4.0 / 3, 0.02);
 }
 
+// Batches go through in groups. Unknown keys come in the middle of them, and
+// keys repeat.
+void expect_batches_like_single_keys(const SparseConfig& config, int rounds) {
+  Partition together(config);
+  Partition one_by_one(config);
+  const std::size_t push_dim = to_size(together.layout().push_dim);
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (int round = 0; round < rounds; ++round) {
+    Keys keys(random() % 150);
+    for (std::uint64_t& key : keys) {
+      key = random() % (100 + 20 * static_cast<unsigned>(round)) << 32;
+    }
+    Floats records(keys.size() * push_dim);
+    std::generate(
+        records.begin(), records.end(), [&] { return normal(random); });
+    together.push(keys, records);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      one_by_one.push(
+          std::span(keys).subspan(i, 1),
+          std::span(records).subspan(i * push_dim, push_dim));
+    }
+    Floats pulled;
+    for (const std::uint64_t key : keys) {
+      const Floats row = pull(one_by_one, {key});
+      pulled.insert(pulled.end(), row.begin(), row.end());
+    }
+    ASSERT_EQ(pull(together, keys), pulled) << round;
+  }
+  EXPECT_EQ(testing::rows_of(together), testing::rows_of(one_by_one));
+}
+
+TEST(Partition, GivesForABatchWhatItsKeysGiveOneByOne) {
+  for (const int dim : {1, 8, 11, 16}) {
+    for (const Rule rule : {Rule::AdaGrad, Rule::Adam, Rule::Naive}) {
+      expect_batches_like_single_keys(
+          embedding_config(dim, {.rule = rule}), 40);
+    }
+  }
+}
+
+TEST(Partition, GivesForABatchWhatItsKeysGiveBeforeTheyAreAdmitted) {
+  SparseConfig config = embedding_config(16, {});
+  config.entry = count_filter_entry(3);
+  expect_batches_like_single_keys(config, 60);
+}
+
+TEST(Partition, AHotKeyGetsAllItsUpdates) {
+  const SparseConfig config = embedding_config(8, {.rule = Rule::Sum});
+  Partition table(config);
+  const Floats before = pull(table, {7});
+  Keys keys = range(0, 5000);
+  for (std::size_t i = 0; i < keys.size(); i += 2) {
+    keys[i] = 7;
+  }
+  push(table, keys, 0, 0, 1); // sums of ones are exact up to 2^24
+  const Floats after = pull(table, {7});
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_NEAR(after[i], before[i] + 2501, 1e-3); // 7 is odd: once more
+  }
+}
+
 TEST(Partition, RefusesWrongSizesAndWhatIsNoNumber) {
   SparseConfig config;
   config.name = "ads";

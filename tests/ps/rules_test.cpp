@@ -59,6 +59,17 @@ std::vector<float> random_floats(std::mt19937& random, std::size_t size) {
   return values;
 }
 
+std::vector<simd::Isa> usable_isas() {
+  std::vector<simd::Isa> isas;
+  for (const auto isa :
+       {simd::Isa::Baseline, simd::Isa::Avx2, simd::Isa::Avx512}) {
+    if (isa <= simd::highest_isa()) {
+      isas.push_back(isa);
+    }
+  }
+  return isas;
+}
+
 class Rules : public ::testing::TestWithParam<Rule> {};
 
 TEST_P(Rules, AgreeWithThePlainFormula) {
@@ -94,12 +105,66 @@ TEST_P(Rules, GiveTheSameBitsOnEveryInstructionSet) {
       return part;
     };
     const Part baseline = run(simd::Isa::Baseline);
-    for (const auto isa : {simd::Isa::Avx2, simd::Isa::Avx512}) {
-      if (isa <= simd::highest_isa()) {
-        const Part other = run(isa);
-        EXPECT_EQ(baseline.weights, other.weights) << to_string(isa);
-        EXPECT_EQ(baseline.state, other.state) << to_string(isa);
+    for (const simd::Isa isa : usable_isas()) {
+      const Part other = run(isa);
+      EXPECT_EQ(baseline.weights, other.weights) << to_string(isa);
+      EXPECT_EQ(baseline.state, other.state) << to_string(isa);
+    }
+  }
+}
+
+// Weights and their state behind them, as tables hold rows.
+std::vector<float> as_row(const Part& part) {
+  std::vector<float> row = part.weights;
+  row.insert(row.end(), part.state.begin(), part.state.end());
+  return row;
+}
+
+TEST_P(Rules, GiveTheSameBitsForManyRowsAsForEach) {
+  std::mt19937 random(9);
+  const RuleConfig rule{
+      .rule = GetParam(), .min_weight = -0.75, .max_weight = 0.75};
+  const auto kernel = static_cast<int>(rule.rule);
+  for (const int dim : {1, 8, 13, 16, 32, 40}) {
+    const auto width = static_cast<std::size_t>(dim);
+    Part first = new_part(rule, dim);
+    Part second = new_part(rule, dim);
+    first.weights = random_floats(random, width);
+    second.weights = random_floats(random, width);
+    const auto gradients = random_floats(random, 4 * width);
+    for (const simd::Isa isa : usable_isas()) {
+      std::vector<float> rows[] = {as_row(first), as_row(second)};
+      // The first one comes again.
+      float* const order[] = {
+          rows[0].data(), rows[1].data(), rows[0].data(), rows[0].data()};
+      rule_kernels(isa).update_rows[kernel](
+          rule, {order, 4, gradients.data(), width});
+      Part each[] = {first, second};
+      for (const std::size_t i : {0, 1, 2, 3}) {
+        const auto at = gradients.begin() + static_cast<long>(i * width);
+        update(isa, rule, each[i == 1 ? 1 : 0], {at, at + dim}, 1);
       }
+      EXPECT_EQ(rows[0], as_row(each[0])) << dim << ' ' << to_string(isa);
+      EXPECT_EQ(rows[1], as_row(each[1])) << dim << ' ' << to_string(isa);
+    }
+  }
+}
+
+TEST(CopyRows, CopiesTheWeightsOfEach) {
+  std::mt19937 random(10);
+  for (const std::size_t dim : {1, 8, 13, 16, 32, 40}) {
+    const std::vector<float> rows[] = {
+        random_floats(random, dim + 1), random_floats(random, dim + 1)};
+    const float* const order[] = {
+        rows[1].data(), rows[0].data(), rows[1].data()};
+    std::vector<float> expected;
+    for (const int row : {1, 0, 1}) {
+      expected.insert(expected.end(), rows[row].begin(), rows[row].end() - 1);
+    }
+    for (const simd::Isa isa : usable_isas()) {
+      std::vector<float> out(3 * dim);
+      rule_kernels(isa).copy_rows({order, 3, out.data(), dim});
+      EXPECT_EQ(out, expected) << dim << ' ' << to_string(isa);
     }
   }
 }

@@ -9,6 +9,38 @@
 
 namespace argosy::ps {
 
+namespace {
+
+void check_rows(
+    const char* op,
+    const TableSpec& spec,
+    std::size_t num_keys,
+    std::size_t num_floats,
+    std::size_t dim) {
+  ARGOSY_CHECK(
+      num_floats == num_keys * dim,
+      "[ps.{}] {} floats for {} keys of table {} ('{}'), expected {} for each",
+      op,
+      num_floats,
+      num_keys,
+      spec.id(),
+      spec.name(),
+      dim);
+}
+
+void check_dense(const char* op, const TableSpec& spec, std::size_t size) {
+  ARGOSY_CHECK(
+      spec.is_dense && size == spec.dense_size,
+      "[ps.{}] {} values of table {} ('{}'), expected {} of a dense table",
+      op,
+      size,
+      spec.id(),
+      spec.name(),
+      spec.dense_size);
+}
+
+} // namespace
+
 Client::Client(ClientOptions options)
     : options_(std::move(options)),
       router_(options_.shape, options_.kv, options_.prefix) {
@@ -65,11 +97,7 @@ void Client::create_table(const TableSpec& spec) {
     const std::lock_guard lock(mutex_);
     const auto found = tables_.find(id);
     if (found != tables_.end()) {
-      ARGOSY_CHECK(
-          found->second.spec == spec,
-          "[ps.create_table] table {} ('{}') exists with another configuration",
-          id,
-          spec.name());
+      check_same(found->second.spec, spec);
       return;
     }
   }
@@ -134,15 +162,7 @@ void Client::add_sparse(
     std::vector<std::vector<std::size_t>>& tables) {
   Table& found = table(pull.table);
   const auto dim = static_cast<std::size_t>(layout(pull.table).pull_dim);
-  ARGOSY_CHECK(
-      pull.rows.size() == pull.keys.size() * dim,
-      "[ps.pull] {} floats for {} keys of table {} ('{}'), expected {} for "
-      "each",
-      pull.rows.size(),
-      pull.keys.size(),
-      pull.table,
-      found.spec.name(),
-      dim);
+  check_rows("pull", found.spec, pull.keys.size(), pull.rows.size(), dim);
   PendingPull::Table entry{.sparse = pull, .dim = dim};
   entry.plan = plan(found, pull.keys);
   for (std::size_t r = 0; r < requests.size(); ++r) {
@@ -165,13 +185,7 @@ void Client::add_dense(
     std::vector<RowRequest>& requests,
     std::vector<std::vector<std::size_t>>& tables) {
   const Table& found = table(pull.table);
-  ARGOSY_CHECK(
-      found.spec.is_dense && pull.values.size() == found.spec.dense_size,
-      "[ps.pull] {} values of table {} ('{}'), expected {} of a dense table",
-      pull.values.size(),
-      pull.table,
-      found.spec.name(),
-      found.spec.dense_size);
+  check_dense("pull", found.spec, pull.values.size());
   for (std::size_t r = 0; r < requests.size(); ++r) {
     requests[r].sections.push_back(
         {.kind = SectionKind::Dense, .table = pull.table});
@@ -290,17 +304,9 @@ void Client::push(
   for (const SparsePush& push : sparse) {
     Table& found = table(push.table);
     const auto dim = static_cast<std::size_t>(layout(push.table).push_dim);
-    ARGOSY_CHECK(
-        push.records.size() == push.keys.size() * dim,
-        "[ps.push] {} floats for {} keys of table {} ('{}'), expected {} for "
-        "each",
-        push.records.size(),
-        push.keys.size(),
-        push.table,
-        found.spec.name(),
-        dim);
+    check_rows("push", found.spec, push.keys.size(), push.records.size(), dim);
     const auto keys = plan(found, push.keys);
-    FloatBuffer sums(keys->keys.size() * dim);
+    FloatBuffer sums(*buffers_, keys->keys.size() * dim);
     sum_rows(*keys, dim, push.records, sums.span());
     for (std::size_t r = 0; r < num_regions; ++r) {
       const std::size_t begin = keys->begin[r];
@@ -320,14 +326,8 @@ void Client::push(
   }
   for (const DensePush& push : dense) {
     const Table& found = table(push.table);
-    ARGOSY_CHECK(
-        found.spec.is_dense && push.gradient.size() == found.spec.dense_size,
-        "[ps.push] {} values of table {} ('{}'), expected {} of a dense table",
-        push.gradient.size(),
-        push.table,
-        found.spec.name(),
-        found.spec.dense_size);
-    const FloatBuffer copy(push.gradient);
+    check_dense("push", found.spec, push.gradient.size());
+    const FloatBuffer copy(*buffers_, push.gradient);
     for (std::size_t r = 0; r < num_regions; ++r) {
       const DenseRange range = dense_range(
           push.gradient.size(),

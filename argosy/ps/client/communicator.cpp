@@ -193,6 +193,17 @@ void Communicator::push_async(Gradients gradients) {
   changed_.notify_all();
 }
 
+// Sends and waits for acknowledgements. Returns what went wrong; null: nothing.
+std::exception_ptr Communicator::try_to_send(const Gradients& gradients) {
+  try {
+    send_now(gradients, -1);
+    client_.flush();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 void Communicator::send_in_background() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -209,13 +220,7 @@ void Communicator::send_in_background() {
       ++merged;
     }
     lock.unlock();
-    std::exception_ptr failure;
-    try {
-      send_now(sum, -1);
-      client_.flush();
-    } catch (...) {
-      failure = std::current_exception();
-    }
+    const std::exception_ptr failure = try_to_send(sum);
     lock.lock();
     unsent_ -= merged;
     count(-merged);
@@ -238,13 +243,7 @@ void Communicator::push_half_async(Gradients gradients) {
   }
   const Gradients all = std::exchange(gathered_, {});
   lock.unlock();
-  std::exception_ptr failure;
-  try {
-    send_now(all, -1);
-    client_.flush();
-  } catch (...) {
-    failure = std::current_exception();
-  }
+  const std::exception_ptr failure = try_to_send(all);
   lock.lock();
   count(-arrived_);
   arrived_ = 0;

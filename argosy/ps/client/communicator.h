@@ -93,6 +93,7 @@ class Communicator {
 
  private:
   void send_now(const Gradients& gradients, std::int64_t step);
+  std::exception_ptr try_to_send(const Gradients& gradients);
   void push_half_async(Gradients gradients);
   void push_async(Gradients gradients);
   void send_in_background();

@@ -94,6 +94,16 @@ void sum_rows(
     std::size_t dim,
     std::span<const float> batch,
     std::span<float> sums) {
+  if (plan.keys.size() == plan.position.size()) {
+    for (std::size_t i = 0; i < plan.position.size(); ++i) {
+      const float* from = batch.data() + i * dim;
+      float* to = sums.data() + plan.position[i] * dim;
+      for (std::size_t d = 0; d < dim; ++d) {
+        to[d] = 0.0f + from[d]; // as a sum: no negative zero
+      }
+    }
+    return;
+  }
   std::fill(sums.begin(), sums.end(), 0.0f);
   for (std::size_t i = 0; i < plan.position.size(); ++i) {
     const float* from = batch.data() + i * dim;

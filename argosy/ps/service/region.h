@@ -143,6 +143,7 @@ class Region {
       StreamKind kind, std::uint32_t table, rpc::Message message);
   void on_follower_answer(
       std::uint64_t session, std::uint64_t index, const std::string& error);
+  bool change_lineup(const Lineup& desired);
   void drop_follower(const std::string& why);
   void admit_follower();
   void confirm_acknowledged();

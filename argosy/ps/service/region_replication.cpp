@@ -176,6 +176,19 @@ void Region::confirm_acknowledged() {
   }
 }
 
+// Writes a lineup of this leader to the store; steps down, and returns false,
+// if another one stands there.
+bool Region::change_lineup(const Lineup& desired) {
+  const Lineup current = directory_.replace_lineup(
+      options_.region, lineup_, desired, Deadline::after(kLineupPatience));
+  if (current != desired) {
+    step_down(str_format("the store says '{}'", to_text(current)));
+    return false;
+  }
+  lineup_ = desired;
+  return true;
+}
+
 // Goes on alone. If the follower was a backup the store has to know first: it
 // could have taken over.
 void Region::drop_follower(const std::string& why) {
@@ -189,14 +202,9 @@ void Region::drop_follower(const std::string& why) {
       why);
   const bool was_backup = follower_->in_sync;
   if (was_backup) {
-    const Lineup desired = after_backup_lost(lineup_);
-    const Lineup current = directory_.replace_lineup(
-        options_.region, lineup_, desired, Deadline::after(kLineupPatience));
-    if (current != desired) {
-      step_down(str_format("the store says '{}'", to_text(current)));
+    if (!change_lineup(after_backup_lost(lineup_))) {
       return;
     }
-    lineup_ = desired;
     log_.set_owners({options_.self.incarnation}, lineup_.epoch);
   }
   follower_.reset();
@@ -205,14 +213,9 @@ void Region::drop_follower(const std::string& why) {
 
 // The follower has everything: from now on it may lead.
 void Region::admit_follower() {
-  const Lineup desired = with_backup(lineup_, follower_->member);
-  const Lineup current = directory_.replace_lineup(
-      options_.region, lineup_, desired, Deadline::after(kLineupPatience));
-  if (current != desired) {
-    step_down(str_format("the store says '{}'", to_text(current)));
+  if (!change_lineup(with_backup(lineup_, follower_->member))) {
     return;
   }
-  lineup_ = desired;
   follower_->in_sync = true;
   log_.set_owners({options_.self.incarnation}, lineup_.epoch);
   log::info(

@@ -8,6 +8,7 @@
 #include "argosy/ps/service/float_buffer.h"
 #include "argosy/ps/service/rows_codec.h"
 #include "argosy/ps/table/reservoir.h"
+#include "argosy/ps/table/rule_kernels.h"
 #include "argosy/ps/table/save_mode.h"
 
 namespace argosy::ps {
@@ -17,19 +18,18 @@ namespace {
 // A worker that runs further ahead than this does not wait for the others.
 constexpr std::int64_t kMostStepsAhead = 64;
 
-// Adds up differences from a number with itself: zero unless one is no number.
 bool all_finite(std::span<const float> values) {
-  float sum = 0;
-  for (const float value : values) {
-    sum += value - value;
-  }
-  return sum == 0;
+  return rule_kernels(simd::current_isa())
+      .all_finite(values.data(), values.size());
 }
 
 void check_keys(const SparseTable& table, std::span<const std::uint64_t> keys) {
   const ShardMap& map = table.shard_map();
   const int first = map.first_shard(table.server());
   const int end = map.end_shard(table.server());
+  if (end - first == map.shard_num) {
+    return; // all of them
+  }
   for (const std::uint64_t key : keys) {
     const int shard = map.shard_of(key);
     ARGOSY_CHECK(
@@ -385,7 +385,8 @@ void RegionState::merge_dense(
 
 Reply RegionState::geo_rows(RegionTable& table, std::uint32_t worker) {
   const std::vector<std::uint64_t> keys = table.taken[worker];
-  FloatBuffer values(keys.size() * static_cast<std::size_t>(table.pull_dim()));
+  FloatBuffer values(
+      *buffers_, keys.size() * static_cast<std::size_t>(table.pull_dim()));
   table.sparse->partition(0).pull(keys, values.span(), false);
   return {
       .version = version_, .parts = {rpc::Bytes::owned(keys), values.bytes()}};
@@ -408,11 +409,14 @@ Reply RegionState::pull(const RowRequest& request) {
       const RegionTable& table = tables_.dense(section.table);
       const bool old = before && !table.last_values.empty();
       reply.parts.push_back(
-          FloatBuffer(old ? table.last_values : table.dense->values()).bytes());
+          FloatBuffer(
+              *buffers_, old ? table.last_values : table.dense->values())
+              .bytes());
       continue;
     }
     RegionTable& table = tables_.sparse(section.table);
     FloatBuffer values(
+        *buffers_,
         section.keys.size() * static_cast<std::size_t>(table.pull_dim()));
     table.sparse->partition(0).pull(
         section.keys, values.span(), request.create);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "argosy/ps/service/region_tables.h"
 #include "argosy/ps/service/sequence.h"
 #include "argosy/ps/service/table_spec.h"
+#include "argosy/rpc/buffer_pool.h"
 
 namespace argosy::ps {
 
@@ -77,6 +79,8 @@ class RegionState {
   std::size_t num_active(std::int64_t step) const;
 
   RegionTables tables_;
+  const std::shared_ptr<rpc::BufferPool> buffers_ =
+      std::make_shared<rpc::BufferPool>(); // of replies
   JobSpec job_;
   bool has_job_ = false;
   Sequences sequences_;

@@ -55,11 +55,7 @@ void RegionTables::create(const TableSpec& spec, const JobSpec& job) {
   check(spec);
   const auto id = static_cast<std::uint32_t>(spec.id());
   if (const auto found = tables_.find(id); found != tables_.end()) {
-    ARGOSY_CHECK(
-        found->second.spec == spec,
-        "[ps.create_table] table {} ('{}') exists with another configuration",
-        id,
-        spec.name());
+    check_same(found->second.spec, spec);
     return;
   }
   RegionTable table{.spec = spec};
@@ -87,23 +83,15 @@ RegionTable& RegionTables::find(std::uint32_t id) {
   return found->second;
 }
 
-RegionTable& RegionTables::sparse(std::uint32_t id) {
+RegionTable& RegionTables::of_kind(std::uint32_t id, bool dense) {
   RegionTable& table = find(id);
   ARGOSY_CHECK(
-      table.sparse != nullptr,
-      "[ps.server] table {} ('{}') is dense, expected a sparse one",
+      table.spec.is_dense == dense,
+      "[ps.server] table {} ('{}') is {}, expected a {} one",
       id,
-      table.spec.name());
-  return table;
-}
-
-RegionTable& RegionTables::dense(std::uint32_t id) {
-  RegionTable& table = find(id);
-  ARGOSY_CHECK(
-      table.dense != nullptr,
-      "[ps.server] table {} ('{}') is sparse, expected a dense one",
-      id,
-      table.spec.name());
+      table.spec.name(),
+      dense ? "sparse" : "dense",
+      dense ? "dense" : "sparse");
   return table;
 }
 
@@ -111,9 +99,7 @@ void RegionTables::begin_cut(SaveMode mode) {
   ARGOSY_CHECK(!has_cut(), "[ps.save] another save is under way");
   for (auto& [id, table] : tables_) {
     if (table.sparse) {
-      for (int i = 0; i < table.sparse->num_partitions(); ++i) {
-        table.sparse->partition(i).begin_snapshot(mode);
-      }
+      table.sparse->begin_snapshot(mode);
     }
   }
   cut_table_ = 0;
@@ -144,16 +130,10 @@ void RegionTables::end_cut(bool commit) {
   }
   cut_table_.reset();
   for (auto& [id, table] : tables_) {
-    if (!table.sparse) {
-      continue;
-    }
-    for (int i = 0; i < table.sparse->num_partitions(); ++i) {
-      Partition& partition = table.sparse->partition(i);
-      if (commit) {
-        partition.commit_snapshot();
-      } else {
-        partition.abort_snapshot();
-      }
+    if (table.sparse && commit) {
+      table.sparse->commit_snapshot();
+    } else if (table.sparse) {
+      table.sparse->abort_snapshot();
     }
   }
 }

@@ -54,8 +54,8 @@ class RegionTables {
   // Throw InvalidArgument, naming the table, if it does not exist or is of the
   // other kind.
   RegionTable& find(std::uint32_t id);
-  RegionTable& sparse(std::uint32_t id);
-  RegionTable& dense(std::uint32_t id);
+  RegionTable& sparse(std::uint32_t id) { return of_kind(id, false); }
+  RegionTable& dense(std::uint32_t id) { return of_kind(id, true); }
 
   // Ascending.
   std::map<std::uint32_t, RegionTable>& all() { return tables_; }
@@ -77,6 +77,8 @@ class RegionTables {
   void finish_load(const JobSpec& job);
 
  private:
+  RegionTable& of_kind(std::uint32_t id, bool dense);
+
   int region_;
   int num_regions_;
   std::map<std::uint32_t, RegionTable> tables_;

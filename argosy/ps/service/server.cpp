@@ -118,13 +118,19 @@ Region& Server::region_of(const rpc::Message& request) {
 
 void Server::serve() {
   const rpc::ServeOptions at_once{.inline_ = true}; // they only queue
-  endpoint_->serve(
-      std::string(kPullMethod),
-      [this](rpc::IncomingCall call) {
-        Region& region = region_of(call.request());
-        region.pull(std::move(call));
-      },
-      at_once);
+  using Take = void (Region::*)(rpc::IncomingCall);
+  for (const auto& [method, take] :
+       {std::pair<std::string_view, Take>{kPullMethod, &Region::pull},
+        {kQueryMethod, &Region::query},
+        {kReplicateMethod, &Region::replicate}}) {
+    endpoint_->serve(
+        std::string(method),
+        [this, take = take](rpc::IncomingCall call) {
+          Region& region = region_of(call.request());
+          (region.*take)(std::move(call));
+        },
+        at_once);
+  }
   endpoint_->serve(
       std::string(kCommandMethod),
       [this](rpc::IncomingCall call) {
@@ -133,20 +139,6 @@ void Server::serve() {
         in.get<CommandKind>();
         const rpc::Message rest{std::string(in.rest()), {}};
         region_of(rest).command(std::move(call));
-      },
-      at_once);
-  endpoint_->serve(
-      std::string(kQueryMethod),
-      [this](rpc::IncomingCall call) {
-        Region& region = region_of(call.request());
-        region.query(std::move(call));
-      },
-      at_once);
-  endpoint_->serve(
-      std::string(kReplicateMethod),
-      [this](rpc::IncomingCall call) {
-        Region& region = region_of(call.request());
-        region.replicate(std::move(call));
       },
       at_once);
   endpoint_->serve(

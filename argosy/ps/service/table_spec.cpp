@@ -1,5 +1,7 @@
 #include "argosy/ps/service/table_spec.h"
 
+#include <type_traits>
+
 #include "argosy/common/error.h"
 #include "argosy/ps/service/bytes.h"
 
@@ -135,38 +137,56 @@ void visit_job(Visit& visit, auto& spec) {
   visit(spec.geo);
 }
 
+template <typename Spec>
+void visit_fields(auto& visit, Spec& spec) {
+  if constexpr (std::is_same_v<std::remove_const_t<Spec>, JobSpec>) {
+    visit_job(visit, spec);
+  } else {
+    visit_table(visit, spec);
+  }
+}
+
+std::string encode_fields(const auto& spec) {
+  ByteWriter out;
+  FieldWriter visit{out};
+  visit_fields(visit, spec);
+  return out.take();
+}
+
+template <typename Spec>
+Spec decode_fields(std::string_view bytes, const char* what) {
+  ByteReader in(bytes, what);
+  FieldReader visit{in};
+  Spec spec;
+  visit_fields(visit, spec);
+  in.end();
+  return spec;
+}
+
 } // namespace
 
 std::string encode(const JobSpec& spec) {
-  ByteWriter out;
-  FieldWriter visit{out};
-  visit_job(visit, spec);
-  return out.take();
+  return encode_fields(spec);
 }
 
 JobSpec decode_job(std::string_view bytes) {
-  ByteReader in(bytes, "job");
-  FieldReader visit{in};
-  JobSpec spec;
-  visit_job(visit, spec);
-  in.end();
-  return spec;
+  return decode_fields<JobSpec>(bytes, "job");
 }
 
 std::string encode(const TableSpec& spec) {
-  ByteWriter out;
-  FieldWriter visit{out};
-  visit_table(visit, spec);
-  return out.take();
+  return encode_fields(spec);
 }
 
 TableSpec decode_table(std::string_view bytes) {
-  ByteReader in(bytes, "table");
-  FieldReader visit{in};
-  TableSpec spec;
-  visit_table(visit, spec);
-  in.end();
-  return spec;
+  return decode_fields<TableSpec>(bytes, "table");
+}
+
+void check_same(const TableSpec& existing, const TableSpec& spec) {
+  ARGOSY_CHECK(
+      existing == spec,
+      "[ps.create_table] table {} ('{}') exists with another configuration",
+      spec.id(),
+      spec.name());
 }
 
 void check(const JobSpec& spec) {

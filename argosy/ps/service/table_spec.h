@@ -48,4 +48,7 @@ TableSpec decode_table(std::string_view bytes);
 void check(const JobSpec& spec);
 void check(const TableSpec& spec);
 
+// Throws InvalidArgument if a table is to be made again, otherwise than it is.
+void check_same(const TableSpec& existing, const TableSpec& spec);
+
 } // namespace argosy::ps

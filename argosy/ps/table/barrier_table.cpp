@@ -3,23 +3,17 @@
 #include <algorithm>
 
 #include "argosy/common/error.h"
+#include "argosy/ps/table/trainers.h"
 
 namespace argosy::ps {
 
 BarrierTable::BarrierTable(int num_trainers)
     : here_(static_cast<std::size_t>(std::max(num_trainers, 0))) {
-  ARGOSY_CHECK(
-      num_trainers > 0,
-      "[ps.barrier] {} trainers, expected at least 1",
-      num_trainers);
+  check_num_trainers("barrier", num_trainers);
 }
 
 bool BarrierTable::arrive(int trainer) {
-  ARGOSY_CHECK(
-      trainer >= 0 && trainer < static_cast<int>(here_.size()),
-      "[ps.barrier] trainer {}, expected 0 to {}",
-      trainer,
-      here_.size() - 1);
+  check_trainer("barrier", trainer, here_.size());
   ARGOSY_CHECK(
       !here_[static_cast<std::size_t>(trainer)],
       "[ps.barrier] trainer {} arrives twice in round {}",

@@ -128,4 +128,22 @@ SparseConfig embedding_config(int dim, RuleConfig rule) {
   return config;
 }
 
+void check_floats(
+    const SparseConfig& config,
+    const char* op,
+    std::size_t num_keys,
+    std::size_t num_floats,
+    std::size_t dim) {
+  ARGOSY_CHECK(
+      num_floats == num_keys * dim,
+      "[ps.{}] table '{}': {} keys with {} floats, expected {}: {} for each "
+      "key",
+      op,
+      config.name,
+      num_keys,
+      num_floats,
+      num_keys * dim,
+      dim);
+}
+
 } // namespace argosy::ps

@@ -99,6 +99,15 @@ struct SparseConfig {
 // expected.
 void check(const SparseConfig& config);
 
+// Throws InvalidArgument, naming the table, unless there are `dim` floats for
+// each key of a pull or push (`op`).
+void check_floats(
+    const SparseConfig& config,
+    const char* op,
+    std::size_t num_keys,
+    std::size_t num_floats,
+    std::size_t dim);
+
 // What the reference's runtime fills in when the user configures nothing: a
 // SparseAccessor whose pull returns `dim` weights, without eviction.
 SparseConfig default_sparse_config(int dim);

@@ -115,6 +115,13 @@ constexpr RuleKernels make_rule_kernels() {
        update_adam,
        update_shared_adam,
        update_sum},
+      {update_rows<update_naive>,
+       update_rows<update_adagrad>,
+       update_rows<update_std_adagrad>,
+       update_rows<update_adagrad_v2>,
+       update_rows<update_adam>,
+       update_rows<update_shared_adam>,
+       update_rows<update_sum>},
       {dense_sgd,
        dense_adam,
        dense_adam_d2sum,
@@ -122,6 +129,7 @@ constexpr RuleKernels make_rule_kernels() {
        dense_summary,
        dense_adagrad,
        dense_momentum},
+      copy_rows,
       all_finite};
 }
 

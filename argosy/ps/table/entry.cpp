@@ -23,10 +23,7 @@ Entry count_filter_entry(long long count) {
       count >= 0,
       "[ps.entry] count filter of {}, expected an integer of at least 0",
       count);
-  Entry entry;
-  entry.kind = Entry::Kind::CountFilter;
-  entry.count = count;
-  return entry;
+  return {.kind = Entry::Kind::CountFilter, .count = count};
 }
 
 Entry probability_entry(double probability) {
@@ -34,10 +31,7 @@ Entry probability_entry(double probability) {
       probability > 0 && probability < 1,
       "[ps.entry] probability {}, expected a number between 0 and 1",
       probability);
-  Entry entry;
-  entry.kind = Entry::Kind::Probability;
-  entry.probability = probability;
-  return entry;
+  return {.kind = Entry::Kind::Probability, .probability = probability};
 }
 
 Entry show_click_entry(std::string show_name, std::string click_name) {
@@ -47,11 +41,10 @@ Entry show_click_entry(std::string show_name, std::string click_name) {
         "[ps.entry] variable '{}', expected a name without ':'",
         name);
   }
-  Entry entry;
-  entry.kind = Entry::Kind::ShowClick;
-  entry.show_name = std::move(show_name);
-  entry.click_name = std::move(click_name);
-  return entry;
+  return {
+      .kind = Entry::Kind::ShowClick,
+      .show_name = std::move(show_name),
+      .click_name = std::move(click_name)};
 }
 
 std::string to_string(const Entry& entry) {

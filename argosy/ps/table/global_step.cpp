@@ -3,25 +3,19 @@
 #include <algorithm>
 
 #include "argosy/common/error.h"
+#include "argosy/ps/table/trainers.h"
 
 namespace argosy::ps {
 
 GlobalStep::GlobalStep(int num_trainers)
     : steps_(static_cast<std::size_t>(std::max(num_trainers, 0))) {
-  ARGOSY_CHECK(
-      num_trainers > 0,
-      "[ps.global_step] {} trainers, expected at least 1",
-      num_trainers);
+  check_num_trainers("global_step", num_trainers);
 }
 
 long long GlobalStep::add(int trainer, long long steps) {
+  check_trainer("global_step", trainer, steps_.size());
   ARGOSY_CHECK(
-      trainer >= 0 && trainer < static_cast<int>(steps_.size()) && steps >= 0,
-      "[ps.global_step] {} steps of trainer {}, expected at least 0 of trainer "
-      "0 to {}",
-      steps,
-      trainer,
-      steps_.size() - 1);
+      steps >= 0, "[ps.global_step] {} steps, expected at least 0", steps);
   steps_[static_cast<std::size_t>(trainer)] += steps;
   total_ += steps;
   return total_;

@@ -25,7 +25,8 @@ namespace argosy::ps {
 // index: 12 to 15 bytes a row.
 class KeyIndex {
  public:
-  static constexpr std::uint32_t kNone = 0xffffffff; // no position
+  static constexpr std::uint32_t kNone = 0xffffffff;    // no position
+  static constexpr std::uint32_t kFarther = 0xfffffffe; // see find_near()
 
   KeyIndex();
 
@@ -45,6 +46,22 @@ class KeyIndex {
   std::uint32_t find(std::uint32_t hash, const Matches& matches) const {
     const std::uint64_t* slot = find_slot(hash, matches);
     return slot == nullptr ? kNone : position_of(*slot);
+  }
+
+  // The first position that was inserted with this hash, whatever its key. One
+  // look at one cache line: kFarther if an answer needs the next line, too,
+  // which is prefetched.
+  std::uint32_t find_near(std::uint32_t hash) const {
+    const std::uint64_t* const line = home(hash);
+    const unsigned same = compare(line, hash) & kHashes;
+    if (same != 0) [[likely]] {
+      return position_of(line[__builtin_ctz(same) / 2]);
+    }
+    if ((compare(line, 0) & kPositions) != 0) {
+      return kNone;
+    }
+    __builtin_prefetch(line + kBucket);
+    return kFarther;
   }
 
   // Hashes are those of hash(): never zero.

@@ -16,24 +16,6 @@ std::string disk_folder(const SparseConfig& config, int index) {
       config.ssd.folder, "/table-", config.table_id, "-partition-", index);
 }
 
-void check_size(
-    const SparseConfig& config,
-    const char* op,
-    std::size_t num_keys,
-    std::size_t num_floats,
-    int dim) {
-  ARGOSY_CHECK(
-      num_floats == num_keys * static_cast<std::size_t>(dim),
-      "[ps.{}] table '{}': {} keys with {} floats, expected {}: {} for each "
-      "key",
-      op,
-      config.name,
-      num_keys,
-      num_floats,
-      num_keys * static_cast<std::size_t>(dim),
-      dim);
-}
-
 [[noreturn]] void refuse_record(
     const SparseConfig& config,
     std::span<const std::uint64_t> keys,
@@ -200,6 +182,44 @@ void Partition::Impl::push_one(
   }
 }
 
+void Partition::Impl::mark_recent(const RowGroup& group) {
+  if (disk) {
+    for (std::size_t i = 0; i < group.count; ++i) {
+      store.slab(group.rows[i].kind()).set_recent(group.rows[i].index());
+    }
+  }
+}
+
+void Partition::Impl::pull_group(
+    const RowGroup& group, float* out, bool create_unknown) {
+  if (group.all_full && rules.weights_alone()) {
+    rules.select(group, out);
+    mark_recent(group);
+    return;
+  }
+  const auto dim = static_cast<std::size_t>(rules.layout().pull_dim);
+  for (std::size_t i = 0; i < group.count; ++i) {
+    const RowStore::Found found = store.current(group, i);
+    pull_one(
+        group.keys[i], found.row, found.words, out + i * dim, create_unknown);
+  }
+}
+
+void Partition::Impl::push_group(
+    const RowGroup& group, std::span<const float> records) {
+  if (group.all_full && rules.weights_alone() && !snapshot) {
+    rules.update(group, records.data());
+    mark_recent(group);
+    return;
+  }
+  const auto dim = static_cast<std::size_t>(rules.layout().push_dim);
+  for (std::size_t i = 0; i < group.count; ++i) {
+    const RowStore::Found found = store.current(group, i);
+    push_one(
+        group.keys[i], found.row, found.words, records.subspan(i * dim, dim));
+  }
+}
+
 Partition::Partition(const SparseConfig& config, int index) {
   check(config);
   impl_ = std::make_unique<Impl>(config, index);
@@ -215,14 +235,13 @@ void Partition::pull(
     std::span<const std::uint64_t> keys, std::span<float> values, bool create) {
   Impl& impl = *impl_;
   const SparseConfig& config = impl.rules.config();
-  const int dim = layout().pull_dim;
-  check_size(config, "pull", keys.size(), values.size(), dim);
+  const auto dim = static_cast<std::size_t>(layout().pull_dim);
+  check_floats(config, "pull", keys.size(), values.size(), dim);
   create = create && config.unknown_key == UnknownKey::Create;
   impl.lookups += keys.size();
   impl.promote(keys);
-  impl.store.find_all(keys, [&](std::size_t i, RowRef row, float* words) {
-    float* const out = values.data() + i * static_cast<std::size_t>(dim);
-    impl.pull_one(keys[i], row, words, out, create);
+  impl.store.find_groups(keys, [&](const RowGroup& group) {
+    impl.pull_group(group, values.data() + group.first * dim, create);
   });
   impl.evict();
 }
@@ -232,15 +251,16 @@ void Partition::push(
   Impl& impl = *impl_;
   const SparseConfig& config = impl.rules.config();
   const auto dim = static_cast<std::size_t>(layout().push_dim);
-  check_size(config, "push", keys.size(), records.size(), layout().push_dim);
+  check_floats(config, "push", keys.size(), records.size(), dim);
   const auto finite = rule_kernels(simd::current_isa()).all_finite;
   if (config.refuse_non_finite && !finite(records.data(), records.size())) {
     refuse_record(config, keys, records);
   }
   impl.lookups += keys.size();
   impl.promote(keys);
-  impl.store.find_all(keys, [&](std::size_t i, RowRef row, float* words) {
-    impl.push_one(keys[i], row, words, records.subspan(i * dim, dim));
+  impl.store.find_groups(keys, [&](const RowGroup& group) {
+    impl.push_group(
+        group, records.subspan(group.first * dim, group.count * dim));
   });
   impl.evict();
 }

@@ -76,12 +76,15 @@ struct Partition::Impl {
       const float* words,
       float* out,
       bool create);
+  void pull_group(const RowGroup& group, float* out, bool create);
+  void push_group(const RowGroup& group, std::span<const float> records);
   void extend(RowRef row);
   void mark_recent(RowRef row) {
     if (disk) {
       store.slab(row.kind()).set_recent(row.index());
     }
   }
+  void mark_recent(const RowGroup& group);
 
   // A round over what exists now.
   Round begin_round(bool with_disk);

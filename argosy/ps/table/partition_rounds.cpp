@@ -246,20 +246,30 @@ std::vector<RowRef> Partition::Impl::untouched(std::size_t count) {
       }
       continue;
     }
-    if (slab.live(hand.index()) && !slab.take_recent(hand.index())) {
-      rows.push_back(hand);
+    // Up to 64 rows at once; past the last one that is chosen, none.
+    const std::uint32_t from = hand.index() % 64;
+    std::uint32_t past = 64;
+    std::uint64_t cold = slab.cold_bits(hand.index() - from) >> from << from;
+    for (; cold != 0 && past == 64; cold &= cold - 1) {
+      const auto bit = static_cast<std::uint32_t>(__builtin_ctzll(cold));
+      rows.push_back({hand.bits - from + bit});
+      past = rows.size() == count ? bit + 1 : 64;
     }
-    ++hand.bits;
+    slab.clear_recent(hand.index() - from, from, past);
+    hand.bits += past - from;
   }
   return rows;
 }
 
-// Brings memory a little below its limit, so that rows leave in batches.
+// Brings memory a little below its limit, so that rows leave in batches; small
+// ones, because pulls and pushes wait meanwhile.
 void Partition::Impl::evict() {
   if (memory_limit == 0 || rows_in_memory() <= memory_limit) {
     return;
   }
-  const std::size_t target = memory_limit - memory_limit / 32;
+  constexpr std::size_t kMostAtOnce = 8192;
+  const std::size_t target =
+      memory_limit - std::min(memory_limit / 32, kMostAtOnce);
   while (rows_in_memory() > target) {
     move_to_disk(untouched(rows_in_memory() - target));
   }

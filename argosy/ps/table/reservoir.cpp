@@ -6,28 +6,13 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/ps/table/trainers.h"
 
 namespace argosy::ps {
 
-namespace {
-
-void check_trainer(const char* op, int trainer, int num_trainers) {
-  ARGOSY_CHECK(
-      trainer >= 0 && trainer < num_trainers,
-      "[ps.{}] trainer {}, expected 0 to {}",
-      op,
-      trainer,
-      num_trainers - 1);
-}
-
-} // namespace
-
 DenseReservoir::DenseReservoir(int num_trainers, std::size_t size)
     : num_trainers_(num_trainers), sum_(size) {
-  ARGOSY_CHECK(
-      num_trainers > 0,
-      "[ps.sync] {} trainers, expected at least 1",
-      num_trainers);
+  check_num_trainers("sync", num_trainers);
 }
 
 void DenseReservoir::add(std::span<const float> gradient) {
@@ -45,7 +30,7 @@ void DenseReservoir::add(std::span<const float> gradient) {
 }
 
 void DenseReservoir::push(int trainer, std::span<const float> gradient) {
-  check_trainer("sync", trainer, num_trainers_);
+  check_trainer("sync", trainer, static_cast<std::size_t>(num_trainers_));
   ARGOSY_CHECK(
       gradient.size() == sum_.size(),
       "[ps.sync] {} floats of trainer {}, expected {}",
@@ -107,7 +92,7 @@ void SparseReservoir::push(
     int trainer,
     std::span<const std::uint64_t> keys,
     std::span<const float> records) {
-  check_trainer("sync", trainer, static_cast<int>(by_trainer_.size()));
+  check_trainer("sync", trainer, by_trainer_.size());
   ARGOSY_CHECK(
       records.size() == keys.size() * static_cast<std::size_t>(push_dim_),
       "[ps.sync] {} keys with {} floats of trainer {}, expected {} for each",

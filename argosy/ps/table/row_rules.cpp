@@ -8,10 +8,6 @@ namespace argosy::ps {
 
 namespace {
 
-UpdateRow update_of(Rule rule) {
-  return rule_kernels(simd::current_isa()).update_row[static_cast<int>(rule)];
-}
-
 // Sums begin at zero, powers of beta at beta.
 void init_state(const RuleConfig& config, float* state, int size) {
   std::fill_n(state, size, 0.0f);
@@ -48,8 +44,11 @@ RowRules::RowRules(const SparseConfig& config)
     : config_(config),
       layout_(row_layout(config)),
       random_(config.seed, config.table_id),
-      update_embed_(update_of(config.embed_rule.rule)),
-      update_embedx_(update_of(config.embedx_rule.rule)) {}
+      kernels_(&rule_kernels(simd::current_isa())),
+      update_embed_(
+          kernels_->update_row[static_cast<int>(config.embed_rule.rule)]),
+      update_embedx_(
+          kernels_->update_row[static_cast<int>(config.embedx_rule.rule)]) {}
 
 void RowRules::set_learning_rate(float rate) {
   config_.embed_rule.learning_rate = rate;
@@ -186,6 +185,24 @@ void RowRules::update(
          static_cast<std::size_t>(layout_.embedx_dim),
          scale});
   }
+}
+
+void RowRules::select(const RowGroup& group, float* out) const {
+  kernels_->copy_rows(
+      {group.words,
+       group.count,
+       out,
+       static_cast<std::size_t>(layout_.embedx_dim)});
+}
+
+void RowRules::update(const RowGroup& group, const float* records) const {
+  const auto rule = static_cast<int>(config_.embedx_rule.rule);
+  kernels_->update_rows[rule](
+      config_.embedx_rule,
+      {group.words,
+       group.count,
+       records,
+       static_cast<std::size_t>(layout_.embedx_dim)});
 }
 
 bool RowRules::wants_embedx(const float* words) const {

@@ -41,6 +41,13 @@ class RowRules {
   void select_unknown(std::uint64_t key, float* out) const;
 
   void update(RowKind kind, float* words, const float* record, float day) const;
+
+  // Whether rows are weights and their state, and nothing else. Then these do
+  // the same for a group of full rows, faster.
+  bool weights_alone() const { return !layout_.has_ctr(); }
+  void select(const RowGroup& group, float* out) const;
+  void update(const RowGroup& group, const float* records) const;
+
   // Whether a row of kind Base is worth embedx now.
   bool wants_embedx(const float* words) const;
 
@@ -82,6 +89,7 @@ class RowRules {
   SparseConfig config_;
   RowLayout layout_;
   KeyRandom random_;
+  const RuleKernels* kernels_;
   UpdateRow update_embed_;
   UpdateRow update_embedx_;
 };

@@ -32,6 +32,26 @@ struct RowRef {
   bool operator==(const RowRef&) const = default;
 };
 
+// Some neighbours of a batch of keys, and the rows that they have.
+struct RowGroup {
+  static constexpr std::size_t kMost = 16;
+
+  std::size_t first = 0; // its place in the batch
+  std::size_t count = 0;
+  const std::uint64_t* keys = nullptr;
+  RowRef rows[kMost];
+  float* words[kMost]; // of each row; null: there is none
+  // Whether all of them have full rows: `rows` and `words` are what they say
+  // until a row comes, moves or goes. Else ask RowStore::current().
+  bool all_full = false;
+
+ private:
+  friend class RowStore;
+  std::uint32_t hashes[kMost];
+  std::uint32_t farther = 0; // a bit for each key that needs a second look
+  std::uint64_t changes = 0; // of the store, when it looked
+};
+
 // Rows in memory, found by key in about one cache miss.
 class RowStore {
  public:
@@ -48,11 +68,29 @@ class RowStore {
     return find(key, KeyIndex::hash(key));
   }
 
-  // Calls use(i, row, words) for each key in order. Slots of the index and then
-  // rows are prefetched, some keys ahead. `use` may insert, move and erase
-  // rows; later calls see that.
+  // Calls use(group) for all keys in order, a group at a time, while slots of
+  // the index and rows of groups behind come from memory. `use` may insert,
+  // move and erase rows; later groups see that.
   template <typename Use>
-  void find_all(std::span<const std::uint64_t> keys, const Use& use) const;
+  void find_groups(std::span<const std::uint64_t> keys, const Use& use) const;
+
+  // The row of a group's key now.
+  struct Found {
+    RowRef row;
+    float* words; // null: there is none
+  };
+  Found current(const RowGroup& group, std::size_t i) const;
+
+  // Calls use(i, row, words) for each key in order, as find_groups() does.
+  template <typename Use>
+  void find_all(std::span<const std::uint64_t> keys, const Use& use) const {
+    find_groups(keys, [&](const RowGroup& group) {
+      for (std::size_t i = 0; i < group.count; ++i) {
+        const Found found = current(group, i);
+        use(group.first + i, found.row, found.words);
+      }
+    });
+  }
 
   RowRef insert(std::uint64_t key, RowKind kind);
   // Gives a row another kind: a new row with the same key. Its words are
@@ -64,26 +102,22 @@ class RowStore {
   std::size_t memory_bytes() const;
 
  private:
-  // Of find_all(): keys of a block, and keys ahead of which slots and rows are
-  // prefetched.
-  static constexpr std::size_t kBlock = 256;
-  static constexpr std::size_t kAhead = 32;
+  // Steps of find_groups(), in groups behind the one whose slots are asked for:
+  // slots are read, and rows asked for; the same for keys that are not in their
+  // own line; rows are used. What was asked for so has the time of two groups
+  // to come.
+  static constexpr std::size_t kLookLag = 2;
+  static constexpr std::size_t kFartherLag = 3;
+  static constexpr std::size_t kUseLag = 4;
+  static constexpr std::size_t kGroups = 8; // under way: a power of two
 
-  std::byte* at(RowRef row) const { return slab(row.kind()).at(row.index()); }
-  static std::uint64_t load_key(const std::byte* row) {
+  static std::uint64_t key_before(const float* words) {
     std::uint64_t key;
-    std::memcpy(&key, row, sizeof(key));
+    std::memcpy(
+        &key,
+        reinterpret_cast<const std::byte*>(words) - sizeof(key),
+        sizeof(key));
     return key;
-  }
-  static float* words_at(std::byte* row) {
-    return row == nullptr
-        ? nullptr
-        : reinterpret_cast<float*>(row + sizeof(std::uint64_t));
-  }
-  void prefetch(RowRef row, const std::byte* place) const {
-    if (place != nullptr) {
-      slab(row.kind()).prefetch(place);
-    }
   }
   static std::size_t to_index(RowKind kind) {
     return static_cast<std::size_t>(kind);
@@ -94,55 +128,122 @@ class RowStore {
     })};
   }
 
-  // The first row with this hash: almost always the one, but its key, which is
-  // not in the cache yet, has not been compared.
-  RowRef guess(std::uint32_t hash) const {
-    return {index_.find(hash, [](std::uint32_t) { return true; })};
-  }
+  void ask_for_slots(
+      std::span<const std::uint64_t> keys,
+      std::size_t first,
+      RowGroup& group) const;
+  void ask_for_rows(RowGroup& group) const;
+  void ask_for_farther_rows(RowGroup& group) const;
+  void ask_for_row(RowGroup& group, std::size_t i, std::uint32_t found) const;
+  bool has_all_full(const RowGroup& group) const;
 
   KeyIndex index_;
   std::array<Slab, kRowKinds> slabs_;
   std::uint64_t changes_ = 0; // grows when a row comes, moves or goes
 };
 
-// A block of keys goes through the index first and then through the rows: the
-// processor so need not wait for a slot to know which row comes next.
-template <typename Use>
-void RowStore::find_all(
-    std::span<const std::uint64_t> keys, const Use& use) const {
-  struct Found {
-    RowRef row;
-    std::uint32_t hash;
-    std::byte* at;
-  };
-  Found found[kBlock + kAhead];
-  for (std::size_t i = 0; i < std::min(kAhead, keys.size()); ++i) {
-    index_.prefetch(KeyIndex::hash(keys[i]));
+inline void RowStore::ask_for_slots(
+    std::span<const std::uint64_t> keys,
+    std::size_t first,
+    RowGroup& group) const {
+  group.first = first;
+  group.keys = keys.data() + first;
+  group.count = std::min(RowGroup::kMost, keys.size() - first);
+  for (std::size_t i = 0; i < group.count; ++i) {
+    group.hashes[i] = KeyIndex::hash(group.keys[i]);
+    index_.prefetch(group.hashes[i]);
   }
-  for (std::size_t begin = 0; begin < keys.size(); begin += kBlock) {
-    const std::size_t count = std::min(kBlock, keys.size() - begin);
-    const std::uint64_t changes = changes_;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t ahead = std::min(begin + i + kAhead, keys.size() - 1);
-      index_.prefetch(KeyIndex::hash(keys[ahead]));
-      const std::uint32_t hash = KeyIndex::hash(keys[begin + i]);
-      const RowRef row = guess(hash);
-      found[i] = {row, hash, row.exists() ? at(row) : nullptr};
+}
+
+// The row is almost always the key's, but it has only the same hash; its key,
+// which is not in the cache yet, is compared when it is used.
+inline void RowStore::ask_for_row(
+    RowGroup& group, std::size_t i, std::uint32_t found) const {
+  const RowRef row{found};
+  group.rows[i] = row;
+  group.words[i] = nullptr;
+  if (row.exists()) {
+    const Slab& home = slab(row.kind());
+    std::byte* const at = home.at(row.index());
+    home.prefetch(at);
+    group.words[i] = reinterpret_cast<float*>(at + sizeof(std::uint64_t));
+  }
+}
+
+inline void RowStore::ask_for_rows(RowGroup& group) const {
+  group.changes = changes_;
+  group.farther = 0;
+  for (std::size_t i = 0; i < group.count; ++i) {
+    const std::uint32_t found = index_.find_near(group.hashes[i]);
+    if (found == KeyIndex::kFarther) {
+      group.farther |= 1u << i;
+    } else {
+      ask_for_row(group, i, found);
     }
-    std::fill_n(found + count, kAhead, found[count - 1]);
-    for (std::size_t i = 0; i < kAhead; ++i) {
-      prefetch(found[i].row, found[i].at);
+  }
+}
+
+inline void RowStore::ask_for_farther_rows(RowGroup& group) const {
+  for (std::uint32_t rest = group.farther; rest != 0; rest &= rest - 1) {
+    const auto i = static_cast<std::size_t>(__builtin_ctz(rest));
+    const auto any = [](std::uint32_t) { return true; };
+    ask_for_row(group, i, index_.find(group.hashes[i], any));
+  }
+}
+
+inline bool RowStore::has_all_full(const RowGroup& group) const {
+  static_assert(static_cast<int>(RowKind::Full) == 0);
+  std::uint32_t kinds = 0; // no row has other bits than a full one
+  for (std::size_t i = 0; i < group.count; ++i) {
+    kinds |= group.rows[i].bits;
+  }
+  if (group.changes != changes_ || RowRef{kinds}.kind() != RowKind::Full) {
+    return false;
+  }
+  std::uint64_t differ = 0;
+  for (std::size_t i = 0; i < group.count; ++i) {
+    differ |= key_before(group.words[i]) ^ group.keys[i];
+  }
+  return differ == 0;
+}
+
+inline RowStore::Found RowStore::current(
+    const RowGroup& group, std::size_t i) const {
+  float* const words = group.words[i];
+  const std::uint64_t key = group.keys[i];
+  if (group.changes == changes_ &&
+      (words == nullptr || key_before(words) == key)) {
+    return {group.rows[i], words};
+  }
+  const RowRef row = find(key, group.hashes[i]);
+  return {row, row.exists() ? this->words(row) : nullptr};
+}
+
+template <typename Use>
+void RowStore::find_groups(
+    std::span<const std::uint64_t> keys, const Use& use) const {
+  RowGroup groups[kGroups];
+  const std::size_t count =
+      (keys.size() + RowGroup::kMost - 1) / RowGroup::kMost;
+  // The group that began `lag` before the newest, if there is one.
+  const auto behind = [&](std::size_t newest, std::size_t lag) -> RowGroup* {
+    return newest >= lag && newest - lag < count
+        ? &groups[(newest - lag) % kGroups]
+        : nullptr;
+  };
+  for (std::size_t newest = 0; newest < count + kUseLag; ++newest) {
+    if (RowGroup* const group = behind(newest, 0)) {
+      ask_for_slots(keys, newest * RowGroup::kMost, *group);
     }
-    for (std::size_t i = 0; i < count; ++i) {
-      prefetch(found[i + kAhead].row, found[i + kAhead].at);
-      const Found& now = found[i];
-      const std::uint64_t key = keys[begin + i];
-      const bool same =
-          changes == changes_ && (now.at == nullptr || load_key(now.at) == key);
-      const RowRef row = same ? now.row : find(key, now.hash);
-      std::byte* const place =
-          same ? now.at : (row.exists() ? at(row) : nullptr);
-      use(begin + i, row, words_at(place));
+    if (RowGroup* const group = behind(newest, kLookLag)) {
+      ask_for_rows(*group);
+    }
+    if (RowGroup* const group = behind(newest, kFartherLag)) {
+      ask_for_farther_rows(*group);
+    }
+    if (RowGroup* const group = behind(newest, kUseLag)) {
+      group->all_full = has_all_full(*group);
+      use(*group);
     }
   }
 }

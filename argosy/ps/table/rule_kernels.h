@@ -21,6 +21,26 @@ struct RowUpdate {
 
 using UpdateRow = void (*)(const RuleConfig& config, const RowUpdate& row);
 
+// Rows that are weights and then their state, and a gradient for each, one
+// behind the other. A row may stand here several times: they are updated in
+// order.
+struct RowsUpdate {
+  float* const* rows;
+  std::size_t count;
+  const float* gradients;
+  std::size_t dim;
+};
+
+using UpdateRows = void (*)(const RuleConfig& config, const RowsUpdate& update);
+
+// The first `dim` words of each row, one behind the other.
+struct RowsCopy {
+  const float* const* rows;
+  std::size_t count;
+  float* out;
+  std::size_t dim;
+};
+
 // What a step of a dense table needs to know; see DenseConfig.
 struct DenseNumbers {
   float rate = 0; // Adam: corrected
@@ -47,7 +67,9 @@ using UpdateDense =
 
 struct RuleKernels {
   UpdateRow update_row[7];     // by Rule
+  UpdateRows update_rows[7];   // by Rule
   UpdateDense update_dense[7]; // by DenseRule
+  void (*copy_rows)(const RowsCopy& copy);
   // Whether all are finite.
   bool (*all_finite)(const float* values, std::size_t size);
 };

@@ -2,10 +2,15 @@
 
 // Include the file of the instruction set before this one.
 
+#include <type_traits>
+
 #include "argosy/ps/table/rule_kernels.h"
 
 namespace argosy::ps {
 namespace {
+
+// Inlined wherever the size of rows is known.
+#define ARGOSY_ROW_LOOP __attribute__((always_inline)) inline
 
 // Eight lanes on every instruction set: sums over a row so have one order.
 constexpr std::size_t kLanes = 8;
@@ -102,20 +107,23 @@ inline void store_some(float* to, Lanes value, std::size_t count) {
   }
 }
 
-void update_naive(const RuleConfig& config, const RowUpdate& row) {
+ARGOSY_ROW_LOOP void update_naive(
+    const RuleConfig& config, const RowUpdate& row) {
   const float rate = config.learning_rate;
   for_lanes(row, [&](Lanes w, Lanes g, std::size_t, std::size_t) {
     return clamp(config, w - rate * g);
   });
 }
 
-void update_sum(const RuleConfig& config, const RowUpdate& row) {
+ARGOSY_ROW_LOOP void update_sum(
+    const RuleConfig& config, const RowUpdate& row) {
   for_lanes(row, [&](Lanes w, Lanes g, std::size_t, std::size_t) {
     return clamp(config, w + g);
   });
 }
 
-void update_adagrad(const RuleConfig& config, const RowUpdate& row) {
+ARGOSY_ROW_LOOP void update_adagrad(
+    const RuleConfig& config, const RowUpdate& row) {
   const float g0 = config.initial_g2sum;
   const float rate = config.learning_rate * root(g0 / (g0 + row.state[0]));
   Lanes squares{};
@@ -127,7 +135,8 @@ void update_adagrad(const RuleConfig& config, const RowUpdate& row) {
   row.state[0] += sum(squares) / static_cast<float>(row.dim);
 }
 
-void update_std_adagrad(const RuleConfig& config, const RowUpdate& row) {
+ARGOSY_ROW_LOOP void update_std_adagrad(
+    const RuleConfig& config, const RowUpdate& row) {
   const float g0 = config.initial_g2sum;
   const float rate = config.learning_rate;
   for_lanes(row, [&](Lanes w, Lanes g, std::size_t at, std::size_t count) {
@@ -138,7 +147,8 @@ void update_std_adagrad(const RuleConfig& config, const RowUpdate& row) {
   });
 }
 
-void update_adagrad_v2(const RuleConfig& config, const RowUpdate& row) {
+ARGOSY_ROW_LOOP void update_adagrad_v2(
+    const RuleConfig& config, const RowUpdate& row) {
   Lanes squares{};
   for (std::size_t i = 0; i < row.dim; i += kLanes) {
     const std::size_t count = row.dim - i < kLanes ? row.dim - i : kLanes;
@@ -165,7 +175,8 @@ inline float adam_rate(const RuleConfig& config, float* powers) {
   return rate;
 }
 
-void update_adam(const RuleConfig& config, const RowUpdate& row) {
+ARGOSY_ROW_LOOP void update_adam(
+    const RuleConfig& config, const RowUpdate& row) {
   const float rate = adam_rate(config, row.state + 2 * row.dim);
   const float b1 = config.beta1;
   const float b2 = config.beta2;
@@ -180,7 +191,8 @@ void update_adam(const RuleConfig& config, const RowUpdate& row) {
   });
 }
 
-void update_shared_adam(const RuleConfig& config, const RowUpdate& row) {
+ARGOSY_ROW_LOOP void update_shared_adam(
+    const RuleConfig& config, const RowUpdate& row) {
   const float rate = adam_rate(config, row.state + 2);
   const float b1 = config.beta1;
   const float b2 = config.beta2;
@@ -198,6 +210,42 @@ void update_shared_adam(const RuleConfig& config, const RowUpdate& row) {
   const float count = static_cast<float>(row.dim);
   row.state[0] = m0 + (1 - b1) * (sum(sum_g) / count);
   row.state[1] = v0 + (1 - b2) * (sum(sum_squares) / count);
+}
+
+// Calls f with the size of rows: as a constant if it is a usual one.
+template <typename F>
+ARGOSY_ROW_LOOP void with_dim(std::size_t dim, const F& f) {
+  switch (dim) {
+    case 8:
+      return f(std::integral_constant<std::size_t, 8>());
+    case 16:
+      return f(std::integral_constant<std::size_t, 16>());
+    case 32:
+      return f(std::integral_constant<std::size_t, 32>());
+    default:
+      return f(dim);
+  }
+}
+
+template <UpdateRow kUpdate>
+void update_rows(const RuleConfig& config, const RowsUpdate& update) {
+  const RuleConfig own = config; // which no store to a row can change
+  const float* gradient = update.gradients;
+  with_dim(update.dim, [&](const auto dim) {
+    for (std::size_t i = 0; i < update.count; ++i, gradient += dim) {
+      float* const weights = update.rows[i];
+      kUpdate(own, {weights, weights + dim, gradient, dim, 1});
+    }
+  });
+}
+
+void copy_rows(const RowsCopy& copy) {
+  float* out = copy.out;
+  with_dim(copy.dim, [&](const auto dim) {
+    for (std::size_t i = 0; i < copy.count; ++i, out += dim) {
+      __builtin_memcpy(out, copy.rows[i], dim * sizeof(float));
+    }
+  });
 }
 
 bool all_finite(const float* values, std::size_t size) {

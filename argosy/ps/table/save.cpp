@@ -26,20 +26,14 @@ void save_sparse(
     SaveMode mode,
     Deadline deadline) {
   ShardFilesWriter writer(table, dir, mode, deadline);
-  for (int p = 0; p < table.num_partitions(); ++p) {
-    table.partition(p).begin_snapshot(mode);
-  }
+  table.begin_snapshot(mode);
   try {
     write_snapshot(table, writer, deadline);
   } catch (...) {
-    for (int p = 0; p < table.num_partitions(); ++p) {
-      table.partition(p).abort_snapshot();
-    }
+    table.abort_snapshot();
     throw;
   }
-  for (int p = 0; p < table.num_partitions(); ++p) {
-    table.partition(p).commit_snapshot();
-  }
+  table.commit_snapshot();
 }
 
 void load_sparse(

@@ -32,12 +32,6 @@ void Slab::set(const Bits& bits, std::uint32_t index, bool value) const {
   }
 }
 
-bool Slab::take_recent(std::uint32_t index) {
-  const bool was = test(chunk(index).recent, index);
-  set(chunk(index).recent, index, false);
-  return was;
-}
-
 void Slab::add_chunk() {
   const std::size_t num_rows = std::size_t{1} << shift_;
   const std::size_t num_bits = (num_rows + 63) / 64;

@@ -59,8 +59,17 @@ class Slab {
   void set_recent(std::uint32_t index) {
     set(chunk(index).recent, index, true);
   }
-  // Returns the bit and clears it.
-  bool take_recent(std::uint32_t index);
+  // Which of the 64 rows from `index` on, a multiple of 64, are live and have
+  // no such bit.
+  std::uint64_t cold_bits(std::uint32_t index) const {
+    return live_bits(index) & ~chunk(index).recent[(index & mask_) / 64];
+  }
+  // Clears those of rows index + [from, end), of these 64.
+  void clear_recent(
+      std::uint32_t index, std::uint32_t from, std::uint32_t end) {
+    const std::uint64_t cleared = ~0ull >> (64 - (end - from)) << from;
+    chunk(index).recent[(index & mask_) / 64] &= ~cleared;
+  }
 
   // Of the rows that were ever in use, and of bits.
   std::size_t memory_bytes() const;

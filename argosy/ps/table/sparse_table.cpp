@@ -59,13 +59,7 @@ KeyGroups SparseTable::group(std::span<const std::uint64_t> keys) const {
 void SparseTable::pull(
     std::span<const std::uint64_t> keys, std::span<float> values, bool create) {
   const auto dim = static_cast<std::size_t>(layout().pull_dim);
-  ARGOSY_CHECK(
-      values.size() == keys.size() * dim,
-      "[ps.pull] table '{}': {} keys with {} floats, expected {} for each",
-      config_.name,
-      keys.size(),
-      values.size(),
-      dim);
+  check_floats(config_, "pull", keys.size(), values.size(), dim);
   const KeyGroups groups = group(keys);
   std::vector<std::uint64_t> part_keys;
   std::vector<float> part_values;
@@ -86,13 +80,7 @@ void SparseTable::pull(
 void SparseTable::push(
     std::span<const std::uint64_t> keys, std::span<const float> records) {
   const auto dim = static_cast<std::size_t>(layout().push_dim);
-  ARGOSY_CHECK(
-      records.size() == keys.size() * dim,
-      "[ps.push] table '{}': {} keys with {} floats, expected {} for each",
-      config_.name,
-      keys.size(),
-      records.size(),
-      dim);
+  check_floats(config_, "push", keys.size(), records.size(), dim);
   const KeyGroups groups = group(keys);
   std::vector<std::uint64_t> part_keys;
   std::vector<float> part_records;
@@ -117,6 +105,24 @@ void SparseTable::set_learning_rate(float rate) {
 void SparseTable::shrink() {
   for (const auto& partition : partitions_) {
     partition->shrink();
+  }
+}
+
+void SparseTable::begin_snapshot(SaveMode mode) {
+  for (const auto& partition : partitions_) {
+    partition->begin_snapshot(mode);
+  }
+}
+
+void SparseTable::commit_snapshot() {
+  for (const auto& partition : partitions_) {
+    partition->commit_snapshot();
+  }
+}
+
+void SparseTable::abort_snapshot() {
+  for (const auto& partition : partitions_) {
+    partition->abort_snapshot();
   }
 }
 

@@ -60,6 +60,11 @@ class SparseTable {
   void clear();
   PartitionStat stat() const;
 
+  // Of all partitions; slices are read from each.
+  void begin_snapshot(SaveMode mode);
+  void commit_snapshot();
+  void abort_snapshot();
+
  private:
   const SparseConfig config_;
   const ShardMap shard_map_;
