@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "argosy/comm/backend/forwarding_store.h"
 #include "argosy/comm/member_watch.h"
 #include "argosy/common/backoff.h"
 #include "argosy/common/deadline.h"
@@ -10,40 +11,20 @@ namespace argosy::comm {
 
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
-using Keys = std::vector<std::string>;
-
-class PatientStore final : public c10d::Store {
+class PatientStore final : public ForwardingStore {
  public:
   PatientStore(
       c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<MemberWatch> watch)
-      : c10d::Store(store->getTimeout()),
-        store_(std::move(store)),
-        watch_(std::move(watch)) {}
+      : ForwardingStore(std::move(store)), watch_(std::move(watch)) {}
 
   void set(const std::string& key, const Bytes& value) override {
-    store_->set(key, value);
+    inner()->set(key, value);
     watch_->advance();
-  }
-  Bytes compareSet(
-      const std::string& key,
-      const Bytes& expected,
-      const Bytes& desired) override {
-    return store_->compareSet(key, expected, desired);
   }
   Bytes get(const std::string& key) override {
     wait({key});
-    return store_->get(key);
+    return inner()->get(key);
   }
-  std::int64_t add(const std::string& key, std::int64_t value) override {
-    return store_->add(key, value);
-  }
-  bool deleteKey(const std::string& key) override {
-    return store_->deleteKey(key);
-  }
-  bool check(const Keys& keys) override { return store_->check(keys); }
-  std::int64_t getNumKeys() override { return store_->getNumKeys(); }
-
   void wait(const Keys& keys) override { wait_until(keys, watch_->deadline()); }
   void wait(
       const Keys& keys, const std::chrono::milliseconds& timeout) override {
@@ -56,7 +37,7 @@ class PatientStore final : public c10d::Store {
         std::chrono::microseconds(50), std::chrono::milliseconds(4));
     auto next_watch = Deadline::Clock::now() + watch_->interval();
     for (const std::string& key : keys) {
-      while (!store_->check({key})) {
+      while (!inner()->check({key})) {
         if (const auto end = watch_->given_up()) {
           std::rethrow_exception(end);
         }
@@ -68,7 +49,7 @@ class PatientStore final : public c10d::Store {
           next_watch = Deadline::Clock::now() + watch_->interval();
         }
         // Who is in trouble may have set the key before.
-        if (error && !store_->check({key})) {
+        if (error && !inner()->check({key})) {
           std::rethrow_exception(error);
         }
         backoff.pause(deadline);
@@ -76,7 +57,6 @@ class PatientStore final : public c10d::Store {
     }
   }
 
-  const c10::intrusive_ptr<c10d::Store> store_;
   const std::shared_ptr<MemberWatch> watch_;
 };
 

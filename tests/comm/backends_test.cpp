@@ -19,27 +19,15 @@
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/comm/collective_checks.h"
+#include "tests/support/thrown.h"
 
 namespace argosy {
 namespace {
 
 using namespace std::chrono_literals;
+using argosy::testing::thrown_by;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-template <typename E>
-std::string thrown_by(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "of another class: " << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 // ---- Values -----------------------------------------------------------------
 

@@ -24,6 +24,7 @@
 #include "argosy/world/world.h"
 #include "tests/comm/collective_checks.h"
 #include "tests/comm/host_ranks.h"
+#include "tests/support/thrown.h"
 
 namespace argosy {
 namespace {
@@ -33,6 +34,7 @@ using argosy::testing::expect_all_pass;
 using argosy::testing::HostRanks;
 using argosy::testing::SeveralHosts;
 using argosy::testing::thrown;
+using argosy::testing::thrown_by;
 using comm::hierarchy::Hosts;
 using comm::hierarchy::partition;
 using ::testing::AllOf;
@@ -57,20 +59,6 @@ TEST(Partition, KnowsPlaces) {
 }
 
 // ---- What the ranks do ------------------------------------------------------
-
-template <typename E>
-std::string thrown_by(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "of another class: " << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 void all_collectives(World& world) {
   EXPECT_EQ(get_backend(), ::getenv("EXPECTED_BACKEND"));

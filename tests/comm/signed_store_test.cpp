@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "argosy/comm/backend/forwarding_store.h"
 #include "argosy/comm/gloo/gloo_backend.h"
 #include "argosy/common/error.h"
 #include "argosy/store/kv_store.h"
@@ -93,46 +94,20 @@ TEST(SignedStore, RefusesWhatNoMemberWrote) {
 }
 
 // A store that calls somebody before it sets a key.
-class HookedStore final : public c10d::Store {
+class HookedStore final : public ForwardingStore {
  public:
   using OnSet = std::function<void(const std::string& key, Bytes& value)>;
 
   HookedStore(StorePtr store, OnSet on_set)
-      : c10d::Store(20s),
-        store_(std::move(store)),
-        on_set_(std::move(on_set)) {}
+      : ForwardingStore(std::move(store)), on_set_(std::move(on_set)) {}
 
   void set(const std::string& key, const Bytes& value) override {
     Bytes changed = value;
     on_set_(key, changed);
-    store_->set(key, changed);
-  }
-  Bytes get(const std::string& key) override { return store_->get(key); }
-  Bytes compareSet(
-      const std::string& key, const Bytes& e, const Bytes& d) override {
-    return store_->compareSet(key, e, d);
-  }
-  std::int64_t add(const std::string& key, std::int64_t n) override {
-    return store_->add(key, n);
-  }
-  bool deleteKey(const std::string& key) override {
-    return store_->deleteKey(key);
-  }
-  bool check(const std::vector<std::string>& keys) override {
-    return store_->check(keys);
-  }
-  std::int64_t getNumKeys() override { return store_->getNumKeys(); }
-  void wait(const std::vector<std::string>& keys) override {
-    store_->wait(keys);
-  }
-  void wait(
-      const std::vector<std::string>& keys,
-      const std::chrono::milliseconds& limit) override {
-    store_->wait(keys, limit);
+    inner()->set(key, changed);
   }
 
  private:
-  const StorePtr store_;
   const OnSet on_set_;
 };
 

@@ -22,29 +22,17 @@
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
+#include "tests/support/thrown.h"
 
 namespace argosy {
 namespace {
 
 using namespace std::chrono_literals;
+using argosy::testing::thrown_by;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using Clock = std::chrono::steady_clock;
-
-template <typename E>
-std::string thrown_by(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "of another class: " << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 // A store whose server is stopped: its calls return when the test is over.
 class SilentStore final : public c10d::Store {
