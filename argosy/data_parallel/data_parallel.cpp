@@ -3,6 +3,8 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "argosy/comm/operation/label.h"
@@ -128,17 +130,29 @@ struct DataParallelCore::Impl {
   // others in each round of end_join(), so that the calls match.
   struct Active {
     int count;
+    int first; // global rank of the first of them
     bool sync; // whether the gradients of this step are averaged
   };
   Active share_active(bool active) {
-    at::Tensor numbers = at::zeros({2}, at::kInt);
-    auto* values = numbers.data_ptr<int>();
-    values[0] = active ? 1 : 0;
-    values[1] = active && reducer->reduction().sync() ? 1 : 0;
+    const int n = group->nranks();
+    at::Tensor numbers = at::zeros({n + 1}, at::kInt);
+    auto* values = numbers.data_ptr<int>(); // one of each rank, then sync
+    values[group->rank()] = active ? 1 : 0;
+    values[n] = active && reducer->reduction().sync() ? 1 : 0;
     static const OpLabel label("join: which ranks still have batches");
     const LabelScope scope(label);
     all_reduce(numbers, ReduceOp::SUM, group);
-    return {values[0], values[1] > 0};
+    const auto first = std::find(values, values + n, 1) - values;
+    return {
+        .count = std::accumulate(values, values + n, 0),
+        .first = group->ranks()[static_cast<std::size_t>(first % n)],
+        .sync = values[n] > 0};
+  }
+
+  void share_buffers(int source) {
+    if (options.broadcast_buffers) {
+      share_values(buffers, source, group);
+    }
   }
 };
 
@@ -188,13 +202,14 @@ void DataParallelCore::before_forward() {
   // First of all: after a failed backward, recover() is the first collective
   // that the ranks meet in.
   impl_->for_each_reducer([](Reducer& each) { each.reduction().recover(); });
+  int source = impl_->group->ranks().front();
   if (impl_->joining) {
-    impl_->reducer->set_divisor(impl_->share_active(true).count);
+    const Impl::Active active = impl_->share_active(true);
+    impl_->reducer->set_divisor(active.count);
+    source = active.first;
     ++impl_->steps;
   }
-  if (impl_->options.broadcast_buffers) {
-    share_values(impl_->buffers, impl_->group->ranks().front(), impl_->group);
-  }
+  impl_->share_buffers(source);
 }
 
 void DataParallelCore::after_forward(const Tensors& outputs) {
@@ -248,10 +263,6 @@ const GroupPtr& DataParallelCore::group() const {
 
 void DataParallelCore::begin_join() {
   ARGOSY_CHECK(
-      !impl_->options.broadcast_buffers,
-      "[data_parallel] join() does not work with broadcast_buffers: the first "
-      "rank may have run out of inputs");
-  ARGOSY_CHECK(
       impl_->experts.empty(),
       "[data_parallel] join() does not work with experts: a rank that has run "
       "out of inputs holds experts that other ranks need");
@@ -271,6 +282,7 @@ void DataParallelCore::end_join() {
     if (active.count == 0) {
       break;
     }
+    impl_->share_buffers(active.first);
     if (active.sync) {
       impl_->reducer->set_divisor(active.count);
       impl_->reducer->reduction().reduce_zeros();

@@ -32,7 +32,7 @@ struct DataParallelOptions {
   // step. A step that uses others throws InvalidArgument.
   bool static_graph = false;
   // Broadcast the buffers (running statistics) of the first rank at every
-  // forward in grad mode.
+  // forward in grad mode; with join(), of the first that still has inputs.
   bool broadcast_buffers = false;
 
   // Accumulate and reduce gradients of 16-bit parameters in float32. grad() is

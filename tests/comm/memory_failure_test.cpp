@@ -309,7 +309,7 @@ std::unique_ptr<Backend> make_impatient_backend(World& world) {
       world.rank(),
       world.size(),
       gather_strings_through(world.store(), "test", world.rank(), world.size()),
-      MemoryOptions{.longest_guard = 300ms});
+      MemoryOptions{.fetching = Fetching::Always, .longest_guard = 300ms});
 }
 
 // Rank 1 is stopped just before it writes a sum into the buffer of rank 0. Its

@@ -100,7 +100,7 @@ TEST(MemoryMessages, WaitUntouchedWhileManyRanksReduce) {
 TEST(MemoryMessagesProcesses, AllPairsBesideCollectives) {
   argosy::testing::run_process_ranks(3, [](World& world) {
     check_all_pairs(*make_backend(world), world);
-    check_all_pairs(*make_backend(world, "windows", false), world);
+    check_all_pairs(*make_backend(world, "windows", Fetching::Never), world);
   });
 }
 

@@ -29,13 +29,15 @@ inline Deadline soon() {
 
 // Among all ranks of a world, set up through its store.
 inline std::unique_ptr<Backend> make_backend(
-    World& world, const std::string& name = "test", bool may_fetch = true) {
+    World& world,
+    const std::string& name = "test",
+    Fetching fetching = Fetching::Always) {
   return std::make_unique<MemoryBackend>(
       name,
       world.rank(),
       world.size(),
       gather_strings_through(world.store(), name, world.rank(), world.size()),
-      MemoryOptions{.may_fetch = may_fetch});
+      MemoryOptions{.fetching = fetching});
 }
 
 // Small integers that differ by rank and place: their sums are exact in all

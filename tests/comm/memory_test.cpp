@@ -164,10 +164,21 @@ TEST_P(MemoryThreads, AllCollectives) {
   });
 }
 
-class MemoryProcesses : public ::testing::TestWithParam<bool> {};
+class MemoryProcesses : public ::testing::TestWithParam<Fetching> {};
 INSTANTIATE_TEST_SUITE_P(
-    Ways, MemoryProcesses, ::testing::Bool(), [](const auto& test) {
-      return test.param ? "Fetched" : "Windows";
+    Ways,
+    MemoryProcesses,
+    ::testing::Values(Fetching::Always, Fetching::IfFaster, Fetching::Never),
+    [](const auto& test) {
+      switch (test.param) {
+        case Fetching::Always:
+          return "Fetched";
+        case Fetching::IfFaster:
+          return "WhateverIsFaster";
+        case Fetching::Never:
+          break;
+      }
+      return "Windows";
     });
 
 TEST_P(MemoryProcesses, AllCollectives) {
@@ -176,6 +187,37 @@ TEST_P(MemoryProcesses, AllCollectives) {
     EXPECT_EQ(backend->name(), "shm");
     for (const std::size_t count : kCounts) {
       check_all(*backend, world, count);
+    }
+  });
+}
+
+// Some ranks have buffers that all see, the others memory of their own.
+TEST_P(MemoryProcesses, BuffersOfSeveralKinds) {
+  argosy::testing::run_process_ranks(3, [](World& world) {
+    const auto backend = make_backend(world, "test", GetParam());
+    const std::size_t count = 300'000;
+    const std::size_t bytes = count * sizeof(float);
+    const auto seen_in = backend->symmetric_memory(bytes, soon());
+    const auto seen_out = backend->symmetric_memory(3 * bytes, soon());
+    for (int own = 0; own < world.size(); ++own) { // whose buffers are its own
+      const bool is_own = world.rank() == own;
+      std::vector<float> in = values_of(world.rank(), count);
+      std::vector<float> out(3 * count, -1);
+      std::memcpy(seen_in.get(), in.data(), bytes);
+      auto* from = is_own ? in.data() : reinterpret_cast<float*>(seen_in.get());
+      auto* to = is_own ? out.data() : reinterpret_cast<float*>(seen_out.get());
+      backend->all_gather(
+          from,
+          packed_blocks(to, 3, count, sizeof(float)),
+          count,
+          DType::Float32,
+          soon());
+      for (int peer = 0; peer < 3; ++peer) {
+        const float* block = to + static_cast<std::size_t>(peer) * count;
+        EXPECT_EQ(std::vector(block, block + count), values_of(peer, count));
+      }
+      backend->all_reduce(from, from, count, kSum, soon());
+      EXPECT_EQ(std::vector(from, from + count), sum_of_all(3, count));
     }
   });
 }

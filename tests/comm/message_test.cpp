@@ -19,11 +19,13 @@
 #include "argosy/comm/message/small_all_gather.h"
 #include "argosy/comm/operation/op_record.h"
 #include "argosy/common/error.h"
+#include "tests/support/thrown_by.h"
 
 namespace argosy::comm::message {
 namespace {
 
 using namespace std::chrono_literals;
+using argosy::testing::thrown_by;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -467,18 +469,6 @@ TEST(Messages, AreFoundWhoeverSendsThem) {
 }
 
 // ---- Failures ---------------------------------------------------------------
-
-// Runs `act` and returns what it throws as `E`, without this rank's label.
-template <typename E>
-std::string thrown_by(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 TEST(MessageFailures, DisagreementIsTheSameTextOnAllRanks) {
   std::vector<std::string> texts(4);

@@ -512,6 +512,46 @@ TEST(DataParallel, JoinWithUnevenInputs) {
   });
 }
 
+// A layer that counts its calls in a buffer, as running statistics do.
+struct CountingImpl : torch::nn::Module {
+  torch::nn::Linear inner = register_module("inner", torch::nn::Linear(1, 1));
+  at::Tensor calls = register_buffer("calls", torch::zeros({1}));
+
+  at::Tensor forward(const at::Tensor& x, float how_many) {
+    const at::NoGradGuard no_grad;
+    calls += how_many;
+    const at::AutoGradMode grad(true);
+    return inner(x);
+  }
+};
+TORCH_MODULE(Counting);
+
+TEST(DataParallel, JoinBroadcastsTheBuffersOfARankWithInputs) {
+  argosy::testing::run_ranks(3, [](World& world) {
+    Counting net;
+    DataParallel model(net, {.broadcast_buffers = true});
+    // Each rank adds its own number, so that only that of the first rank with
+    // inputs is kept: rank 0 has 1 batch, rank 1 has 3, rank 2 has 2.
+    const std::vector<int> batches = {1, 3, 2};
+    auto join = model.join();
+    for (int step = 0; step < batches[world.rank()]; ++step) {
+      const auto guard = model.no_sync(step == 1);
+      model(torch::ones({1, 1}), world.rank() == 0 ? 100.0f : 1.0f)
+          .sum()
+          .backward();
+    }
+    join.finish();
+    // The 100 of rank 0 are lost, as it has no second batch. Rank 1 is the
+    // first from then on.
+    EXPECT_EQ(net->calls.item<float>(), 3);
+    // Afterwards it is rank 0 again.
+    const float added = world.rank() == 0 ? 100 : 1;
+    model(torch::ones({1, 1}), added).sum().backward();
+    model(torch::ones({1, 1}), 0.0f).sum().backward();
+    EXPECT_EQ(net->calls.item<float>(), 103);
+  });
+}
+
 TEST(DataParallel, SaysThatARankRanOutOfBatches) {
   argosy::testing::run_ranks(2, [](World& world) {
     data::DistributedBatchSampler sampler(

@@ -22,109 +22,39 @@
 #include "argosy/world/world.h"
 #include "tests/support/oracle_models.h"
 #include "tests/support/refusal.h"
+#include "tests/tensor_parallel/grid_nets.h"
 #include "tests/tensor_parallel/sent_bytes.h"
 
 namespace argosy {
 namespace {
 
+using argosy::testing::compare;
+using argosy::testing::GridNet;
+using argosy::testing::MlpSizes;
 using argosy::testing::numbers;
+using argosy::testing::ranks_of;
 using argosy::testing::run_ranks;
 using argosy::testing::sent_bytes;
 using argosy::testing::set_weights;
+using argosy::testing::Shape;
 using argosy::testing::total;
+using argosy::testing::WholeNet;
 using ::testing::HasSubstr;
 namespace tp = tensor_parallel;
-using Shape = std::vector<std::int64_t>;
 
-int ranks_of(const Shape& shape) {
-  int count = 1;
-  for (const std::int64_t size : shape) {
-    count *= static_cast<int>(size);
-  }
-  return count;
-}
+constexpr MlpSizes kMlp{.rows = 12, .width = 24, .hidden = 48};
 
-bool is_close(const at::Tensor& got, const at::Tensor& expected) {
-  return got.sizes() == expected.sizes() &&
-      torch::allclose(got, expected, 1e-10, 1e-12);
-}
-
-constexpr long kWidth = 24;
-constexpr long kHidden = 48;
-
-struct WholeMlpImpl : torch::nn::Module {
-  at::Tensor forward(const at::Tensor& x) {
-    return x + down(torch::gelu(up(norm(x))));
-  }
-
-  torch::nn::LayerNorm norm = register_module(
-      "norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
-  torch::nn::Linear up =
-      register_module("up", torch::nn::Linear(kWidth, kHidden));
-  torch::nn::Linear down =
-      register_module("down", torch::nn::Linear(kHidden, kWidth));
-};
-TORCH_MODULE(WholeMlp);
-
-struct GridMlpImpl : torch::nn::Module {
-  explicit GridMlpImpl(const TensorGrid& grid, bool keep_gathered = false)
-      : norm(register_module(
-            "norm", GridLayerNorm(GridLayerNormOptions(kWidth, grid)))),
-        up(register_module(
-            "up",
-            GridLinear(GridLinearOptions(kWidth, kHidden, grid)
-                           .keep_gathered(keep_gathered)))),
-        down(register_module(
-            "down",
-            GridLinear(GridLinearOptions(kHidden, kWidth, grid)
-                           .input(GridLayout::Inner)
-                           .keep_gathered(keep_gathered)))) {}
-
-  at::Tensor forward(const at::Tensor& x) {
-    return x + down(torch::gelu(up(norm(x))));
-  }
-
-  GridLayerNorm norm;
-  GridLinear up;
-  GridLinear down;
-};
-TORCH_MODULE(GridMlp);
-
-struct Expected {
-  WholeMlp net;
-  at::Tensor x = numbers({12, 3, kWidth}, 5).requires_grad_();
-  at::Tensor weight = numbers({12, 3, kWidth}, 6); // of the loss
-  at::Tensor y;
-
-  Expected() {
-    set_weights(*net);
-    y = net(x);
-    (y * weight).sum().backward();
-  }
-};
-
-void check_mlp(const TensorGrid& grid, bool keep_gathered, Expected& expected) {
-  GridMlp net(grid, keep_gathered);
-  net->to(torch::kDouble);
-  tp::load_module(*net, *expected.net);
-  const at::Tensor x = expected.x.detach().clone().requires_grad_();
-  const at::Tensor y = grid.whole(net(grid.part(x)));
-  EXPECT_TRUE(is_close(y, expected.y));
-  (y * expected.weight).sum().backward();
-  EXPECT_TRUE(is_close(x.grad(), expected.x.grad()));
-  const auto whole = expected.net->named_parameters();
+void check_mlp(const TensorGrid& grid, bool keep_gathered) {
+  WholeNet whole(kMlp);
+  set_weights(*whole);
+  GridNet net(kMlp, grid, keep_gathered);
+  compare(whole, net, grid, {kMlp.rows, 3, kMlp.width});
+  const auto expected = whole->named_parameters();
   for (const auto& item : net->named_parameters()) {
-    const at::Tensor& wanted = whole[item.key()];
-    EXPECT_TRUE(is_close(tp::full_parameter(item.value()), wanted.detach()))
-        << item.key();
-    const tp::Cuts* cuts = tp::find_cuts(item.value());
-    const at::Tensor gradient = item.value().grad();
-    EXPECT_TRUE(is_close(
-        cuts == nullptr ? gradient : tp::gathered(gradient, *cuts),
-        wanted.grad()))
-        << item.key();
     // No two ranks hold the same: weights take 1/n, and norms add up.
-    EXPECT_EQ(item.value().numel() * get_group()->nranks(), wanted.numel());
+    EXPECT_EQ(
+        item.value().numel() * get_group()->nranks(),
+        expected[item.key()].numel());
     EXPECT_EQ(marks_of(item.value()).is_distributed, get_group()->nranks() > 1);
   }
 }
@@ -147,11 +77,10 @@ INSTANTIATE_TEST_SUITE_P(
         Shape{2, 2, 2}));
 
 TEST_P(GridShapes, AsOneProcess) {
-  Expected expected;
   run_ranks(ranks_of(GetParam()), [&](World&) {
     const TensorGrid grid(GetParam());
-    check_mlp(grid, false, expected);
-    check_mlp(grid, true, expected);
+    check_mlp(grid, false);
+    check_mlp(grid, true);
   });
 }
 
@@ -200,9 +129,8 @@ TEST(GridProcesses, AsOneProcess) {
       const at::Tensor y = layer(grid.part(torch::ones({4, 8})));
       EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
     }
-    Expected expected;
-    check_mlp(TensorGrid({2, 2}), false, expected);
-    check_mlp(TensorGrid({1, 2, 2}), false, expected);
+    check_mlp(TensorGrid({2, 2}), false);
+    check_mlp(TensorGrid({1, 2, 2}), false);
   });
 }
 

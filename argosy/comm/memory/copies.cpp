@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "argosy/comm/kernels/reduce.h"
 #include "argosy/comm/memory/memory_backend.h"
@@ -48,31 +49,37 @@ struct BlockOffer {
 // ways, which all ranks derive from the same offers:
 //  - in the giver's small window, if all it gives is small;
 //  - directly from the giver's buffer, if its takers can access that;
-//  - in rounds through windows, if one giver allows neither. Then all ranks
-//    take this way, as rounds need everybody.
+//  - in rounds through windows, if one giver allows neither, or where the
+//  kernel
+//    would copy for all of them and be slower. Then all ranks take this way, as
+//    rounds need everybody.
 // Every byte is copied once when direct, twice otherwise.
 class BlockExchange {
  public:
-  BlockExchange(Team& team, const OpOffer& mine, Blocks give, Blocks take)
+  // The blocks must outlive it.
+  BlockExchange(
+      Team& team, const OpOffer& mine, const Blocks& give, const Blocks& take)
       : team_(team),
         mine_(mine),
         same_(same_for_all(mine.kind)),
         root_gives_(root_gives(mine.kind)),
         element_(size_of(mine.dtype)),
-        give_(std::move(give)),
-        take_(std::move(take)) {
+        give_(give),
+        take_(take) {
     for (const int peer : others_first_neighbour(team)) {
       if (give_[peer].count > 0) {
         shared_ = give_[peer];
       }
     }
+    mine_.each = same_ ? 0 : count_of_each();
   }
 
   void run(Deadline deadline) {
     offer_blocks();
     team_.enter(mine_, deadline);
     // enter() compares counts only where they are equal on all ranks.
-    if (!same_) {
+    all_alike_ = !same_ && all_have_mine();
+    if (!same_ && !all_alike_) {
       check_counts();
     }
     const int self = team_.rank();
@@ -134,13 +141,39 @@ class BlockExchange {
       mine_.access = team_.access_of(out);
       mine_.out = team_.ref_of(out, mine_.access);
     }
-    mine_.in = team_.ref_of(shared_.data, mine_.access);
+    if (same_ && !mine_.in_window) {
+      mine_.in = team_.ref_of(shared_.data, mine_.access);
+    }
     for (std::size_t peer = 0; !same_ && peer < give_.size(); ++peer) {
       reinterpret_cast<BlockOffer*>(window)[peer] = {
-          team_.ref_of(give_[peer].data, mine_.access),
+          mine_.in_window ? 0 : team_.ref_of(give_[peer].data, mine_.access),
           give_[peer].count,
           take_[peer].count};
     }
+  }
+
+  // See OpOffer::each.
+  std::uint32_t count_of_each() const {
+    const std::size_t count = give_.front().count;
+    const auto is_alike = [count](const Block& block) {
+      return block.count == count;
+    };
+    return count <= std::numeric_limits<std::uint32_t>::max() &&
+            std::ranges::all_of(give_, is_alike) &&
+            std::ranges::all_of(take_, is_alike)
+        ? static_cast<std::uint32_t>(count)
+        : 0;
+  }
+
+  // Whether all blocks of all ranks have the same count. Then nobody needs to
+  // read the counts in the windows of others.
+  bool all_have_mine() const {
+    for (int peer = 0; mine_.each > 0 && peer < team_.size(); ++peer) {
+      if (team_.offer_of(peer).each != mine_.each) {
+        return false;
+      }
+    }
+    return mine_.each > 0;
   }
 
   // The window saves a synchronisation, and costs a copy whose lines travel
@@ -154,7 +187,10 @@ class BlockExchange {
       case Access::Mapped:
         return std::min(kSmallBytes, takers * kMappedSmallBytes);
       case Access::KernelCopy:
-        return takers == 1 ? kPairSmallBytes : kMostSmallBytes;
+        if (takers > 1) {
+          return kMostSmallBytes;
+        }
+        return team_.peers().fetches_faster() ? kPairSmallBytes : kSmallBytes;
       case Access::Windowed:
         break;
     }
@@ -214,13 +250,19 @@ class BlockExchange {
   }
 
   bool needs_rounds() const {
+    bool any_windowed = false;
+    bool any_kernel = false;
+    bool any_mapped = false;
     for (int peer = 0; peer < team_.size(); ++peer) {
       const OpOffer& theirs = team_.offer_of(peer);
-      if (!theirs.in_window && theirs.access == Access::Windowed) {
-        return true;
+      if (!theirs.in_window) {
+        any_windowed = any_windowed || theirs.access == Access::Windowed;
+        any_kernel = any_kernel || theirs.access == Access::KernelCopy;
+        any_mapped = any_mapped || theirs.access == Access::Mapped;
       }
     }
-    return false;
+    return any_windowed ||
+        (any_kernel && !any_mapped && !team_.peers().fetches_faster());
   }
 
   void take_from(int peer) {
@@ -274,6 +316,10 @@ class BlockExchange {
 
   const std::byte* in_small_window(int peer) const {
     const std::byte* at = team_.small_window(peer) + offers_bytes();
+    if (all_alike_) {
+      const int before = team_.rank() - (peer < team_.rank() ? 1 : 0);
+      return at + static_cast<std::size_t>(before) * mine_.each * element_;
+    }
     for (int before = 0; !same_ && before < team_.rank(); ++before) {
       at += before == peer ? 0 : offers_of(peer)[before].given * element_;
     }
@@ -311,15 +357,19 @@ class BlockExchange {
         team_,
         rounds_for(longest(), per_block),
         [&](std::uint32_t round, std::byte* window) {
-          for (const int peer :
-               same_ ? std::vector<int>{0} : others_first_neighbour(team_)) {
+          const auto put = [&](int peer) {
             const Block& block = given_to(peer);
             const Slice piece = part(block, round);
             copy_bytes(
                 window + offset(peer),
                 static_cast<const std::byte*>(block.data) + piece.begin,
                 piece.count);
+          };
+          if (same_) {
+            put(0);
+            return;
           }
+          std::ranges::for_each(others_first_neighbour(team_), put);
         },
         [&](std::uint32_t round, int index) {
           for (const int peer : others_first_neighbour(team_)) {
@@ -339,9 +389,10 @@ class BlockExchange {
   const bool same_;
   const bool root_gives_;
   const std::size_t element_;
-  const Blocks give_; // to each rank
-  const Blocks take_; // from each rank
-  Block shared_;      // what all who take from us take, if that is the same
+  const Blocks& give_; // to each rank
+  const Blocks& take_; // from each rank
+  Block shared_;       // what all who take from us take, if that is the same
+  bool all_alike_ = false; // see all_have_mine()
 };
 
 // Blocks of which only that of `rank` is something.

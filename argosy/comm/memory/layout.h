@@ -12,6 +12,7 @@
 namespace argosy::comm::memory {
 
 constexpr std::size_t kLine = 64; // bytes of a cache line
+constexpr std::size_t kPage = 4096;
 
 // A number that only grows (and wraps), and how many threads sleep on it.
 struct Signal {
@@ -44,6 +45,9 @@ struct OpOffer : OpRecord {
   BufferRef out = 0;
   Access access = Access::Windowed;
   bool in_window = false; // its input lies in its small window
+  // Elements of each block that it gives and takes, where these may differ; 0:
+  // they do differ, or are too many.
+  std::uint32_t each = 0;
 };
 
 // The number of an operation and its offer share a cache line: a rank that has

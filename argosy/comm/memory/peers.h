@@ -29,6 +29,8 @@ struct PeersSetup {
   bool one_address_space = false;
   // The process of each rank, if all can fetch from all; else empty.
   std::vector<pid_t> processes;
+  // Whether that is faster than windows.
+  bool fetch_faster = true;
   // The heap of each rank's process, if all map those of all; else empty.
   std::vector<std::shared_ptr<const heap::HeapView>> heaps;
   // Asked while waiting; null: nobody dies alone.
@@ -66,6 +68,12 @@ class Peers {
   // Whether fetch() works between all ranks.
   bool can_fetch() const {
     return one_address_space() || !setup_.processes.empty();
+  }
+
+  // Whether fetch() takes less time than two copies, to a window and from it.
+  // The same on all ranks.
+  bool fetches_faster() const {
+    return one_address_space() || setup_.fetch_faster;
   }
 
   // Whether a buffer of this rank lies in memory that all ranks map.

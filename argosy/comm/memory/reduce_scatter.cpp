@@ -134,7 +134,7 @@ void MemoryBackend::reduce_scatter(
   }
   tell_refs(team, mine, in);
   team.enter(mine, deadline);
-  if (team.common_access() != Access::Windowed) {
+  if (!team.windows_are_better()) {
     sum_blocks(team, in, out, count, reduction, deadline);
     return;
   }

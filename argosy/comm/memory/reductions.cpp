@@ -71,12 +71,12 @@ void sum_small(
       reduction);
 }
 
-// For buffers that peers cannot access. The buffer passes in rounds of
-// kRoundBytes. In each round, every rank copies the slices that others add up
-// into its data window (0 or 1), adds up its own slice into its result window
-// (2 or 3), and copies the other slices from the result windows of the others.
-// A rank copies the buffer about once into windows and once out of them, and
-// adds up 1 / n of it for n ranks.
+// For buffers that peers cannot access, or only slowly. The buffer passes in
+// rounds of kRoundBytes. In each round, every rank copies the slices that
+// others add up into its data window (0 or 1), adds up its own slice into its
+// result window (2 or 3), and copies the other slices from the result windows
+// of the others. A rank copies the buffer about once into windows and once out
+// of them, and adds up 1 / n of it for n ranks.
 //
 // Two counters suffice to reuse the windows. Round k + 1 overwrites the data of
 // k - 1: all ranks have published reduced(k - 1), so they have read it. Round k
@@ -191,7 +191,7 @@ void MemoryBackend::all_reduce(
   }
   offer(team, mine, in, out);
   team.enter(mine, deadline);
-  if (team.common_access() != Access::Windowed) {
+  if (!team.windows_are_better()) {
     sum_slice(team, in, out, count, reduction, -1, deadline);
     return;
   }
@@ -216,12 +216,13 @@ void MemoryBackend::reduce(
   // Only the root has an output; the others offer their input twice.
   offer(team, mine, in, is_root ? out : in);
   team.enter(mine, deadline);
+  // The root adds up everything alone: without access to its buffer, slices of
+  // other ranks would have to pass through one more window. So any access is
+  // better.
   if (team.common_access() != Access::Windowed) {
     sum_slice(team, in, out, count, reduction, root, deadline);
     return;
   }
-  // The root adds up everything alone: without access to its buffer, slices of
-  // other ranks would have to pass through one more window.
   const std::size_t per_round = kRoundBytes / element;
   run_rounds(
       team,

@@ -17,7 +17,6 @@ namespace argosy::comm::memory {
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
 constexpr int kOffsetBits = 48; // of a ref; the segment's number is above
 
 // Behind the data of a part, on a page of its own. A rank that releases its

@@ -43,6 +43,7 @@ SharedMemory create_region(int num_ranks) {
   // pipes are.
   auto* control = new (&region_in(memory).control) Control();
   control->self = reinterpret_cast<std::uint64_t>(&control->self);
+  fill_for_trials(region_in(memory));
   return memory;
 }
 
@@ -108,17 +109,21 @@ std::vector<std::shared_ptr<const HeapView>> see_heaps(
 // What a rank answers once it has tried. An ability counts only if all ranks
 // have it: they choose their algorithms from it, and must choose alike.
 constexpr char kFetches[] = " fetches";
+constexpr char kFetchesFaster[] = " faster";
 constexpr char kSees[] = " sees";
 
 struct Abilities {
   bool fetch = true;
+  bool fetch_faster = true; // than through windows
   bool see = true;
 };
 
 std::string answer(const std::string& problem, Abilities mine) {
-  return problem.empty()
-      ? str("ok", mine.fetch ? kFetches : "", mine.see ? kSees : "")
-      : problem;
+  return problem.empty() ? str("ok",
+                               mine.fetch ? kFetches : "",
+                               mine.fetch_faster ? kFetchesFaster : "",
+                               mine.see ? kSees : "")
+                         : problem;
 }
 
 Abilities common_abilities(const std::vector<std::string>& answers) {
@@ -127,8 +132,12 @@ Abilities common_abilities(const std::vector<std::string>& answers) {
     if (!theirs.starts_with("ok")) {
       throw SystemError(str("[comm.shm] ", theirs));
     }
-    all.fetch = all.fetch && theirs.find(kFetches) != std::string::npos;
-    all.see = all.see && theirs.find(kSees) != std::string::npos;
+    const auto has = [&](const char* ability) {
+      return theirs.find(ability) != std::string::npos;
+    };
+    all.fetch = all.fetch && has(kFetches);
+    all.fetch_faster = all.fetch_faster && has(kFetchesFaster);
+    all.see = all.see && has(kSees);
   }
   return all;
 }
@@ -152,6 +161,15 @@ std::string problem_of(int rank, const Act& act) {
         rank,
         without_rank_label(error.what()));
   }
+}
+
+// One peer stands for all.
+bool fetches_faster(
+    Fetching fetching, const std::vector<SharedMemory>& regions, int rank) {
+  const auto next = static_cast<std::size_t>(rank + 1) % regions.size();
+  const SharedMemory& region = regions[next];
+  return fetching == Fetching::Always || region.same_process() ||
+      is_fetch_faster(region.owner(), region_in(region));
 }
 
 // Threads of this process need no watching: they end with it.
@@ -196,13 +214,16 @@ SharedTeam::SharedTeam(
     problem = map_all(std::move(own), rank, regions, impl_->regions);
   }
   PeersSetup setup;
-  Abilities mine{.fetch = false, .see = false};
+  Abilities mine{.fetch = false, .fetch_faster = false, .see = false};
   if (problem.empty()) {
     problem = problem_of(rank, [&] {
       fault_point("memory.mapped");
       setup.heaps = see_heaps(heaps);
       mine.see = !setup.heaps.empty();
-      mine.fetch = options.may_fetch && can_fetch_from_all(impl_->regions);
+      mine.fetch = options.fetching != Fetching::Never &&
+          can_fetch_from_all(impl_->regions);
+      mine.fetch_faster =
+          mine.fetch && fetches_faster(options.fetching, impl_->regions, rank);
     });
   }
   // When this returns, all ranks have mapped our region; only then may we close
@@ -225,6 +246,7 @@ SharedTeam::SharedTeam(
   if (!all.see) {
     setup.heaps.clear();
   }
+  setup.fetch_faster = all.fetch_faster;
   setup.liveness = &*impl_->liveness;
   setup.longest_guard = options.longest_guard;
   impl_->peers.emplace(std::move(setup));

@@ -13,9 +13,15 @@ class Peers;
 class Pipes;
 class Team;
 
+// When processes fetch from each other's buffers, if all of them can.
+enum class Fetching {
+  IfFaster, // than windows, which a group measures when it is made
+  Always,
+  Never,
+};
+
 struct MemoryOptions {
-  // If true and all processes can, they fetch from each other's buffers.
-  bool may_fetch = true;
+  Fetching fetching = Fetching::IfFaster;
   // The global ranks of the members, for errors; empty: 0, 1, ...
   std::vector<int> numbers = {};
   // See PeersSetup.

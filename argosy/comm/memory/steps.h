@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <ranges>
 
 #include "argosy/comm/backend/slices.h"
 #include "argosy/comm/memory/layout.h"
@@ -34,13 +34,13 @@ inline void offer(
 }
 
 // All ranks but ours, beginning with the next one, so that ranks do not all
-// start with the same peer.
-inline std::vector<int> others_first_neighbour(const Team& team) {
-  std::vector<int> order;
-  for (int step = 1; step < team.size(); ++step) {
-    order.push_back((team.rank() + step) % team.size());
-  }
-  return order;
+// start with the same peer. A range, because small operations are too short to
+// allocate memory.
+inline auto others_first_neighbour(const Team& team) {
+  return std::views::iota(1, team.size()) |
+      std::views::transform([rank = team.rank(), size = team.size()](int step) {
+           return (rank + step) % size;
+         });
 }
 
 // After direct use of each other's buffers: waits until all are done.

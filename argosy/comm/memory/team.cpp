@@ -57,6 +57,12 @@ Access Team::common_access() const {
   return least;
 }
 
+bool Team::windows_are_better() const {
+  const Access access = common_access();
+  return access == Access::Windowed ||
+      (access == Access::KernelCopy && !peers_.fetches_faster());
+}
+
 Access Team::access_of(const void* data) const {
   if (peers_.one_address_space() || peers_.in_shared_heap(data) ||
       segments_.find(data)) {

@@ -29,6 +29,9 @@ class Team {
   const OpOffer& offer_of(int rank) const;
   // The access that works for the buffers of all.
   Access common_access() const;
+  // Whether the data should go through windows: no access works for all, or one
+  // that is slower.
+  bool windows_are_better() const;
 
   // How peers access a buffer of this rank, and the reference that they need.
   Access access_of(const void* data) const;

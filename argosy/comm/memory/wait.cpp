@@ -12,13 +12,14 @@ namespace argosy::comm::memory {
 
 // With a core for each rank, spinning is the fastest way to see an answer. With
 // more ranks than cores, it takes the core from the rank that we wait for, so
-// yielding comes soon and lasts.
+// yielding comes as soon as a rank on another core could have answered, which
+// takes some 100 ns, and lasts.
 WaitPolicy WaitPolicy::for_ranks(int num_ranks) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   if (num_ranks <= cores) {
     return {.spins = 4000, .yields = 20};
   }
-  return {.spins = 100, .yields = 200};
+  return {.spins = 10, .yields = 200};
 }
 
 namespace {
