@@ -5,6 +5,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
+#include "argosy/common/warning_time.h"
 
 namespace argosy {
 
@@ -51,14 +52,7 @@ bool has_flight_wait(const std::filesystem::path& folder) {
 }
 
 std::chrono::milliseconds hang_warning_after(const Environment& environment) {
-  const double seconds =
-      environment.find_seconds("ARGOSY_HANG_WARNING").value_or(60);
-  ARGOSY_CHECK(
-      seconds >= 0,
-      "[env] ARGOSY_HANG_WARNING is {}, expected a time such as 60, 500ms or "
-      "2m, or 0 for none",
-      seconds);
-  return std::chrono::milliseconds(static_cast<long long>(seconds * 1000));
+  return warning_time(environment, "ARGOSY_HANG_WARNING", "60");
 }
 
 } // namespace argosy

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "argosy/common/error.h"
+#include "argosy/common/flight_file.h"
 
 namespace argosy {
 namespace {
@@ -57,6 +58,19 @@ TEST(Environment, BoolsAndTimes) {
   EXPECT_THAT([&] { env.find_bool("ODD"); }, names("ODD", "maybe"));
   EXPECT_EQ(env.find_seconds("TIME"), 0.5);
   EXPECT_THAT([&] { env.find_seconds("ZERO"); }, names("ZERO", "above zero"));
+}
+
+TEST(HangWarning, IsATimeOrNothing) {
+  const auto after = [](const std::string& text) {
+    Environment env;
+    env.set("ARGOSY_HANG_WARNING", text);
+    return hang_warning_after(env);
+  };
+  EXPECT_EQ(hang_warning_after(Environment()), std::chrono::minutes(1));
+  EXPECT_EQ(after("500ms"), std::chrono::milliseconds(500));
+  EXPECT_EQ(after("0"), std::chrono::milliseconds(0)) << "never";
+  EXPECT_THAT(
+      [&] { after("soon"); }, names("ARGOSY_HANG_WARNING is soon", "or 0"));
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "argosy/common/environment.h"
 #include "argosy/common/log.h"
 #include "argosy/common/text.h"
+#include "argosy/common/warning_time.h"
 #include "argosy/world/world.h"
 
 namespace argosy::dtensor {
@@ -118,10 +119,8 @@ std::shared_ptr<Attendance> attendance() {
     return nullptr;
   }
   return world->attached<Attendance>([&]() -> std::shared_ptr<Attendance> {
-    const double seconds = Environment::of_process()
-                               .find_seconds("ARGOSY_ITEM_WARNING")
-                               .value_or(5);
-    const std::chrono::milliseconds patience(static_cast<long>(seconds * 1e3));
+    const auto patience =
+        warning_time(Environment::of_process(), "ARGOSY_ITEM_WARNING", "5");
     return patience.count() == 0
         ? nullptr
         : std::make_shared<Attendance>(world->store(), world->rank(), patience);
