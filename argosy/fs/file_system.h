@@ -77,7 +77,7 @@ struct ReadOptions {
   OnProgress on_progress;
   // Reads past the page cache (O_DIRECT) what is aligned to kDirectAlignment in
   // memory and file, where the file system can do that. Into memory of huge
-  // pages it is faster: disks of virtual machines take a segment at a time.
+  // pages it can be several times faster.
   bool direct = false;
 };
 
