@@ -1,6 +1,7 @@
 """PyTorch's distributed checkpoint (DCP): two processes save and load a sharded
 state. Started once for each process: RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT are set. Prints from rank 0 "NAME SECONDS BYTES" as checkpoint_rank."""
+import os
 import shutil
 import sys
 import time
@@ -30,6 +31,7 @@ def timed(name, action):
 
 for i in range(rounds):
     path = f"{folder}/dcp{i}"  # a new one: DCP may wait for ever when it replaces one
+    os.sync()
     timed("dcp_save", lambda: dcp.save(state, checkpoint_id=path))
     timed("dcp_load", lambda: dcp.load(state, checkpoint_id=path))
     dist.barrier()

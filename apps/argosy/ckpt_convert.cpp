@@ -101,6 +101,8 @@ nlohmann::json write(
         set, target, parse_bytes(options.max_shard), context);
   } else if (format == "safetensors") {
     checkpoint::write_safetensors(set, target, context);
+  } else if (format == "dcp") {
+    checkpoint::write_dcp(set, target, context);
   } else {
     checkpoint::write_torch(set, target, context);
   }
@@ -188,9 +190,9 @@ void add_ckpt_convert(CLI::App& app, CkptRun& run) {
       ->add_option(
           "--to",
           options->to,
-          "argosy, hf (folder), safetensors (file), pt (file) [by the name of "
-          "TARGET:\n*.safetensors, *.pt, else argosy]")
-      ->check(CLI::IsMember({"argosy", "hf", "safetensors", "pt"}));
+          "argosy, hf (folder), safetensors (file), pt (file), dcp (folder) "
+          "[by the name\nof TARGET: *.safetensors, *.pt, else argosy]")
+      ->check(CLI::IsMember({"argosy", "hf", "safetensors", "pt", "dcp"}));
   command->add_option(
       "--rules",
       options->rules,
@@ -200,7 +202,7 @@ void add_ckpt_convert(CLI::App& app, CkptRun& run) {
   command->add_flag(
       "--all",
       options->all,
-      "hf, safetensors, pt: export all components, not only model/");
+      "hf, safetensors, pt, dcp: export all components, not only model/");
   add_layout(*command, *options);
   command->add_flag("--json", options->json, kJsonHelp);
   command->callback(

@@ -114,6 +114,22 @@ void show_head(const TensorSet& set) {
   }
 }
 
+// Without texts that say nothing to a reader, as options that were serialized.
+nlohmann::json shortened(nlohmann::json values) {
+  constexpr std::size_t kLong = 80;
+  for (auto& value : values) {
+    if (value.is_structured()) {
+      value = shortened(std::move(value));
+    } else if (value.is_string()) {
+      const auto size = value.get_ref<const std::string&>().size();
+      if (size > kLong) {
+        value = str("... (", size, " characters)");
+      }
+    }
+  }
+  return values;
+}
+
 void show_text(
     const ShowOptions& options,
     const TensorSet& set,
@@ -122,7 +138,7 @@ void show_text(
   if (!set.values.empty()) {
     constexpr std::size_t kShort = 400;
     const std::string values =
-        options.values ? set.values.dump(2) : set.values.dump();
+        options.values ? set.values.dump(2) : shortened(set.values).dump();
     std::cout << "values "
               << (options.values || values.size() <= kShort
                       ? values

@@ -9,6 +9,7 @@
 
 #include "argosy/comm/codec.h"
 #include "argosy/comm/objects.h"
+#include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
 #include "argosy/common/rank_label.h"
 
@@ -93,6 +94,11 @@ std::string packed(const Outcome& outcome) {
       (outcome.error.empty() ? outcome.text : outcome.error);
 }
 
+// So that errors of operations say what they are for.
+OpLabel label_of(const char* op) {
+  return OpLabel(str("checkpoint.", op));
+}
+
 // Throws if one of the texts is an error, and unpacks the others.
 std::vector<std::string> unpacked(
     const char* op, std::vector<std::string> texts) {
@@ -141,6 +147,7 @@ std::vector<std::string> Ranks::all_gather(
   if (size() == 1) {
     return {run_alone(op, make)};
   }
+  const LabelScope label(label_of(op));
   return unpacked(op, comm::all_gather_bytes(packed(run_caught(make)), group_));
 }
 
@@ -149,6 +156,7 @@ std::string Ranks::from_first(
   if (size() == 1) {
     return run_alone(op, make);
   }
+  const LabelScope label(label_of(op));
   std::vector<std::string> texts(1);
   if (is_first()) {
     texts[0] = packed(run_caught(make));

@@ -74,12 +74,35 @@ Request::Selection selection_of(const LoadOptions& options) {
   return selection;
 }
 
-Order order_of(const LoadOptions& options, const PieceReader& reader) {
-  if (!options.verify_first) {
-    return Order::ReadInPlace;
-  }
-  // Reading from the page cache again is cheaper than a copy in fresh memory.
-  return reader.is_local() ? Order::VerifyThenRead : Order::ReadThenCopy;
+// The checkpoint that the first rank finds, on all. Collective.
+Chosen choose_on(
+    const Ranks& ranks,
+    const std::string& url,
+    const LoadOptions& options,
+    Deadline deadline) {
+  const std::string place = ranks.from_first("load", [&] {
+    const Chosen chosen = choose(url, options.step, deadline);
+    std::string bytes;
+    comm::encode_to(bytes, chosen.folder.path(), chosen.name);
+    return bytes;
+  });
+  comm::ByteReader reader(place);
+  const auto path = reader.read<std::string>();
+  return {Folder({fs::open(url).fs, path}), reader.read<std::string>()};
+}
+
+// As the first rank sees it. Collective.
+LoadWay way_on(
+    const Ranks& ranks,
+    const Chosen& chosen,
+    const Manifest& manifest,
+    const LoadOptions& options,
+    Deadline deadline) {
+  return parse_load_way(ranks.from_first("load", [&] {
+    return to_text(choose_way(
+        options.verify_first,
+        look_at(chosen.folder, chosen.name, manifest, ranks.size(), deadline)));
+  }));
 }
 
 // What all ranks need.
@@ -168,41 +191,44 @@ LoadReport load(
   const at::NoGradGuard no_grad;
   const Ranks ranks = loading_ranks(options);
   const Deadline deadline = Deadline::after(options.timeout);
-  const std::string name = ranks.from_first(
-      "load", [&] { return choose(url, options.step, deadline).name; });
-  const Chosen chosen = choose(url, step_of(name), deadline);
-  const std::string text = ranks.from_first("load", [&] {
-    return to_text(chosen.folder.read_manifest(name, deadline));
-  });
+  const Chosen chosen = choose_on(ranks, url, options, deadline);
+  const Folder& folder = chosen.folder;
+  const std::string& name = chosen.name;
+  const std::string text = ranks.from_first(
+      "load", [&] { return to_text(folder.read_manifest(name, deadline)); });
   const Manifest manifest =
-      parse_manifest(text, chosen.folder.url(name) + '/' + kManifestName);
-  Request request(manifest, ranks.rank(), ranks.size(), selection_of(options));
-  PieceReader reader(manifest, chosen.folder, name, options.key, deadline);
+      parse_manifest(text, folder.url(name) + '/' + kManifestName);
+  const LoadWay way = way_on(ranks, chosen, manifest, options, deadline);
+  std::optional<Request> request;
+  std::optional<PieceReader> reader;
   std::optional<LoadRun> run;
   const auto all = ranks.all_gather("load", [&] {
-    state.request(request);
-    run.emplace(manifest, ranks, request, reader, order_of(options, reader));
-    return encode_needs(run->wants(), request);
+    request.emplace(
+        manifest, ranks.rank(), ranks.size(), selection_of(options));
+    reader.emplace(manifest, folder, name, options.key, deadline);
+    state.request(*request);
+    run.emplace(manifest, ranks, *request, *reader, way.order);
+    return encode_needs(run->wants(), *request);
   });
   const Needs needs = decode_needs(all);
   if (options.strict) {
-    check_complete(needs, chosen.folder.url(name));
+    check_complete(needs, folder.url(name));
   }
-  run->plan(needs.wants);
+  run->plan(needs.wants, way.ahead);
   ranks.agree("load", [&] { run->verify(); });
-  read_all(ranks, *run, order_of(options, reader));
+  read_all(ranks, *run, way.order);
   ranks.agree("load", [&] {
     run->take();
-    for (const auto& action : request.actions()) {
+    for (const auto& action : request->actions()) {
       action();
     }
   });
   return {
       .step = manifest.step,
-      .url = chosen.folder.url(name),
+      .url = folder.url(name),
       .missing = {needs.missing.begin(), needs.missing.end()},
       .left_over = {needs.left_over.begin(), needs.left_over.end()},
-      .bytes_read = reader.bytes_read(),
+      .bytes_read = reader->bytes_read(),
       .values = manifest.values};
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cstring>
@@ -50,6 +51,18 @@ LoadRun::LoadRun(
           str("[checkpoint.load] step ", manifest.step),
           ranks.is_first(),
           ProgressLog::Clock::now()) {
+  std::size_t most_staged = 0;
+  for (const Request::Slot& slot : request.slots()) {
+    const std::size_t width =
+        element_bytes(manifest.tensors[slot.tensor].info.dtype);
+    for (const LocalPiece& piece : slot.pieces) {
+      most_staged +=
+          Staging::rounded(static_cast<std::size_t>(piece.box.numel()) * width);
+    }
+  }
+  if (order == Order::ReadThenCopy) {
+    staging_.reset(most_staged);
+  }
   for (const Request::Slot& slot : request.slots()) {
     for (const LocalPiece& piece : slot.pieces) {
       add(slot, piece);
@@ -58,10 +71,28 @@ LoadRun::LoadRun(
 }
 
 // Collective.
-void LoadRun::plan(const std::vector<std::vector<Want>>& wants) {
+void LoadRun::plan(const std::vector<std::vector<Want>>& wants, bool ahead) {
   wants_of_all_ = &wants;
   plan_ = plan_reads(manifest_, wants, ranks_.hosts());
   total_bytes_ = bytes_to_read();
+  ARGOSY_ASSERT(!ahead || order_ != Order::VerifyThenRead);
+  if (ahead && total_bytes_ > 0) {
+    reader_.read_ahead(own_chunks());
+  }
+}
+
+// In the order in which read() reads them.
+std::vector<Chunk> LoadRun::own_chunks() const {
+  std::vector<Chunk> chunks;
+  for (const auto& wave : plan_.waves) {
+    for (const PlannedRead& read : wave) {
+      if (read.reader == ranks_.rank()) {
+        for_each_chunk(
+            read, [&](const Chunk& chunk) { chunks.push_back(chunk); });
+      }
+    }
+  }
+  return chunks;
 }
 
 std::uint64_t LoadRun::bytes_to_read() const {
@@ -123,7 +154,16 @@ void LoadRun::add(const Request::Slot& slot, const LocalPiece& piece) {
       piece.values.is_contiguous() && piece.values.scalar_type() == type;
   wants_.push_back({static_cast<std::uint32_t>(slot.tensor), piece.box});
   targets_.push_back(
-      {piece.values, direct ? piece.values : at::empty(piece.box.size, type)});
+      {piece.values, direct ? piece.values : staged(piece.box, type)});
+}
+
+at::Tensor LoadRun::staged(const Box& box, at::ScalarType type) {
+  if (order_ != Order::ReadThenCopy || box.numel() == 0) {
+    return at::empty(box.size, type);
+  }
+  const auto bytes =
+      static_cast<std::size_t>(box.numel()) * c10::elementSize(type);
+  return at::from_blob(staging_.take(bytes), box.size, type);
 }
 
 std::byte* LoadRun::memory_of(std::uint32_t want) {

@@ -6,20 +6,15 @@
 #include <vector>
 
 #include "argosy/checkpoint/exchange.h"
+#include "argosy/checkpoint/load_way.h"
 #include "argosy/checkpoint/piece_reader.h"
 #include "argosy/checkpoint/progress_log.h"
 #include "argosy/checkpoint/read_plan.h"
+#include "argosy/checkpoint/staging.h"
 #include "argosy/checkpoint/state_part.h"
 
 // Executes the plan of a load on one rank. Not installed.
 namespace argosy::checkpoint {
-
-// When the state's memory changes.
-enum class Order {
-  VerifyThenRead, // all bytes are read and verified, then read again
-  ReadThenCopy,   // all bytes are read into memory of our own first
-  ReadInPlace,    // at once
-};
 
 // Memory that grows and is used again.
 class ReusedBytes {
@@ -41,8 +36,9 @@ class LoadRun {
 
   const std::vector<Want>& wants() const { return wants_; }
 
-  // Collective. `wants` of all ranks; must stay.
-  void plan(const std::vector<std::vector<Want>>& wants);
+  // Collective. `wants` of all ranks; must stay. `ahead`: threads read the
+  // files past the page cache; not with VerifyThenRead.
+  void plan(const std::vector<std::vector<Want>>& wants, bool ahead);
   // Reads what this rank will read, if nothing may change before all is known
   // to be good.
   void verify();
@@ -67,6 +63,8 @@ class LoadRun {
   template <typename F>
   void for_each_chunk(const PlannedRead& read, const F& f) const;
   std::uint64_t bytes_to_read() const;
+  std::vector<Chunk> own_chunks() const;
+  at::Tensor staged(const Box& box, at::ScalarType type);
   void read_wave(const std::vector<PlannedRead>& wave);
   void read_own(
       const std::vector<PlannedRead>& wave, std::vector<std::byte*>& next);
@@ -95,6 +93,7 @@ class LoadRun {
   ReusedBytes received_;
   std::vector<Want> wants_;
   std::vector<Target> targets_; // by want
+  Staging staging_;             // of ReadThenCopy
   const std::vector<std::vector<Want>>* wants_of_all_ = nullptr;
   std::exception_ptr error_;
   std::uint64_t total_bytes_ = 0; // that this rank has to read

@@ -18,6 +18,10 @@ namespace argosy::checkpoint {
 inline constexpr int kManifestVersion = 1;
 inline constexpr const char* kManifestName = "manifest.json";
 
+// What stands in front of the digits of the manifest's own hash, its last
+// field. The hash is that of the text before it.
+inline constexpr const char* kManifestHashField = ",\n\"hash\":\"";
+
 // A safetensors file of the checkpoint.
 struct FileRecord {
   std::string path; // relative to the folder; no "..", not absolute
@@ -86,10 +90,10 @@ std::optional<Hash128> root_of(const Manifest& manifest);
 // text that is not UTF-8.
 std::string to_text(const Manifest& manifest);
 
-// Parses and checks: versions, types, limits, boxes inside of shapes that cover
-// them once, bytes inside of files, numbers of hashes. Throws CheckpointError
-// that names `path` and the place in the text. Allocates no more than a small
-// multiple of the text.
+// Parses and checks: the hash of the text, if it has one, versions, types,
+// limits, boxes inside of shapes that cover them once, bytes inside of files,
+// numbers of hashes. Throws CheckpointError that names `path` and the place in
+// the text. Allocates no more than a small multiple of the text.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
 } // namespace argosy::checkpoint

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -36,7 +37,7 @@ bool is_safe_path(const std::string& path) {
 class ManifestParser {
  public:
   ManifestParser(std::string_view text, const std::string& path)
-      : cursor_(text, path) {}
+      : text_(text), cursor_(text, path) {}
 
   Manifest run() {
     const std::initializer_list<std::string_view> fields = {
@@ -49,12 +50,14 @@ class ManifestParser {
         "files",
         "tensors",
         "root",
-        "encryption"};
+        "encryption",
+        "hash"};
     const std::uint32_t found =
         cursor_.fields(fields, [&](std::size_t field) { read_field(field); });
     cursor_.require(found, fields, 8);
     cursor_.end();
     check_tensors();
+    check_hash();
     return std::move(manifest_);
   }
 
@@ -91,8 +94,31 @@ class ManifestParser {
       case 8:
         manifest_.root = cursor_.hash();
         break;
-      default:
+      case 9:
         read_encryption();
+        break;
+      default:
+        hash_ = cursor_.hash();
+    }
+  }
+
+  // What has the right form may still have another digit than was written.
+  void check_hash() const {
+    if (!hash_) {
+      return;
+    }
+    const std::size_t end = text_.rfind(kManifestHashField);
+    if (end == text_.npos) {
+      cursor_.fail("the field \"hash\", expected it last, on its own line");
+    }
+    const auto hash =
+        hash_bytes(std::as_bytes(std::span(text_.substr(0, end))));
+    if (hash != *hash_) {
+      cursor_.fail(
+          str("the text is damaged (load another checkpoint): it has the hash ",
+              to_hex(hash),
+              ", expected ",
+              to_hex(*hash_)));
     }
   }
 
@@ -302,8 +328,10 @@ class ManifestParser {
     }
   }
 
+  const std::string_view text_;
   JsonCursor cursor_;
   Manifest manifest_;
+  std::optional<Hash128> hash_; // of the text
   std::set<std::string> paths_;
 };
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "argosy/checkpoint/manifest.h"
@@ -127,7 +128,8 @@ std::string to_text(const Manifest& manifest) {
   text += ",\n\"layout\":" + json_text(manifest.layout, "layout");
   append_list(text, "files", manifest.files, append_file);
   append_list(text, "tensors", manifest.tensors, append_tensor);
-  return text + "}\n";
+  const Hash128 hash = hash_bytes(std::as_bytes(std::span(text)));
+  return text + kManifestHashField + to_hex(hash) + "\"}\n";
 }
 
 } // namespace argosy::checkpoint

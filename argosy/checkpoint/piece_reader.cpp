@@ -1,6 +1,7 @@
 #include "argosy/checkpoint/piece_reader.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "argosy/common/error.h"
@@ -39,25 +40,68 @@ PieceReader::PieceReader(
 
 PieceReader::~PieceReader() = default;
 
+std::unique_ptr<fs::Reader> PieceReader::open_file(
+    std::uint32_t number, const std::string& tensor, bool direct) const {
+  const FileRecord& record = manifest_.files[number];
+  const std::string path = fs::join_path(folder_.path_of(name_), record.path);
+  fs::ReadOptions options;
+  options.direct = direct;
+  auto opened = folder_.fs().open_read(path, std::move(options), deadline_);
+  if (opened->size() != record.bytes) {
+    throw CheckpointError(str_format(
+        "[checkpoint.load] {} has {} bytes, expected {}; {} cannot be read. "
+        "Load another checkpoint",
+        folder_.fs().url(path),
+        opened->size(),
+        record.bytes,
+        tensor));
+  }
+  return opened;
+}
+
 fs::Reader& PieceReader::file(
     std::uint32_t number, const TensorRecord& tensor) {
   auto& reader = files_[number];
   if (reader == nullptr) {
-    const FileRecord& record = manifest_.files[number];
-    const std::string path = fs::join_path(folder_.path_of(name_), record.path);
-    auto opened = folder_.fs().open_read(path, {}, deadline_);
-    if (opened->size() != record.bytes) {
-      throw CheckpointError(str_format(
-          "[checkpoint.load] {} has {} bytes, expected {}; {} cannot be read. "
-          "Load another checkpoint",
-          folder_.fs().url(path),
-          opened->size(),
-          record.bytes,
-          tensor.info.name));
-    }
-    reader = std::move(opened);
+    reader = open_file(number, tensor.info.name, false);
   }
   return *reader;
+}
+
+void PieceReader::read_ahead(const std::vector<Chunk>& chunks) {
+  std::vector<ChunkRange> ranges;
+  std::map<std::uint32_t, std::string> tensors; // for messages, by file
+  for (const Chunk& chunk : chunks) {
+    const PieceRecord& record = chunk.record();
+    ranges.push_back(
+        {record.file, record.offset + chunk.byte_in_piece(), chunk.bytes()});
+    tensors.emplace(record.file, chunk.tensor.info.name);
+  }
+  ahead_ = std::make_unique<ChunkStream>(
+      std::move(ranges),
+      [this, tensors = std::move(tensors)](const ChunkRange& range) {
+        return open_file(range.file, tensors.at(range.file), true);
+      },
+      deadline_);
+}
+
+std::span<std::byte> PieceReader::next_ahead(const Chunk& chunk) {
+  const PieceRecord& record = chunk.record();
+  const std::size_t index = chunk.byte_in_piece() / kChunkBytes;
+  const std::span<std::byte> bytes = ahead_->next();
+  ARGOSY_ASSERT(bytes.size() == chunk.bytes());
+  bytes_read_ += bytes.size();
+  if (hash_bytes(bytes) != record.hashes[index]) {
+    throw_damaged(chunk);
+  }
+  if (cipher_ != nullptr) {
+    cipher_->decrypt(
+        record.file,
+        record.offset + chunk.byte_in_piece(),
+        bytes,
+        record.tags[index]);
+  }
+  return bytes;
 }
 
 bool PieceReader::is_local() const {
@@ -113,6 +157,10 @@ void PieceReader::verify(const Chunk& chunk) {
 
 void PieceReader::read(const Chunk& chunk, std::span<std::byte> into) {
   ARGOSY_ASSERT(into.size() == chunk.bytes());
+  if (ahead_ != nullptr) {
+    std::memcpy(into.data(), next_ahead(chunk).data(), into.size());
+    return;
+  }
   const PieceRecord& record = chunk.record();
   const std::uint64_t offset = record.offset + chunk.byte_in_piece();
   if (verifies_) {
@@ -132,6 +180,9 @@ void PieceReader::read(const Chunk& chunk, std::span<std::byte> into) {
 }
 
 const std::byte* PieceReader::read(const Chunk& chunk) {
+  if (ahead_ != nullptr) {
+    return next_ahead(chunk).data();
+  }
   buffer_.resize(kChunkBytes);
   read(chunk, std::span(buffer_).first(chunk.bytes()));
   return buffer_.data();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "argosy/checkpoint/chunk_stream.h"
 #include "argosy/checkpoint/cipher.h"
 #include "argosy/checkpoint/folder.h"
 #include "argosy/checkpoint/manifest.h"
@@ -59,13 +60,20 @@ class PieceReader {
   // Reads a chunk only to verify it.
   void verify(const Chunk& chunk);
 
+  // The chunks that are read next, in this order and no others: threads read
+  // them ahead, past the page cache.
+  void read_ahead(const std::vector<Chunk>& chunks);
+
   // From here on chunks are not hashed: the caller has verified all of them.
   void trust_hashes() { verifies_ = false; }
 
   std::uint64_t bytes_read() const { return bytes_read_; }
 
  private:
+  std::unique_ptr<fs::Reader> open_file(
+      std::uint32_t number, const std::string& tensor, bool direct) const;
   fs::Reader& file(std::uint32_t number, const TensorRecord& tensor);
+  std::span<std::byte> next_ahead(const Chunk& chunk);
   template <typename SliceAt>
   void read_verified(const Chunk& chunk, const SliceAt& slice_at);
   [[noreturn]] void throw_damaged(const Chunk& chunk) const;
@@ -79,6 +87,8 @@ class PieceReader {
   std::vector<std::byte> buffer_;
   bool verifies_ = true;
   std::uint64_t bytes_read_ = 0;
+  std::unique_ptr<ChunkStream>
+      ahead_; // null: chunks are read when they are used
 };
 
 } // namespace argosy::checkpoint

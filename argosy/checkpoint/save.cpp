@@ -142,7 +142,7 @@ std::unique_ptr<SaveRun> Checkpointer::Impl::begin(
   auto run = std::make_unique<SaveRun>();
   run->step = step;
   run->report.step = step;
-  auto [contents, plan] = planner.prepare(state, ranks);
+  auto [contents, plan] = planner.prepare(state, ranks, step);
   run->plan = std::move(plan);
   run->values = contents.values();
   find_last(*run->plan);

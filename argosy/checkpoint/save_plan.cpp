@@ -33,16 +33,38 @@ std::shared_ptr<const SavePlan> make_plan(
   return plan;
 }
 
+// Takes the steps off texts "HASH STEP".
+void take_steps(std::vector<std::string>& texts) {
+  std::vector<std::string> steps;
+  for (std::string& text : texts) {
+    const std::size_t space = text.find(' ');
+    steps.push_back(text.substr(space + 1));
+    text.resize(space);
+  }
+  for (std::size_t rank = 1; rank < steps.size(); ++rank) {
+    if (steps[rank] != steps[0]) {
+      throw CheckpointError(str_format(
+          "[checkpoint.save] rank 0 saves step {} and rank {} step {}, "
+          "expected one step on all ranks",
+          steps[0],
+          rank,
+          steps[rank]));
+    }
+  }
+}
+
 } // namespace
 
-SavePlanner::Prepared SavePlanner::prepare(State& state, const Ranks& ranks) {
+SavePlanner::Prepared SavePlanner::prepare(
+    State& state, const Ranks& ranks, std::int64_t step) {
   std::optional<Contents> contents;
   std::string description;
   std::vector<std::string> hashes = ranks.all_gather("save", [&] {
     contents = state.contents(ranks.rank());
     description = encode(describe(*contents));
-    return hash_text(description);
+    return str(hash_text(description), ' ', step);
   });
+  take_steps(hashes);
   if (plan_ == nullptr || hashes != hashes_) {
     plan_ = nullptr;
     const auto all = ranks.all_gather("save", [&] { return description; });

@@ -24,12 +24,13 @@ struct SavePlan {
 // else, a save exchanges one hash.
 class SavePlanner {
  public:
-  // Collective. Returns what this rank gives, and the plan.
+  // Returns what this rank gives, and the plan. Throws CheckpointError if ranks
+  // save different steps. Collective.
   struct Prepared {
     Contents contents;
     std::shared_ptr<const SavePlan> plan;
   };
-  Prepared prepare(State& state, const Ranks& ranks);
+  Prepared prepare(State& state, const Ranks& ranks, std::int64_t step);
 
  private:
   std::vector<std::string> hashes_; // of all ranks' descriptions

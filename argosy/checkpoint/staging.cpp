@@ -34,8 +34,8 @@ void Staging::reset(std::size_t bytes) {
       0);
   if (memory == MAP_FAILED) {
     throw SystemError(str_format(
-        "[checkpoint.save] no memory for a copy of {} bytes: {}; a smaller "
-        "budget (CheckpointOptions::staging_bytes) writes in waves",
+        "[checkpoint] no memory for a copy of {} bytes: {}; a save with a "
+        "smaller budget (CheckpointOptions::staging_bytes) writes in waves",
         bytes,
         std::strerror(errno)));
   }

@@ -1,7 +1,6 @@
 #include "argosy/checkpoint/stream_writer.h"
 
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -12,29 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include "argosy/common/error.h"
+#include "argosy/checkpoint/huge_buffer.h"
 #include "argosy/common/fault_point.h"
 
 namespace argosy::checkpoint {
 
 namespace {
 
-struct Free {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-
-// Aligned for O_DIRECT.
 struct Buffer {
-  explicit Buffer(std::size_t bytes)
-      : memory(static_cast<std::byte*>(
-            std::aligned_alloc(fs::kDirectAlignment, bytes))) {
-    if (memory == nullptr) {
-      throw SystemError(
-          str_format("[checkpoint.save] no memory for {} bytes", bytes));
-    }
-  }
+  explicit Buffer(std::size_t bytes) : memory(bytes, "save") {}
 
-  std::unique_ptr<std::byte[], Free> memory;
+  HugeBuffer memory;
   std::size_t used = 0;
 };
 
@@ -133,7 +120,7 @@ struct StreamWriter::Impl {
         [this](Buffer* buffer) { give_back(std::unique_ptr<Buffer>(buffer)); });
     add([writer = writer, deadline = deadline, full] {
       fault_point("checkpoint.write");
-      writer->write({full->memory.get(), full->used}, deadline);
+      writer->write({full->memory.data(), full->used}, deadline);
     });
   }
 
@@ -188,7 +175,7 @@ void StreamWriter::write(std::span<const std::byte> bytes) {
     Buffer& buffer = *impl_->current;
     const std::size_t count =
         std::min(bytes.size(), kBufferBytes - buffer.used);
-    std::memcpy(buffer.memory.get() + buffer.used, bytes.data(), count);
+    std::memcpy(buffer.memory.data() + buffer.used, bytes.data(), count);
     buffer.used += count;
     bytes = bytes.subspan(count);
     if (buffer.used == kBufferBytes) {

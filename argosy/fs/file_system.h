@@ -60,6 +60,10 @@ class Reader {
   virtual void read_at(
       std::uint64_t offset, std::span<std::byte> into, Deadline deadline) = 0;
 
+  // Which share of the file is in the page cache, 0 to 1, by samples; 0 where
+  // files are not local. Where the kernel does not tell, 1.
+  virtual double cached_share() { return 0; }
+
   // Maps the whole file; nullptr where files are not local. Truncating a mapped
   // file kills its readers with SIGBUS; replacing it by rename is harmless.
   virtual std::shared_ptr<const Mapping> map() { return nullptr; }
@@ -71,6 +75,10 @@ class Reader {
 
 struct ReadOptions {
   OnProgress on_progress;
+  // Reads past the page cache (O_DIRECT) what is aligned to kDirectAlignment in
+  // memory and file, where the file system can do that. Into memory of huge
+  // pages it can be several times faster.
+  bool direct = false;
 };
 
 struct WriteOptions {

@@ -13,6 +13,11 @@ namespace {
 // Between looks at the deadline.
 constexpr std::size_t kReadChunk = 64u << 20;
 
+bool is_aligned(std::uint64_t offset, const std::byte* memory) {
+  return offset % kDirectAlignment == 0 &&
+      reinterpret_cast<std::uintptr_t>(memory) % kDirectAlignment == 0;
+}
+
 class LocalMapping : public Mapping {
  public:
   LocalMapping(const LocalFile& file, std::size_t size, const std::string& path)
@@ -55,6 +60,12 @@ class LocalReader : public Reader {
       throw_errno(EISDIR, "open_read", path_);
     }
     size_ = static_cast<std::uint64_t>(status.st_size);
+    if (options.direct) {
+      // -1 where the file system has no O_DIRECT.
+      direct_ =
+          LocalFile(::open(path_.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+      ::posix_fadvise(file_.fd(), 0, 0, POSIX_FADV_RANDOM); // only what is left
+    }
     meter_.emplace(path_, size_, std::move(options.on_progress));
   }
 
@@ -74,11 +85,7 @@ class LocalReader : public Reader {
         size_);
     while (!into.empty()) {
       check_deadline(deadline, "read", path_);
-      const ssize_t got = ::pread(
-          file_.fd(),
-          into.data(),
-          std::min(into.size(), kReadChunk),
-          static_cast<off_t>(offset));
+      const ssize_t got = read_some(offset, into);
       if (got < 0 && errno != EINTR) {
         throw_errno(errno, "read", path_);
       }
@@ -104,9 +111,44 @@ class LocalReader : public Reader {
     return std::make_shared<LocalMapping>(file_, size_, path_);
   }
 
+  double cached_share() override {
+    constexpr std::uint64_t kSamples = 64;
+    const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const std::uint64_t pages = (size_ + page - 1) / page;
+    const std::uint64_t samples = std::min(pages, kSamples);
+    if (samples == 0) {
+      return 1;
+    }
+    const LocalMapping mapping(file_, size_, path_);
+    // Asking changes nothing.
+    auto* const begin = const_cast<std::byte*>(mapping.bytes().data());
+    std::uint64_t cached = 0;
+    for (std::uint64_t i = 0; i < samples; ++i) {
+      unsigned char is_there = 1;
+      ::mincore(begin + i * pages / samples * page, page, &is_there);
+      cached += is_there & 1;
+    }
+    return static_cast<double>(cached) / static_cast<double>(samples);
+  }
+
  private:
+  ssize_t read_some(std::uint64_t offset, std::span<std::byte> into) const {
+    std::size_t count = std::min(into.size(), kReadChunk);
+    const bool direct =
+        direct_ && count >= kDirectAlignment && is_aligned(offset, into.data());
+    if (direct) {
+      count = count / kDirectAlignment * kDirectAlignment;
+    }
+    return ::pread(
+        direct ? direct_.fd() : file_.fd(),
+        into.data(),
+        count,
+        static_cast<off_t>(offset));
+  }
+
   const std::string path_;
   const LocalFile file_;
+  LocalFile direct_;
   std::uint64_t size_ = 0;
   std::optional<ProgressMeter> meter_;
 };

@@ -133,6 +133,21 @@ TEST(Convert, EncryptsAndDecrypts) {
       verify_checkpoint(place(folder, "secret"), &again).damages.empty());
 }
 
+// Readers of safetensors files go by the header alone.
+TEST(Convert, FindsHeadersWithOtherPlaces) {
+  const TempDir folder;
+  write_argosy(sample_set(), place(folder, "c"), {}, {});
+  const auto file = folder.path() / "c" / "rank-00000-0.safetensors";
+  std::string bytes = *read_file(file);
+  const std::string place_of_piece = R"(saved_offsets\":[0)";
+  bytes[bytes.find(place_of_piece) + place_of_piece.size() - 1] = '1';
+  write_file(file, bytes);
+  const VerifyReport report = verify_checkpoint(place(folder, "c"));
+  ASSERT_EQ(report.damages.size(), 1u);
+  EXPECT_EQ(report.damages[0].file, "rank-00000-0.safetensors");
+  EXPECT_THAT(report.damages[0].what, HasSubstr("DCP_SHARDING_INFO"));
+}
+
 TEST(Convert, NamesFileTensorAndByteOfDamage) {
   const TempDir folder;
   write_argosy(sample_set(), place(folder, "c"), {}, {});
@@ -276,6 +291,26 @@ TEST(ConvertForPyTorch, WritesWhatTorchLoadReadsWithWeightsOnly) {
   expect_same_values(
       open_tensors((folder.path() / "model.pt").string()),
       renamed(set, NameRules::parse("drop ^(optimizer|rank)/", "r")));
+}
+
+// Read back by the reader that reads what DCP writes (import_test).
+TEST(ConvertForPyTorch, WritesFoldersOfDcp) {
+  const TempDir folder;
+  const TensorSet set = sample_set();
+  write_dcp(for_export(set, true), place(folder, "all"), {});
+  const TensorSet all = open_tensors((folder.path() / "all").string());
+  EXPECT_EQ(all.format, Format::Dcp);
+  EXPECT_EQ(all.step, set.step);
+  EXPECT_EQ(names_of(all), names_of(set));
+  expect_same_values(all, set);
+  write_dcp(for_export(set, false), place(folder, "model"), {});
+  expect_same_values(
+      open_tensors((folder.path() / "model").string()),
+      renamed(set, NameRules::parse("drop ^(optimizer|rank)/", "r")));
+  TensorSet broken = sample_set();
+  broken.tensors[0].pieces[0].source = source_of_bytes("short", "short");
+  EXPECT_THROW(write_dcp(broken, place(folder, "half"), {}), CheckpointError);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "half"));
 }
 
 TEST(ConvertForPyTorch, KeepsTypesThatHaveNoStorageClass) {

@@ -174,5 +174,28 @@ TEST_P(Killed, LeavesTheLastCheckpoint) {
   check_folder(folder, point.committed ? 3 : 2);
 }
 
+// A checkpoint whose files go is none from the beginning: what is left of it
+// after a kill must not be taken for one.
+TEST(Removal, TakesTheManifestFirst) {
+  const TempDir folder;
+  Counter counter;
+  Checkpointer saver(folder.path(), {.keep = {.last = 2}});
+  saver.save(counter.state, 1);
+  saver.save(counter.state, 2);
+  set_fault("checkpoint.half_removed:throw");
+  saver.save(counter.state, 3);
+  set_fault("");
+  const Folder found(fs::open(folder.path().string()));
+  const Deadline deadline = Deadline::after(std::chrono::seconds(9));
+  EXPECT_THAT(
+      found.list(deadline),
+      ::testing::ElementsAre(
+          FoundCheckpoint{1, folder_name(1), false},
+          FoundCheckpoint{2, folder_name(2), true},
+          FoundCheckpoint{3, folder_name(3), true}));
+  saver.save(counter.state, 4);
+  EXPECT_EQ(found.list(deadline).size(), 2u);
+}
+
 } // namespace
 } // namespace argosy::checkpoint

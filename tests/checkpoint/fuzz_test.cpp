@@ -52,6 +52,11 @@ std::size_t allowance(const std::string& text) {
   return 64 * text.size() + (32 << 10);
 }
 
+// So that a change makes another manifest rather than damage.
+std::string without_hash(std::string text) {
+  return text.erase(text.find(kManifestHashField)) + "}\n";
+}
+
 TEST(Fuzz, Manifests) {
   Manifest many = sample_manifest();
   many.tensors.clear();
@@ -66,9 +71,10 @@ TEST(Fuzz, Manifests) {
   }
   Mutator mutator(
       {to_text(sample_manifest()),
-       to_text(sample_manifest(true)),
-       to_text(many),
-       to_text({})},
+       without_hash(to_text(sample_manifest())),
+       without_hash(to_text(sample_manifest(true))),
+       without_hash(to_text(many)),
+       without_hash(to_text({}))},
       41);
   int parsed = 0;
   for (int i = 0; i < kInputs; ++i) {

@@ -190,6 +190,29 @@ TEST(Manifest, RefusesTextThatIsNoManifest) {
       HasSubstr("levels"));
 }
 
+// Digits that are changed leave a manifest that is one, but another.
+TEST(Manifest, RefusesTextThatWasChanged) {
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"\"epoch\":3", "\"epoch\":7"},
+           {"\"step\":12", "\"step\":13"},
+           {"\"ranks\":2", "\"ranks\":3"}}) {
+    EXPECT_THAT(
+        refusal_of(replaced(from, to)), HasSubstr("the text is damaged"));
+  }
+  const std::string hash = kManifestHashField;
+  std::string text = to_text(sample_manifest());
+  const std::size_t at = text.find(hash) + hash.size();
+  text[at] = text[at] == '0' ? '1' : '0';
+  EXPECT_THAT(refusal_of(text), HasSubstr("the text is damaged"));
+  EXPECT_THAT(
+      refusal_of(replaced(hash, ",\"hash\":\"")),
+      HasSubstr("expected it last"));
+  // Written by hand, without a hash.
+  text.erase(text.find(hash));
+  EXPECT_EQ(refusal_of(text + '}'), "");
+}
+
 // The first JSON block below "## Example" of the page about the format.
 std::string example_of_the_page() {
   const auto page = read_file(

@@ -55,6 +55,12 @@ void write_hugging_face(
 void write_torch(
     const TensorSet& set, const fs::Location& file, const CopyContext& context);
 
+// A folder of torch.distributed.checkpoint (DCP), with the same dicts.
+void write_dcp(
+    const TensorSet& set,
+    const fs::Location& folder,
+    const CopyContext& context);
+
 struct SplitOptions {
   int ranks = 1;
   NameRules dims{};               // see plan_split()

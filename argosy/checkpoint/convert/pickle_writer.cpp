@@ -1,49 +1,15 @@
 #include "argosy/checkpoint/convert/pickle_writer.h"
 
 #include <map>
+#include <set>
+#include <utility>
 
-#include "argosy/checkpoint/import/little_endian.h"
+#include "argosy/checkpoint/convert/pickle_output.h"
 #include "argosy/checkpoint/import/pickle_globals.h"
 
 namespace argosy::checkpoint {
 
 namespace {
-
-// Emits opcodes of protocol 2.
-class PickleOutput {
- public:
-  PickleOutput() { out_ = "\x80\x02"; }
-
-  void opcode(char code) { out_.push_back(code); }
-  void global(std::string_view module, std::string_view name) {
-    out_.append("c").append(module).append("\n").append(name).append("\n");
-  }
-  void text(std::string_view text) {
-    opcode('X');
-    append_number(out_, static_cast<std::uint32_t>(text.size()));
-    out_.append(text);
-  }
-  void boolean(bool value) { opcode(value ? '\x88' : '\x89'); }
-  void integer(std::int64_t value) {
-    opcode('\x8a'); // LONG1
-    opcode(8);
-    append_number(out_, value);
-  }
-  void tuple(const Shape& values) {
-    opcode('(');
-    for (const std::int64_t value : values) {
-      integer(value);
-    }
-    opcode('t');
-  }
-  std::string finish() {
-    opcode('.');
-    return std::move(out_);
-  }
-
- private:
-  std::string out_;
-};
 
 Shape row_major_strides(const Shape& shape) {
   Shape strides(shape.size(), 1);
@@ -102,7 +68,47 @@ void write_dict(
   out.opcode('u');
 }
 
+// "optimizer/fc.weight.exp_avg" stands in the dict "optimizer".
+PickledTensor pickled(const TensorInfo& info, std::size_t index) {
+  PickledTensor tensor{info, "", std::to_string(index)};
+  const std::size_t slash = info.name.find('/');
+  if (slash != std::string::npos) {
+    tensor.component = info.name.substr(0, slash);
+    tensor.info.name = info.name.substr(slash + 1);
+  }
+  return tensor;
+}
+
 } // namespace
+
+PickledTensors pickled_tensors(const TensorSet& set) {
+  PickledTensors all;
+  std::set<std::string> components;
+  for (std::size_t i = 0; i < set.tensors.size(); ++i) {
+    all.tensors.push_back(pickled(set.tensors[i].info, i));
+    components.insert(all.tensors.back().component);
+  }
+  all.nested = components.size() > 1 || components.count("") == 0;
+  if (all.nested) {
+    // The model's names came without a component.
+    for (PickledTensor& tensor : all.tensors) {
+      tensor.component = tensor.component.empty() ? "model" : tensor.component;
+    }
+  }
+  return all;
+}
+
+std::string pickle_of_tensor(const PickledTensor& tensor) {
+  PickleOutput out;
+  write_tensor(out, tensor);
+  return out.finish();
+}
+
+std::string pickle_of_integer(std::int64_t value) {
+  PickleOutput out;
+  out.integer(value);
+  return out.finish();
+}
 
 std::string pickle_of_tensors(
     const std::vector<PickledTensor>& tensors, std::int64_t step) {

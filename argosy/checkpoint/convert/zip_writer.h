@@ -27,6 +27,8 @@ class ZipWriter {
   // Writes the directory.
   void finish();
 
+  std::uint64_t bytes() const { return offset_; } // written until now
+
  private:
   struct Entry {
     std::string name;

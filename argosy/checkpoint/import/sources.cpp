@@ -132,7 +132,7 @@ TensorSet open_tensors(const std::string& url) {
       location.fs->stat(location.path, Deadline::after(kAskLimit));
   if (!entry) {
     throw CheckpointError(
-        str("[checkpoint.open] there is no ", url_of(location)));
+        str("[checkpoint.open] ", url_of(location), " does not exist"));
   }
   if (entry->is_dir) {
     return open_folder(location);

@@ -24,6 +24,14 @@ Manifest read_manifest(const fs::Location& folder) {
   return parse_manifest(text->read_all(kMostManifestText), text->name());
 }
 
+// Whether two texts are equal, or the same JSON.
+bool is_same_json(const std::string& a, const std::string& b) {
+  const auto parsed = [](const std::string& text) {
+    return nlohmann::json::parse(text, nullptr, false);
+  };
+  return a == b || (!parsed(a).is_discarded() && parsed(a) == parsed(b));
+}
+
 class Verifier {
  public:
   Verifier(
@@ -83,6 +91,7 @@ class Verifier {
         continue;
       }
       std::vector<Place> expected;
+      std::vector<std::pair<TensorInfo, Box>> pieces;
       for (const TensorRecord& tensor : manifest_.tensors) {
         for (const PieceRecord& piece : tensor.pieces) {
           if (piece.file == f) {
@@ -91,15 +100,19 @@ class Verifier {
                 piece.offset,
                 tensor.info.dtype,
                 piece.box.size);
+            pieces.emplace_back(tensor.info, piece.box);
           }
         }
       }
-      check_header(f, std::move(expected));
+      check_header(f, std::move(expected), piece_metadata(pieces));
     }
   }
 
   template <typename Place>
-  void check_header(std::uint32_t f, std::vector<Place> expected) {
+  void check_header(
+      std::uint32_t f,
+      std::vector<Place> expected,
+      const std::map<std::string, std::string>& metadata) {
     const std::string& path = manifest_.files[f].path;
     try {
       std::string first(8, '\0');
@@ -122,6 +135,17 @@ class Verifier {
       std::sort(expected.begin(), expected.end());
       if (found != expected) {
         add({path, "", 0, bytes, "its header is not that of the manifest"});
+      }
+      for (const auto& [key, text] : metadata) {
+        const auto at = header.metadata.find(key);
+        if (at == header.metadata.end() || !is_same_json(at->second, text)) {
+          add(
+              {path,
+               "",
+               0,
+               bytes,
+               str("its header has another \"", key, "\", expected ", text)});
+        }
       }
     } catch (const CheckpointError& error) {
       add({path, "", 0, 0, error.what()});
