@@ -11,6 +11,7 @@
 #include "argosy/comm/operation/label.h"
 #include "argosy/common/error.h"
 #include "argosy/dtensor/tensor/convert.h"
+#include "argosy/training/parameter_marks.h"
 
 namespace argosy::data_parallel {
 
@@ -63,13 +64,14 @@ void check_plain(const NamedTensors& tensors) {
 } // namespace
 
 // Tied parameters appear under several names but have one gradient, which must
-// lie in one bucket only. The first name counts on all ranks.
+// lie in one bucket only. The first name counts on all ranks. Those on
+// parameter servers are none of the ranks' business.
 NamedTensors distinct(
     const torch::OrderedDict<std::string, at::Tensor>& named) {
   NamedTensors result;
   std::unordered_set<const void*> seen;
   for (const auto& item : named) {
-    if (item.value().defined() &&
+    if (item.value().defined() && !marks_of(item.value()).on_servers &&
         seen.insert(item.value().unsafeGetTensorImpl()).second) {
       result.emplace_back(item.key(), item.value());
     }

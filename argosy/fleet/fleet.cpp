@@ -5,6 +5,7 @@
 #include "argosy/common/text.h"
 #include "argosy/fleet/pipeline_model.h"
 #include "argosy/fleet/ps_job.h"
+#include "argosy/fleet/ps_model.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/strategy_check.h"
 #include "argosy/pipeline/pipeline_layer.h"
@@ -128,7 +129,12 @@ std::shared_ptr<Fleet> start_with_servers(
   return start(*joined.world, joined.role, strategy);
 }
 
-void check_collective(const JobRole& role) {
+void check_collective(
+    const JobRole& role, const DistributedStrategy& strategy) {
+  ARGOSY_CHECK(
+      !role.is_collective() || !strategy.a_sync,
+      "[fleet.init] a_sync in a collective job, which has no servers: leave it "
+      "out, or init(false)");
   ARGOSY_CHECK(
       role.is_worker() && role.server_num() == 0,
       "[fleet.init] {} {} of a job with {} servers, expected a worker of a "
@@ -164,7 +170,14 @@ void Fleet::check_has_no_stages() const {
 }
 
 ModelSetup Fleet::prepare(torch::nn::Module& module) {
+  const auto served = serve_model(module, strategy_); // before it has memory
   ModelSetup setup = prepare_model(module, strategy_, axes_, registry_);
+  setup.served = served;
+  if (served && served->placement().workers.empty()) {
+    // Workers share nothing but what servers hold, and may not meet.
+    setup.options.group =
+        shared_group(current_world(), {current_world()->rank()});
+  }
   setup.recomputed = recomputed_of(module, strategy_);
   return setup;
 }
@@ -218,7 +231,7 @@ std::shared_ptr<Fleet> init(
   if (has_servers(role)) {
     return start_with_servers(role, strategy, options);
   }
-  check_collective(role);
+  check_collective(role, strategy);
   check_strategy(strategy);
   const auto world = join_world(role, options);
   return start(*world, role, strategy);
@@ -234,7 +247,7 @@ std::shared_ptr<Fleet> init(
   if (has_servers(before)) {
     return start_with_servers(before, strategy, options);
   }
-  check_collective(before);
+  check_collective(before, strategy);
   check_strategy(strategy);
   const auto world = init_parallel_env(options);
   // Reads the environment again: joining may have assigned ranks by arrival and
@@ -324,9 +337,9 @@ int data_num() {
 // Without servers there is nothing to start or stop: both only check that
 // init() was called.
 void init_worker() {
-  current_fleet("fleet.init_worker");
+  const auto fleet = current_fleet("fleet.init_worker");
   if (find_ps_job()) {
-    init_worker(PsWorkerOptions{});
+    init_worker(ps_worker_options(fleet->strategy()));
   }
 }
 

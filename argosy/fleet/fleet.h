@@ -50,6 +50,9 @@ class Fleet {
   // with modules of equal structure. The wrapper shares `module`;
   // sync_batch_norm and amp_configs.use_pure_bf16 modify it in place. Throws
   // InvalidArgument when the strategy has pipeline stages.
+  //
+  // On a worker of a job with servers, connects to them if init_worker() was
+  // not called, and puts parameters there as ps_configs say (fleet/ps.h).
   template <typename Module>
   DistributedModel<Module> distributed_model(Module module) {
     check_has_no_stages();

@@ -17,9 +17,14 @@ constexpr char kSwitch[] = "[true, false]";
 constexpr char kOff[] = "[false]";
 constexpr char kNone[] = "[[]]";
 
-constexpr char kNoServers[] =
-    "it belongs to parameter servers; a collective job has none, so leave it "
-    "out";
+constexpr char kNoTables[] =
+    "set ps_configs, or make tables with ps::Session::add_table(); see "
+    "docs/parameter-server.md";
+constexpr char kNoFederation[] = "there are no coordinators; leave it out";
+constexpr char kZero[] = "[0, false]";
+constexpr char kNoGpus[] = "all ranks compute on CPUs; leave it out";
+constexpr char kSentAtOnce[] =
+    "gradients are sent as soon as those before them have arrived";
 constexpr char kNoCudnn[] = "there is no cuDNN on the CPU; leave it out";
 constexpr char kNoNames[] =
     "activations have no names; set amp_configs.custom_black_list, or run the "
@@ -63,17 +68,30 @@ const std::vector<Alias>& aliases() {
 const std::vector<ForeignName>& foreign_names() {
   static const std::vector<ForeignName> kAll = {
       // Kinds of jobs.
-      {"mode", R"(["COLLECTIVE"])", "jobs are collective; leave it out"},
-      {"a_sync", kOff, kNoServers},
-      {"a_sync_configs", kOff, kNoServers},
-      {"is_fl_ps_mode", kOff, kNoServers},
-      {"with_coordinator", kOff, kNoServers},
-      {"adam_d2sum", kOff, kNoServers},
-      {"trainer_desc_configs", kOff, kNoServers},
-      {"fs_client_param", kOff, kNoServers},
-      {"sparse_table_configs", kOff, kNoServers},
-      {"fleet_desc_configs", kOff, kNoServers},
-      {"downpour_table_param", kOff, kNoServers},
+      {"mode",
+       R"(["COLLECTIVE", "PS"])",
+       "init() and the environment say whether a job has servers; leave it "
+       "out"},
+      {"a_sync_configs.thread_pool_size", kAny, kPerformance},
+      {"a_sync_configs.send_wait_times", kAny, kSentAtOnce},
+      {"a_sync_configs.runtime_split_send_recv", kSwitch, kPerformance},
+      {"a_sync_configs.heter_worker_device_guard",
+       R"(["cpu", "CPU"])",
+       "all ranks compute on CPUs; leave it out"},
+      {"a_sync_configs.lr_decay_steps",
+       "[10]",
+       "change the optimizer's rate with a scheduler: step() tells the "
+       "servers"},
+      {"a_sync_configs.use_ps_gpu", kZero, kNoGpus},
+      {"a_sync_configs.use_gpu_graph", kZero, kNoGpus},
+      {"is_fl_ps_mode", kOff, kNoFederation},
+      {"with_coordinator", kOff, kNoFederation},
+      {"adam_d2sum", kOff, kNoTables},
+      {"trainer_desc_configs", kOff, "there are no trainers of datasets"},
+      {"fs_client_param", kOff, "give saves the URL of a folder"},
+      {"sparse_table_configs", kOff, kNoTables},
+      {"fleet_desc_configs", kOff, kNoTables},
+      {"downpour_table_param", kOff, kNoTables},
       {"elastic", kOff, "start the job with argosy run --max-restarts"},
       {"heter_ccl_mode", kOff, "all ranks compute on CPUs; leave it out"},
       {"split_data",

@@ -283,6 +283,7 @@ void detail::register_model(
   side.is_local = setup.is_local;
   side.is_spread = setup.is_spread;
   side.hook = setup.hook;
+  side.served = setup.served;
   for (const auto& item : module.named_parameters(true)) {
     // Modules may register undefined parameters, such as an absent bias.
     if (item.value().defined()) {

@@ -16,6 +16,7 @@
 namespace argosy::fleet {
 
 class DeferredHook;
+class PsModel;
 class Registry;
 struct Axes;
 class InputCheck;
@@ -39,6 +40,7 @@ struct ModelSetup {
   bool is_spread = false;
   // Null unless ranks of tensor parallelism must be given the same inputs.
   std::shared_ptr<InputCheck> input_check;
+  std::shared_ptr<PsModel> served; // null: nothing is on servers
   std::shared_ptr<Registry> registry;
 };
 

@@ -9,6 +9,7 @@
 #include "argosy/data_parallel/compression.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_step.h"
+#include "argosy/fleet/ps_model.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/replace_optimizer.h"
 #include "argosy/fleet/spread_optimizer.h"
@@ -132,6 +133,16 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
     params = optim::params_of(optimizer);
   }
 
+  void serve(const std::shared_ptr<PsModel>& model) override {
+    ARGOSY_CHECK(
+        !served,
+        "[fleet.distributed_optimizer] an optimizer of two models on servers, "
+        "expected one for each");
+    model->start(optimizer);
+    served = model;
+    params = optim::params_of(optimizer); // what it still steps itself
+  }
+
   void note_backward(const at::Tensor& loss);
   void check_backward() const;
   // Local SGD averages over the ranks that step on their own: with sharding,
@@ -155,6 +166,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   // Of the whole parameters, to find their model.
   const std::set<ParameterId> ids;
   std::optional<sharding::ShardedOptimizer> sharded;
+  std::shared_ptr<PsModel> served;               // null: nothing is on servers
   const std::unique_ptr<SpreadOptimizer> spread; // null without DTensors
   optim::GradientMerge merge;
   const std::unique_ptr<optim::GradScaler> scaler;
@@ -254,6 +266,10 @@ void DistributedOptimizer::Impl::clip_gradients() {
 
 // Returns false if the loss scaler skipped the step.
 bool DistributedOptimizer::Impl::step_once() {
+  if (served) {
+    served->step(optimizer);
+    return true;
+  }
   // Gradients must be complete before clipping takes their norm.
   sum_sequence_parallel_grads(params, axes);
   sum_gradients();

@@ -35,10 +35,13 @@ struct PsServerOptions {
   int regions_per_server = 1;
 };
 
+// init_worker() without options takes them from the strategy's a_sync and
+// a_sync_configs.
 struct PsWorkerOptions {
-  // The strategy's a_sync and a_sync_configs.
   ps::CommunicatorOptions communicator{};
+  ps::DensePulls dense_pulls{};
   int regions_per_server = 1;
+  bool launch_barrier = true; // wait for all workers, not for servers alone
 };
 
 // Makes this process's part of the tables. Does nothing in a job without
@@ -49,9 +52,17 @@ void init_server(const std::string& load_folder);
 // Serves until a worker calls stop_worker(). Blocks.
 void run_server();
 
-// Connects to the servers; init_worker() of fleet.h is this in sync mode.
-// Blocks until all workers have called it.
+// Connects to the servers, if that has not been done: distributed_model() does
+// it, too. init_worker() of fleet.h does it as the strategy says. Blocks until
+// all workers have called it.
 void init_worker(const PsWorkerOptions& options);
+
+// MindSpore's set_param_ps(): when distributed_model() takes a model that has
+// such parameters, these are on servers, and workers keep the others and
+// average their gradients; it replaces the strategy's ps_configs.parameters.
+// Does nothing in jobs without servers.
+void set_param_ps(torch::nn::Module& module);
+void set_param_ps(const at::Tensor& parameter);
 
 // This worker's training. Throws InvalidArgument before init_worker().
 std::shared_ptr<ps::Session> ps_session();
@@ -61,9 +72,9 @@ std::shared_ptr<ps::Session> ps_session();
 // saves, beside the others' traffic.
 void save_persistables(const std::string& folder, int mode = 0);
 
-// The same, with the weights of `module` in the file `model.pt` and the tables'
-// configurations, so that ps::SavedTables and torch::load() run the model
-// without servers.
+// The same, with the weights of `module` that are no tables in the file
+// `model.pt`, and the tables' configurations: ps::load_inference_model() reads
+// it into a plain model, ps::SavedTables the tables alone.
 void save_inference_model(
     const std::string& folder, const torch::nn::Module& module, int mode = 0);
 

@@ -4,8 +4,12 @@
 
 #include <thread>
 
+#include "argosy/comm/ops.h"
 #include "argosy/common/environment.h"
 #include "argosy/common/error.h"
+#include "argosy/fleet/ps_model.h"
+#include "argosy/fleet/ps_strategy.h"
+#include "argosy/fleet/strategy.h"
 #include "argosy/store/kv_server.h"
 #include "argosy/store/kv_store.h"
 #include "argosy/store/open_kv.h"
@@ -102,8 +106,8 @@ JoinedPsJob join_ps_job(const JobRole& asked, const InitOptions& options) {
   auto store_server = serve_store(given.info(), credentials);
   auto kv = store::open_kv(given.info().store_url, deadline, credentials);
   const JobRole role = with_rank(given, *kv, deadline);
-  auto job = std::make_shared<PsJob>(
-      PsJob{role, timeout, credentials, store_server, kv, nullptr, nullptr});
+  auto job = std::make_shared<PsJob>(PsJob{
+      role, timeout, credentials, store_server, kv, nullptr, nullptr, {}, 0});
   const LaunchInfo& info = role.info();
   const bool is_scheduler = info.role == Role::Scheduler;
   if (is_scheduler) {
@@ -119,6 +123,32 @@ JoinedPsJob join_ps_job(const JobRole& asked, const InitOptions& options) {
       {.timeout = timeout});
   current_of_world(*world).job = job;
   return {role, world};
+}
+
+std::vector<std::string> gather_of_all(PsJob& job, const std::string& own) {
+  const LaunchInfo& info = job.role.info();
+  const Deadline deadline = Deadline::after(job.timeout);
+  const auto key_of = [&](std::int64_t round, Role role, int rank) {
+    return str(
+        prefix_of(info), "gather/", round, "/", to_string(role), "/", rank);
+  };
+  const std::int64_t round = job.num_gathered++;
+  job.kv->set(key_of(round, info.role, info.rank), own, deadline);
+  std::vector<std::string> keys;
+  for (int i = 0; i < info.num_workers; ++i) {
+    keys.push_back(key_of(round, Role::Worker, i));
+  }
+  for (int i = 0; i < info.num_servers; ++i) {
+    keys.push_back(key_of(round, Role::Server, i));
+  }
+  job.kv->wait(keys, deadline);
+  std::vector<std::string> texts;
+  for (const std::string& key : keys) {
+    texts.push_back(job.kv->get(key, deadline).value_or(""));
+  }
+  // All have begun this round, so they have read the one before.
+  job.kv->erase(key_of(round - 1, info.role, info.rank), deadline);
+  return texts;
 }
 
 std::shared_ptr<PsJob> find_ps_job() {
@@ -217,8 +247,44 @@ void start_ps_worker(PsJob& job, const PsWorkerOptions& options) {
            .credentials = job.credentials,
            .tcp_host = tcp_host_of(info),
            .timeout = job.timeout},
-      .communicator = options.communicator});
-  job.session->client().barrier("init_worker");
+      .communicator = options.communicator,
+      .dense_pulls = options.dense_pulls});
+  if (options.launch_barrier) {
+    job.session->client().barrier("init_worker");
+  }
+}
+
+PsWorkerOptions ps_worker_options(const DistributedStrategy& strategy) {
+  const ASyncConfigs& configs = strategy.a_sync_configs;
+  PsWorkerOptions options{
+      .communicator = communicator_of(strategy),
+      .launch_barrier = configs.launch_barrier};
+  if (strategy.a_sync) {
+    options.dense_pulls = {
+        .every = configs.min_send_grad_num_before_recv,
+        .beside = configs.independent_recv_thread};
+  }
+  return options;
+}
+
+std::shared_ptr<PsModel> serve_model(
+    torch::nn::Module& module, const DistributedStrategy& strategy) {
+  const auto job = find_ps_job();
+  if (!job || !job->role.is_worker()) {
+    return nullptr;
+  }
+  start_ps_worker(*job, ps_worker_options(strategy));
+  auto model = PsModel::make(module, strategy, job->session);
+  job->models.push_back(model);
+  return model;
+}
+
+void make_ps_models() {
+  for (const auto& each : find_ps_job()->models) {
+    if (const auto model = each.lock()) {
+      model->start();
+    }
+  }
 }
 
 void stop_ps_worker(PsJob& job) {
@@ -227,10 +293,11 @@ void stop_ps_worker(PsJob& job) {
   }
   job.session->flush();
   job.session->communicator().stop();
-  ps::Client& client = job.session->client();
-  client.barrier("stop_worker");
+  // Among workers: a barrier of the servers may end them while they still tell
+  // others that all have come.
+  argosy::barrier();
   if (job.role.is_first_worker()) {
-    client.stop_servers();
+    job.session->client().stop_servers();
   }
   job.session.reset();
   say_gone(job);

@@ -1,13 +1,9 @@
 // What fleet writes and reads of tables.
 
-#include <torch/nn/module.h>
-#include <torch/serialize.h>
-
 #include <filesystem>
 #include <fstream>
 
 #include "argosy/common/error.h"
-#include "argosy/common/file.h"
 #include "argosy/fleet/fleet.h"
 #include "argosy/fleet/ps.h"
 #include "argosy/fleet/ps_job.h"
@@ -17,16 +13,29 @@ namespace argosy::fleet {
 
 namespace {
 
-// The first worker acts; nobody goes on before it has.
+// The first worker acts; nobody goes on before it has. If it fails, all throw.
 void on_first_worker(const char* name, const std::function<void()>& action) {
   const auto session = ps_session();
-  ps::Client& client = session->client();
-  session->communicator().flush();
-  client.barrier(str(name, "/before"));
-  if (client.options().worker == 0) {
-    action();
+  session->flush();
+  session->client().barrier(name);
+  std::exception_ptr failure;
+  std::string text;
+  if (session->client().options().worker == 0) {
+    try {
+      action();
+    } catch (const std::exception& error) {
+      failure = std::current_exception();
+      text = error.what();
+    }
   }
-  client.barrier(str(name, "/after"));
+  const std::string of_first = util().all_gather(text).front();
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  if (!of_first.empty()) {
+    throw CheckpointError(
+        str_format("[fleet.{}] worker 0: {}", name, of_first));
+  }
 }
 
 void save_tables(const std::string& folder, int mode) {
@@ -54,14 +63,15 @@ void save_inference_model(
   on_first_worker("save_inference_model", [&] {
     save_tables(folder, mode);
     ps::write_table_specs(ps_session()->client(), folder);
-    torch::serialize::OutputArchive archive;
-    module.save(archive);
-    archive.save_to((std::filesystem::path(folder) / "model.pt").string());
+    ps::save_dense_weights(
+        module, (std::filesystem::path(folder) / "model.pt").string());
   });
 }
 
 void load_model(const std::string& folder) {
+  make_ps_models();
   on_first_worker("load_model", [&] { ps_session()->client().load(folder); });
+  ps_session()->forget_rows();
   ps_session()->pull_dense();
 }
 

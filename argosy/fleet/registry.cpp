@@ -80,6 +80,9 @@ bool Registry::link(
           model.side.core.lock())) {
     with->shard(sharded);
   }
+  if (model.side.served) {
+    with->serve(model.side.served);
+  }
   if (model.side.hook) {
     if (auto hook = with->hook()) {
       model.side.hook->set(std::move(hook));

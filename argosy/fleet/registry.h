@@ -17,6 +17,8 @@ class ShardedCore;
 
 namespace argosy::fleet {
 
+class PsModel;
+
 // Identifies a parameter: all handles to it share a TensorImpl.
 using ParameterId = const void*;
 
@@ -49,7 +51,8 @@ struct RegisteredModel {
   bool is_local = false;  // local SGD: gradients are never reduced
   bool is_spread = false; // parameters are DTensors
   std::shared_ptr<DeferredHook>
-      hook; // null unless an optimizer must provide it
+      hook;                        // null unless an optimizer must provide it
+  std::shared_ptr<PsModel> served; // null: nothing is on servers
 };
 
 // An optimizer as the registry and its models see it.
@@ -66,6 +69,8 @@ class RegisteredOptimizer {
   // Called when a model that holds its parameters is sharded: from now on the
   // optimizer steps this rank's shards.
   virtual void shard(const std::shared_ptr<sharding::ShardedCore>& core) = 0;
+  // Called when servers hold parameters of a model that it steps.
+  virtual void serve(const std::shared_ptr<PsModel>& model) = 0;
 };
 
 // Finds out which models and optimizers of one rank share parameters, in

@@ -105,6 +105,16 @@ struct DistributedStrategy : Section {
       "sharding_configs",
       "for sharding, and for hybrid_configs.sharding_degree above 1"};
 
+  Setting<bool> a_sync{
+      this,
+      "a_sync",
+      false,
+      "jobs with parameter servers: workers do not wait for each other's "
+      "steps"};
+  ASyncConfigs a_sync_configs{this, "a_sync_configs", "for a_sync"};
+  PsConfigs ps_configs{
+      this, "ps_configs", "what parameter servers hold, and how"};
+
   GradientScaleConfigs gradient_scale_configs{
       this, "gradient_scale_configs", "sum or average of gradients"};
 

@@ -80,11 +80,26 @@ void check_kept_errors(
       name);
 }
 
+void check_servers(const DistributedStrategy& strategy, Problems& problems) {
+  const ASyncConfigs& configs = strategy.a_sync_configs;
+  problems.require(
+      !strategy.a_sync || !configs.half_async || configs.k_steps <= 0,
+      "a_sync_configs.half_async and k_steps {} exclude each other: each is a "
+      "mode",
+      configs.k_steps.get());
+  problems.require(
+      strategy.a_sync || strategy.ps_configs.cache_rows == 0,
+      "ps_configs.cache_rows is {}, but without a_sync each step sees the "
+      "newest rows",
+      strategy.ps_configs.cache_rows.get());
+}
+
 // Rules that a pair of switches cannot express.
 void check_configs(const DistributedStrategy& strategy, Problems& problems) {
   check_degrees(strategy, problems);
   check_schedule(strategy, problems);
   check_recompute(strategy, problems);
+  check_servers(strategy, problems);
   problems.require(
       !strategy.amp || !strategy.amp_configs.use_main_grad ||
           strategy.amp_configs.use_pure_bf16,
@@ -147,8 +162,9 @@ std::vector<std::string> settings_of_switches_that_are_off(
   for (const AnySetting* setting : strategy.settings()) {
     const std::string path = setting->path();
     const std::size_t end = path.find("_configs.");
-    if (setting->is_default() || end == std::string::npos) {
-      continue;
+    if (setting->is_default() || end == std::string::npos ||
+        setting == &strategy.a_sync_configs.launch_barrier) {
+      continue; // the last one counts in every mode
     }
     const std::string name = path.substr(0, end);
     // hybrid_configs and pipeline_configs have no switch.

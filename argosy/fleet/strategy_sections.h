@@ -308,6 +308,108 @@ struct PipelineConfigs : Section {
       "stages"};
 };
 
+// How gradients reach parameter servers; names and defaults of the reference,
+// but half_async and num_threads.
+struct ASyncConfigs : Section {
+  using Section::Section;
+
+  Setting<int> k_steps{
+      this,
+      "k_steps",
+      -1,
+      at_least(-1),
+      "above 0: geo mode, workers train on their own and exchange differences "
+      "every k_steps steps"};
+  Setting<bool> half_async{
+      this,
+      "half_async",
+      false,
+      "the threads of a worker step together; workers do not wait for each "
+      "other"};
+  Setting<int> num_threads{
+      this,
+      "num_threads",
+      1,
+      at_least(1),
+      "threads of a worker that step together"};
+  Setting<int> send_queue_size{
+      this,
+      "send_queue_size",
+      16,
+      at_least(1),
+      "batches of gradients of a worker that servers may not have yet"};
+  Setting<int> max_merge_var_num{
+      this,
+      "max_merge_var_num",
+      1,
+      at_least(1),
+      "batches of gradients that one message may carry"};
+  Setting<bool> independent_recv_thread{
+      this,
+      "independent_recv_thread",
+      false,
+      "dense parameters arrive beside the next step instead of before it"};
+  Setting<int> min_send_grad_num_before_recv{
+      this,
+      "min_send_grad_num_before_recv",
+      1,
+      at_least(1),
+      "steps between two pulls of dense parameters"};
+  Setting<bool> launch_barrier{
+      this, "launch_barrier", true, "init_worker() waits for all workers"};
+};
+
+// What servers hold of a model that distributed_model() takes.
+struct PsConfigs : Section {
+  using Section::Section;
+
+  Setting<std::vector<std::string>> parameters{
+      this,
+      "parameters",
+      {},
+      "parameters on servers, each by a regular expression of its whole name; "
+      "workers keep the others and average their gradients; empty: all are on "
+      "servers"};
+  Setting<std::string> sparse_optimizer{
+      this,
+      "sparse_optimizer",
+      "same",
+      one_of(
+          {"same",
+           "naive",
+           "adagrad",
+           "std_adagrad",
+           "adagrad_v2",
+           "adam",
+           "shared_adam"}),
+      "how servers update rows of embeddings; same: as the optimizer does"};
+  Setting<double> initial_range{
+      this,
+      "initial_range",
+      1e-4,
+      at_least(0),
+      "rows of embeddings begin with values between -initial_range and it"};
+  Setting<int> shard_num{
+      this,
+      "shard_num",
+      1000,
+      at_least(1),
+      "parts of each embedding, at least as many as servers; each is a file "
+      "of a save"};
+  Setting<int> cache_rows{
+      this,
+      "cache_rows",
+      0,
+      at_least(0),
+      "rows of each embedding that a worker keeps; not in sync mode"};
+  Setting<int> cache_steps{
+      this,
+      "cache_steps",
+      1,
+      at_least(0),
+      "steps for which a worker takes a row that it keeps"};
+};
+
 struct ShardingConfigs : Section {
   using Section::Section;
 

@@ -17,10 +17,12 @@ namespace argosy::fleet {
 template <typename T>
 concept Number = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 
-// Collectives on small host values, beside the training itself. All workers
-// call the same methods in the same order; each blocks. `comm_world` must be
-// "worker" or "all", which are the same in a job without servers; otherwise
-// InvalidArgument is thrown.
+// Collectives on small host values, beside the training itself. All members of
+// `comm_world` call the same methods in the same order; each blocks. In a job
+// without servers it is "worker" or "all", which are the same. In a job with
+// servers it is the caller's own role ("worker", "server"; the default of a
+// server is its role, too) or "all": workers, and servers behind them. Throws
+// InvalidArgument for others.
 class UtilBase {
  public:
   UtilBase(int worker_index, int worker_num, GroupPtr group);
@@ -55,7 +57,8 @@ class UtilBase {
     return result;
   }
 
-  // Returns a new tensor; `input` is not changed.
+  // Returns a new tensor; `input` is not changed. Not over "all" in a job with
+  // servers.
   at::Tensor all_reduce(
       const at::Tensor& input,
       const std::string& mode = "sum",
@@ -65,9 +68,11 @@ class UtilBase {
   template <typename T>
   std::vector<T> all_gather(
       const T& input, const std::string& comm_world = "worker") const {
-    check_world("all_gather", comm_world);
     std::vector<T> result;
-    all_gather_object(result, input, group_);
+    for (const std::string& bytes :
+         gather("all_gather", comm::encode(input), comm_world)) {
+      result.push_back(comm::decode<T>(bytes));
+    }
     return result;
   }
 
@@ -95,7 +100,12 @@ class UtilBase {
     return static_cast<To>(number);
   }
 
-  static void check_world(const char* op, const std::string& comm_world);
+  // Whether it is more than the processes of this role.
+  static bool spans_roles(const char* op, const std::string& comm_world);
+  std::vector<std::string> gather(
+      const char* op,
+      const std::string& own,
+      const std::string& comm_world) const;
   void reduce(
       std::vector<std::int64_t>& numbers,
       const std::string& mode,

@@ -15,6 +15,12 @@ constexpr char kNoGradients[] = "local SGD sends no gradients";
 constexpr char kNoBuckets[] =
     "there are no buckets without fuse_all_reduce_ops";
 
+constexpr char kNoQueue[] =
+    "batches wait in a queue in async mode alone: set neither k_steps nor "
+    "half_async";
+constexpr char kGeo[] =
+    "in geo mode workers exchange dense parameters every k_steps steps";
+
 } // namespace
 
 // A table instead of conditions, so that the documentation can list it.
@@ -45,6 +51,19 @@ const std::vector<WithoutEffect>& settings_without_effect() {
   static constexpr auto by_file = [](const Strategy& s) {
     return !s.pipeline_configs.schedule_file.get().empty();
   };
+  static constexpr auto geo = [](const Strategy& s) {
+    return s.a_sync && s.a_sync_configs.k_steps > 0;
+  };
+  static constexpr auto no_queue = [](const Strategy& s) {
+    return s.a_sync &&
+        (s.a_sync_configs.k_steps > 0 || s.a_sync_configs.half_async);
+  };
+  static constexpr auto no_threads = [](const Strategy& s) {
+    return s.a_sync && !s.a_sync_configs.half_async;
+  };
+  static constexpr auto no_cache = [](const Strategy& s) {
+    return s.ps_configs.cache_rows == 0;
+  };
   static const std::vector<WithoutEffect> kAll = {
       {"sharding_configs.units", below_3, kStage3},
       {"sharding_configs.segment_size_KB", below_3, kStage3},
@@ -71,6 +90,14 @@ const std::vector<WithoutEffect>& settings_without_effect() {
       {"pipeline_configs.schedule_mode",
        by_file,
        "pipeline_configs.schedule_file replaces it"},
+      {"a_sync_configs.send_queue_size", no_queue, kNoQueue},
+      {"a_sync_configs.max_merge_var_num", no_queue, kNoQueue},
+      {"a_sync_configs.num_threads",
+       no_threads,
+       "it needs a_sync_configs.half_async"},
+      {"a_sync_configs.independent_recv_thread", geo, kGeo},
+      {"a_sync_configs.min_send_grad_num_before_recv", geo, kGeo},
+      {"ps_configs.cache_steps", no_cache, "it needs ps_configs.cache_rows"},
   };
   return kAll;
 }

@@ -30,6 +30,9 @@ struct ParameterMarks {
   // the id 0 has a bucket of its own; others (-1) are grouped by size or
   // module.
   int comm_fusion = -1;
+  // Parameter servers hold and update it: ranks neither broadcast it nor reduce
+  // its gradient.
+  bool on_servers = false;
 
   bool operator==(const ParameterMarks&) const = default;
 };

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -10,17 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "data.h"
+
 // Data in Criteo's format: a line has the label, 13 numbers and 26 categories
 // in hexadecimal, separated by tabs; a field may be empty.
 
 constexpr int kNumbers = 13;
 constexpr int kFields = 26;
-
-struct Batch {
-  torch::Tensor labels;     // [n]
-  torch::Tensor numbers;    // [n, 13]
-  torch::Tensor categories; // [n, 26]; an id says field and value
-};
 
 inline Batch parse_criteo(const std::vector<std::string>& lines) {
   const auto count = static_cast<std::int64_t>(lines.size());
@@ -44,8 +38,7 @@ inline Batch parse_criteo(const std::vector<std::string>& lines) {
       const auto value = field.empty()
           ? 0xffffffffull
           : std::strtoull(field.c_str(), nullptr, 16);
-      categories[i][f] = static_cast<std::int64_t>(
-          (static_cast<std::uint64_t>(f) << 32) | value);
+      categories[i][f] = id_of(f, value);
     }
   }
   return batch;
@@ -130,14 +123,26 @@ class Generator {
   double factors_[kFields][kValues][kRank];
 };
 
-// The probability that a positive sample has the higher score.
-inline double auc(const torch::Tensor& scores, const torch::Tensor& labels) {
-  const auto order = scores.argsort();
-  const auto ranks = torch::arange(1, scores.size(0) + 1, torch::kDouble);
-  const auto sorted = labels.index_select(0, order).to(torch::kDouble);
-  const double positives = sorted.sum().item<double>();
-  const double negatives = static_cast<double>(scores.size(0)) - positives;
-  return ((sorted * ranks).sum().item<double>() -
-          positives * (positives + 1) / 2) /
-      (positives * negatives);
+// What the best possible scores are the truth's for.
+inline Data criteo_data(int worker, int workers) {
+  constexpr int kTrainSamples = 80000;
+  constexpr int kTestSamples = 10000;
+  const Generator generator(7);
+  std::vector<std::string> lines;
+  for (int i = worker; i < kTrainSamples; i += workers) {
+    lines.push_back(generator.sample(static_cast<std::uint64_t>(i)).line);
+  }
+  std::vector<std::string> tests;
+  std::vector<double> logits;
+  for (int i = 0; i < kTestSamples; ++i) {
+    auto sample =
+        generator.sample(static_cast<std::uint64_t>(kTrainSamples + i));
+    tests.push_back(std::move(sample.line));
+    logits.push_back(sample.logit);
+  }
+  return {
+      parse_criteo(lines),
+      parse_criteo(tests),
+      torch::tensor(logits, torch::kDouble),
+      "best possible"};
 }

@@ -1,6 +1,7 @@
-// DeepFM on data in Criteo's format, with embeddings on parameter servers.
+// DeepFM with embeddings on parameter servers.
 //
 //   argosy run --server-num 2 --trainer-num 2 ./recommender --mode sync
+//   argosy run --server-num 2 --trainer-num 2 ./recommender --movielens <data>
 //   argosy run --server-num 2 --trainer-num 2 ./recommender --save model
 //   ./recommender --predict model      # a plain program, without servers
 //
@@ -17,25 +18,39 @@
 #include <iostream>
 
 #include "criteo.h"
+#include "movielens.h"
 
 namespace fleet = argosy::fleet;
 namespace nn = torch::nn;
 namespace ps = argosy::ps;
 
 constexpr int kDim = 4;
-constexpr int kTrainSamples = 80000;
-constexpr int kTestSamples = 10000;
-constexpr int kBatch = 256;
+
+struct Settings {
+  std::string mode = "sync";
+  std::string movielens; // folder of its data; empty: Criteo's format
+  std::string save;
+  std::string predict;
+  int epochs = 2;
+  int batch = 256;
+  double rate = 0.003; // of the embeddings
+};
+
+Data data_of(const Settings& settings, int worker, int workers) {
+  return settings.movielens.empty()
+      ? criteo_data(worker, workers)
+      : MovieLens(settings.movielens).data(worker, workers);
+}
 
 // The dense part: first-order terms, factorization machine and a small network
 // on the same embeddings. Where rows come from is the caller's business.
 struct DeepFmImpl : nn::Module {
-  DeepFmImpl() {
-    numbers = register_module("numbers", nn::Linear(kNumbers, 1));
+  DeepFmImpl(int num_numbers, int num_fields) {
+    numbers = register_module("numbers", nn::Linear(num_numbers, 1));
     deep = register_module(
         "deep",
         nn::Sequential(
-            nn::Linear(kFields * kDim + kNumbers, 16),
+            nn::Linear(num_fields * kDim + num_numbers, 16),
             nn::ReLU(),
             nn::Linear(16, 1)));
   }
@@ -55,48 +70,31 @@ struct DeepFmImpl : nn::Module {
 };
 TORCH_MODULE(DeepFm);
 
-Batch batch_of(const Generator& generator, int first, int count, int stride) {
-  std::vector<std::string> lines;
-  for (int i = 0; i < count; ++i) {
-    lines.push_back(
-        generator.sample(static_cast<std::uint64_t>(first + i * stride)).line);
-  }
-  return parse_criteo(lines);
-}
-
-double best_auc(const Generator& generator, const torch::Tensor& labels) {
-  std::vector<double> logits;
-  for (int i = 0; i < kTestSamples; ++i) {
-    logits.push_back(
-        generator.sample(static_cast<std::uint64_t>(kTrainSamples + i)).logit);
-  }
-  return auc(torch::tensor(logits, torch::kDouble), labels);
-}
-
 void report(
-    const std::string& name, const Batch& test, const torch::Tensor& scores) {
-  std::cout << name << ": AUC " << auc(scores, test.labels)
-            << ", best possible " << best_auc(Generator(7), test.labels)
-            << std::endl;
+    const std::string& name, const Data& data, const torch::Tensor& scores) {
+  std::cout << name << ": AUC " << auc(scores, data.test.labels) << ", "
+            << data.reference_name << ' '
+            << auc(data.reference, data.test.labels) << std::endl;
 }
 
-ps::Mode mode_of(const std::string& name) {
-  return name == "geo"  ? ps::Mode::Geo
-      : name == "async" ? ps::Mode::Async
-                        : ps::Mode::Sync;
+fleet::DistributedStrategy strategy_of(const std::string& mode) {
+  fleet::DistributedStrategy strategy;
+  strategy.a_sync = mode != "sync";
+  if (mode == "geo") {
+    strategy.a_sync_configs.k_steps = 10;
+  }
+  return strategy;
 }
 
-void train(
-    const std::string& mode,
-    int epochs,
-    double rate,
-    const std::string& folder) {
-  fleet::init_worker({.communicator = {.mode = mode_of(mode), .k_steps = 10}});
+void train(const Settings& settings) {
+  fleet::init_worker(); // as the strategy says
   const auto session = fleet::ps_session();
+  const Data data =
+      data_of(settings, fleet::worker_index(), fleet::worker_num());
   torch::manual_seed(1);
   const ps::RuleConfig adam{
       .rule = ps::Rule::Adam,
-      .learning_rate = static_cast<float>(rate),
+      .learning_rate = static_cast<float>(settings.rate),
       .initial_range = 0.01f};
   ps::SparseEmbedding first(
       session,
@@ -104,26 +102,21 @@ void train(
   ps::SparseEmbedding second(
       session,
       ps::SparseEmbeddingOptions{.name = "second", .dim = kDim, .rule = adam});
-  DeepFm model;
+  DeepFm model(data.numbers(), data.fields());
   session->add_dense(
       model->parameters(),
       {.rule = ps::DenseRule::Adam, .learning_rate = 0.001f});
   // In geo mode workers train on their own between two exchanges.
   torch::optim::Adam local(model->parameters(), 0.001);
 
-  const Generator generator(7);
-  const int workers = fleet::worker_num();
-  const Batch all = batch_of(
-      generator, fleet::worker_index(), kTrainSamples / workers, workers);
-  for (int epoch = 0; epoch < epochs; ++epoch) {
-    for (std::int64_t i = 0; i + kBatch <= all.labels.size(0); i += kBatch) {
-      const auto ids = all.categories.narrow(0, i, kBatch);
-      const auto logits =
-          model(first(ids), second(ids), all.numbers.narrow(0, i, kBatch));
-      torch::binary_cross_entropy_with_logits(
-          logits, all.labels.narrow(0, i, kBatch))
-          .backward();
-      if (mode == "geo") {
+  const std::int64_t size = settings.batch;
+  for (int epoch = 0; epoch < settings.epochs; ++epoch) {
+    for (std::int64_t i = 0; i + size <= data.train.size(); i += size) {
+      const Batch batch = data.train.narrow(i, size);
+      const auto logits = model(
+          first(batch.categories), second(batch.categories), batch.numbers);
+      torch::binary_cross_entropy_with_logits(logits, batch.labels).backward();
+      if (settings.mode == "geo") {
         local.step();
         local.zero_grad();
       }
@@ -137,57 +130,55 @@ void train(
     const torch::NoGradGuard no_grad;
     first->eval();
     second->eval();
-    const Batch test = batch_of(generator, kTrainSamples, kTestSamples, 1);
+    const auto& ids = data.test.categories;
     report(
-        mode,
-        test,
-        model(first(test.categories), second(test.categories), test.numbers));
+        settings.mode, data, model(first(ids), second(ids), data.test.numbers));
   }
-  if (!folder.empty()) {
-    fleet::save_inference_model(folder, *model);
+  if (!settings.save.empty()) {
+    fleet::save_inference_model(settings.save, *model);
   }
   fleet::stop_worker();
 }
 
-void predict(const std::string& folder) {
-  ps::SavedTables tables(folder);
-  DeepFm model;
-  torch::load(model, folder + "/model.pt");
+void predict(const Settings& settings) {
+  const Data data = data_of(settings, 0, 1);
+  ps::SavedTables tables(settings.predict);
+  DeepFm model(data.numbers(), data.fields());
+  torch::load(model, settings.predict + "/model.pt");
   const torch::NoGradGuard no_grad;
-  const Batch test = batch_of(Generator(7), kTrainSamples, kTestSamples, 1);
+  const auto& ids = data.test.categories;
   report(
       "predicted",
-      test,
+      data,
       model(
-          tables.lookup("first", test.categories),
-          tables.lookup("second", test.categories),
-          test.numbers));
+          tables.lookup("first", ids),
+          tables.lookup("second", ids),
+          data.test.numbers));
 }
 
 int main(int argc, char** argv) {
   CLI::App app("DeepFM with parameter servers");
-  std::string mode = "sync";
-  std::string save;
-  std::string saved;
-  int epochs = 2;
-  double rate = 0.003;
-  app.add_option("--mode", mode)
+  Settings settings;
+  app.add_option("--mode", settings.mode)
       ->check(CLI::IsMember({"sync", "async", "geo"}));
-  app.add_option("--epochs", epochs);
-  app.add_option("--rate", rate, "learning rate of the embeddings");
-  app.add_option("--save", save, "folder to save the trained model to");
-  app.add_option("--predict", saved, "folder of a saved model");
+  app.add_option(
+      "--movielens", settings.movielens, "folder `data` of r-cran-dslabs");
+  app.add_option("--epochs", settings.epochs);
+  app.add_option("--batch", settings.batch, "samples of a worker's step");
+  app.add_option("--rate", settings.rate, "learning rate of the embeddings");
+  app.add_option("--save", settings.save, "folder to save the model to");
+  app.add_option("--predict", settings.predict, "folder of a saved model");
   CLI11_PARSE(app, argc, argv);
   torch::set_num_threads(1);
-  if (!saved.empty()) {
-    predict(saved);
+  if (!settings.predict.empty()) {
+    predict(settings);
     return 0;
   }
-  fleet::init(false);
+  fleet::init(false, strategy_of(settings.mode));
   if (fleet::is_server()) {
     fleet::init_server();
     fleet::run_server();
   } else if (fleet::is_worker()) {
-    train(mode, epochs, rate, save);
+    train(settings);
   }
 }

@@ -318,8 +318,11 @@ TEST(StrategyJson, SaysWhatToUseInsteadOfANameOfPaddle) {
       refusal_of_json(R"({"pipeline": true})"),
       "[fleet.strategy] pipeline is true: set hybrid_configs.pp_degree");
   EXPECT_THAT(
-      refusal_of_json(R"({"a_sync_configs": {"k_steps": 100}})"),
-      HasSubstr("it belongs to parameter servers"));
+      refusal_of_json(R"({"sparse_table_configs": {"items": {}}})"),
+      HasSubstr("set ps_configs"));
+  EXPECT_THAT(
+      refusal_of_json(R"({"a_sync_configs": {"use_ps_gpu": 1}})"),
+      HasSubstr("a_sync_configs.use_ps_gpu is 1: all ranks compute on CPUs"));
   EXPECT_THAT(
       refusal_of_json(R"({"hybrid_configs": {"moe_degree": 2}})"),
       HasSubstr("there is no hybrid_configs.moe_degree: "

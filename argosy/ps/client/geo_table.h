@@ -31,6 +31,8 @@ class GeoTable {
   void push(
       std::span<const std::uint64_t> keys, std::span<const float> gradients);
 
+  void set_learning_rate(float rate) { trained_.set_learning_rate(rate); }
+
   // Sends differences and takes those of others.
   void exchange();
 

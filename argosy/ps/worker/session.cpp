@@ -11,19 +11,19 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
 
 #include "argosy/common/error.h"
 #include "argosy/ps/client/geo_table.h"
 #include "argosy/ps/client/row_cache.h"
+#include "argosy/ps/worker/dense_parameters.h"
 #include "argosy/ps/worker/unique_ids.h"
 
 namespace argosy::ps {
 
 namespace {
-
-constexpr std::uint32_t kDenseTable = 0;
 
 std::span<float> floats(const at::Tensor& tensor, std::size_t count) {
   return {tensor.data_ptr<float>(), count};
@@ -34,6 +34,7 @@ std::span<float> floats(const at::Tensor& tensor, std::size_t count) {
 struct Session::Impl {
   struct Table {
     SparseConfig config;
+    CacheOptions cache_options{};
     std::size_t pull_dim = 0;
     std::unique_ptr<GeoTable> geo{};
     std::unique_ptr<RowCache> cache{};
@@ -41,7 +42,7 @@ struct Session::Impl {
   // Rows that a graph uses.
   struct Lookup {
     std::uint32_t table = 0;
-    std::vector<std::uint64_t> keys{};
+    UniqueIds ids{};
     at::Tensor rows{}; // a leaf; the last row is the padding id's
   };
   struct Prefetch {
@@ -53,7 +54,9 @@ struct Session::Impl {
   };
 
   explicit Impl(const SessionOptions& options)
-      : client(options.client), communicator(client, options.communicator) {}
+      : client(options.client),
+        communicator(client, options.communicator),
+        dense(client, communicator, options.dense_pulls) {}
 
   bool is_geo() const { return communicator.options().mode == Mode::Geo; }
 
@@ -66,10 +69,7 @@ struct Session::Impl {
   }
 
   at::Tensor rows_of(
-      std::uint32_t id,
-      Table& entry,
-      const std::vector<std::uint64_t>& keys,
-      bool is_test);
+      std::uint32_t id, Table& entry, const UniqueIds& unique, bool is_test);
   void fill(
       std::uint32_t id,
       Table& entry,
@@ -87,13 +87,14 @@ struct Session::Impl {
       std::span<float> rows);
   std::vector<float> records_of(const Lookup& lookup);
   Gradients take_gradients();
-  std::vector<float> dense_values(bool gradients) const;
-  void set_dense_values(std::span<const float> values);
+  void keep_rows(Table& entry);
   void step_geo(const Gradients& gradients);
-  void exchange_dense();
+  void exchange();
+  void wait_for_step();
 
   Client client;
   Communicator communicator;
+  DenseParameters dense;
   mutable std::mutex mutex;
   // Guarded by mutex; entries of `tables` stay where they are.
   std::map<std::uint32_t, Table> tables;
@@ -102,9 +103,8 @@ struct Session::Impl {
   std::list<Prefetch> prefetches;
   std::uint64_t num_prefetched = 0;
   std::int64_t steps = 0;
-  std::vector<at::Tensor> dense;
-  std::size_t dense_size = 0;
-  std::vector<float> dense_old; // geo: what the servers have, as we think
+  int unexchanged = 0;   // geo: steps since the last exchange
+  int geo_staleness = 0; // the most there were
 };
 
 Session::Session(SessionOptions options)
@@ -131,29 +131,48 @@ std::uint32_t Session::add_table(
     }
     config.table_id = static_cast<int>(impl.ids.size()) + 1;
   }
-  TableSpec spec{.sparse = config};
-  Impl::Table entry{.config = config};
-  if (impl.is_geo()) {
-    spec = GeoTable::server_spec(spec);
-    entry.geo =
-        std::make_unique<GeoTable>(impl.client, spec, config.embedx_rule);
-  }
-  impl.client.create_table(spec);
+  ARGOSY_CHECK(
+      cache.rows == 0 || impl.communicator.options().mode != Mode::Sync,
+      "[ps.cache] a cache of table '{}' in sync mode, whose steps see the "
+      "newest rows",
+      config.name);
+  const TableSpec spec{.sparse = config};
+  impl.client.create_table(impl.is_geo() ? GeoTable::server_spec(spec) : spec);
   const auto id = static_cast<std::uint32_t>(config.table_id);
+  Impl::Table entry{.config = config, .cache_options = cache};
   entry.pull_dim = static_cast<std::size_t>(impl.client.layout(id).pull_dim);
-  if (cache.rows > 0) {
-    ARGOSY_CHECK(
-        impl.communicator.options().mode != Mode::Sync,
-        "[ps.cache] a cache of table '{}' in sync mode, whose steps see the "
-        "newest rows",
-        config.name);
-    entry.cache =
-        std::make_unique<RowCache>(cache.rows, cache.steps, entry.pull_dim);
-  }
+  impl.keep_rows(entry);
   const std::lock_guard lock(impl.mutex);
   impl.ids[config.name] = id;
   impl.tables.emplace(id, std::move(entry));
   return id;
+}
+
+// What a worker keeps of a table: nothing yet.
+void Session::Impl::keep_rows(Table& entry) {
+  if (is_geo()) {
+    entry.geo = std::make_unique<GeoTable>(
+        client,
+        GeoTable::server_spec({.sparse = entry.config}),
+        entry.config.embedx_rule);
+  }
+  if (entry.cache_options.rows > 0) {
+    entry.cache = std::make_unique<RowCache>(
+        entry.cache_options.rows, entry.cache_options.steps, entry.pull_dim);
+  }
+}
+
+void Session::forget_rows() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->prefetches.clear();
+  for (auto& [id, entry] : impl_->tables) {
+    impl_->keep_rows(entry);
+  }
+}
+
+bool Session::has_table(const std::string& name) const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->ids.contains(name);
 }
 
 bool Session::Impl::take_prefetched(
@@ -226,10 +245,8 @@ void Session::Impl::fill(
 }
 
 at::Tensor Session::Impl::rows_of(
-    std::uint32_t id,
-    Table& entry,
-    const std::vector<std::uint64_t>& keys,
-    bool is_test) {
+    std::uint32_t id, Table& entry, const UniqueIds& unique, bool is_test) {
+  const std::vector<std::uint64_t>& keys = unique.keys;
   const auto count = static_cast<std::int64_t>(keys.size());
   const auto dim = static_cast<std::int64_t>(entry.pull_dim);
   at::Tensor rows = at::empty({count + 1, dim}, at::kFloat);
@@ -238,7 +255,7 @@ at::Tensor Session::Impl::rows_of(
   if (!is_test && at::GradMode::is_enabled()) {
     rows.set_requires_grad(true);
     const std::lock_guard lock(mutex);
-    lookups[std::this_thread::get_id()].push_back({id, keys, rows});
+    lookups[std::this_thread::get_id()].push_back({id, unique, rows});
   }
   return rows;
 }
@@ -248,8 +265,7 @@ at::Tensor Session::lookup(
   Impl::Table& entry = impl_->table(table);
   const UniqueIds unique =
       unique_ids(ids, options.padding_idx, entry.config.name);
-  const at::Tensor rows =
-      impl_->rows_of(table, entry, unique.keys, options.is_test);
+  const at::Tensor rows = impl_->rows_of(table, entry, unique, options.is_test);
   return at::embedding(
       rows, unique.positions, static_cast<std::int64_t>(unique.keys.size()));
 }
@@ -263,8 +279,7 @@ at::Tensor Session::lookup_bag(
   Impl::Table& entry = impl_->table(table);
   const UniqueIds unique =
       unique_ids(ids, options.padding_idx, entry.config.name);
-  const at::Tensor rows =
-      impl_->rows_of(table, entry, unique.keys, options.is_test);
+  const at::Tensor rows = impl_->rows_of(table, entry, unique, options.is_test);
   return std::get<0>(at::embedding_bag(
       rows,
       unique.positions,
@@ -296,7 +311,7 @@ void Session::prefetch(std::uint32_t table, const at::Tensor& ids) {
 }
 
 // A record for each key: the gradient, behind slot, show and click if the table
-// counts them.
+// counts them. An id that stands in a batch twice was shown twice.
 std::vector<float> Session::Impl::records_of(const Lookup& lookup) {
   const RowLayout layout = client.layout(lookup.table);
   const at::Tensor grad =
@@ -308,11 +323,11 @@ std::vector<float> Session::Impl::records_of(const Lookup& lookup) {
   const auto first_push = static_cast<std::size_t>(
       layout.push_embed >= 0 ? layout.push_embed : layout.push_embedx);
   const float* from = grad.data_ptr<float>();
-  std::vector<float> records(lookup.keys.size() * push_dim);
-  for (std::size_t i = 0; i < lookup.keys.size(); ++i) {
+  std::vector<float> records(lookup.ids.keys.size() * push_dim);
+  for (std::size_t i = 0; i < lookup.ids.keys.size(); ++i) {
     float* to = records.data() + i * push_dim;
     if (layout.has_ctr()) {
-      to[layout.push_show] = 1;
+      to[layout.push_show] = lookup.ids.counts[i];
     }
     std::copy(
         from + i * pull_dim + first_pull,
@@ -331,117 +346,73 @@ Gradients Session::Impl::take_gradients() {
   }
   Gradients gradients;
   for (const Lookup& lookup : own) {
-    if (lookup.rows.grad().defined() && !lookup.keys.empty()) {
+    if (lookup.rows.grad().defined() && !lookup.ids.keys.empty()) {
       Gradients one;
-      one.sparse.push_back({lookup.table, lookup.keys, records_of(lookup)});
+      one.sparse.push_back({lookup.table, lookup.ids.keys, records_of(lookup)});
       merge(gradients, one, client);
     }
   }
   return gradients;
 }
 
-std::vector<float> Session::Impl::dense_values(bool gradients) const {
-  std::vector<float> values;
-  values.reserve(dense_size);
-  for (const at::Tensor& parameter : dense) {
-    const at::Tensor tensor = gradients ? parameter.grad() : parameter.detach();
-    if (!tensor.defined()) {
-      values.resize(
-          values.size() + static_cast<std::size_t>(parameter.numel()), 0.0f);
-      continue;
-    }
-    const at::Tensor flat = tensor.contiguous();
-    const float* data = flat.data_ptr<float>();
-    values.insert(values.end(), data, data + flat.numel());
-  }
-  return values;
-}
-
-void Session::Impl::set_dense_values(std::span<const float> values) {
-  const at::NoGradGuard no_grad;
-  const float* next = values.data();
-  for (const at::Tensor& parameter : dense) {
-    const at::Tensor flat = at::empty(parameter.sizes(), at::kFloat);
-    std::copy(next, next + flat.numel(), flat.data_ptr<float>());
-    parameter.copy_(flat);
-    next += flat.numel();
-  }
-}
-
 void Session::add_dense(
     std::vector<at::Tensor> parameters, DenseConfig config) {
-  Impl& impl = *impl_;
-  ARGOSY_CHECK(
-      impl.dense.empty(), "[ps.add_dense] dense parameters were added before");
-  for (const at::Tensor& parameter : parameters) {
-    ARGOSY_CHECK(
-        parameter.scalar_type() == at::kFloat,
-        "[ps.add_dense] a parameter of {}, expected Float",
-        parameter.scalar_type());
-    impl.dense_size += static_cast<std::size_t>(parameter.numel());
-  }
-  impl.dense = std::move(parameters);
-  config.table_id = static_cast<int>(kDenseTable);
-  if (impl.is_geo()) {
-    config.rule = DenseRule::Sum;
-  }
-  impl.client.create_table(
-      {.is_dense = true, .dense = config, .dense_size = impl.dense_size});
-  const bool begins = impl.communicator.step() <= 0;
-  if (impl.client.options().worker == 0 && begins) {
-    impl.client.set_dense(kDenseTable, impl.dense_values(false));
-  }
-  if (begins) {
-    impl.client.barrier("dense");
-  }
-  pull_dense();
+  impl_->dense.add(std::move(parameters), std::move(config));
 }
 
 void Session::pull_dense() {
-  Impl& impl = *impl_;
-  if (impl.dense.empty()) {
-    return;
-  }
-  std::vector<float> values(impl.dense_size);
-  impl.client.pull({}, {{kDenseTable, values}}, impl.communicator.step());
-  impl.set_dense_values(values);
-  impl.dense_old = std::move(values);
+  impl_->dense.pull();
 }
 
-// delta = (local - old) / workers; local += server - old.
-void Session::Impl::exchange_dense() {
-  if (dense.empty()) {
-    return;
+// Until every region has applied the steps so far: asks each for a row.
+void Session::Impl::wait_for_step() {
+  if (communicator.step() < 0 || tables.empty()) {
+    return; // dense values were pulled after the step
   }
-  std::vector<float> local = dense_values(false);
-  const auto workers = static_cast<float>(client.options().job.num_workers);
-  Gradients deltas;
-  deltas.dense.push_back({kDenseTable, std::vector<float>(dense_size)});
-  for (std::size_t i = 0; i < dense_size; ++i) {
-    const float delta = (local[i] - dense_old[i]) / workers;
-    deltas.dense[0].gradient[i] = delta;
-    dense_old[i] += delta;
+  const auto& [id, entry] = *tables.begin();
+  std::vector<std::uint64_t> keys(
+      static_cast<std::size_t>(entry.config.shard_num));
+  std::iota(keys.begin(), keys.end(), 0);
+  std::vector<float> rows(keys.size() * entry.pull_dim);
+  client.start_pull({{id, keys, rows}}, {}, communicator.step(), false).wait();
+}
+
+void Session::set_learning_rate(std::uint32_t table, float rate) {
+  Impl& impl = *impl_;
+  Impl::Table& entry = impl.table(table);
+  if (entry.geo) {
+    entry.config.embedx_rule.learning_rate = rate;
+    entry.geo->set_learning_rate(rate);
+  } else if (impl.client.options().worker == 0) {
+    impl.wait_for_step();
+    impl.client.set_learning_rate(table, rate);
   }
-  communicator.push(deltas);
-  std::vector<float> theirs(dense_size);
-  client.pull({}, {{kDenseTable, theirs}});
-  for (std::size_t i = 0; i < dense_size; ++i) {
-    local[i] += theirs[i] - dense_old[i];
+}
+
+void Session::set_dense_learning_rate(float rate) {
+  Impl& impl = *impl_;
+  if (!impl.is_geo() && impl.client.options().worker == 0) {
+    impl.wait_for_step();
+    impl.client.set_learning_rate(DenseParameters::kTable, rate);
   }
-  set_dense_values(local);
-  dense_old = std::move(theirs);
 }
 
 void Session::Impl::step_geo(const Gradients& gradients) {
   for (const Gradients::Sparse& sparse : gradients.sparse) {
     table(sparse.table).geo->push(sparse.keys, sparse.records);
   }
-  if ((steps + 1) % communicator.options().k_steps == 0) {
-    for (auto& [id, entry] : tables) {
-      entry.geo->exchange();
-    }
-    exchange_dense();
+  geo_staleness = std::max(geo_staleness, ++unexchanged);
+  if (unexchanged == communicator.options().k_steps) {
+    exchange();
   }
+}
+
+void Session::Impl::exchange() {
+  for (auto& [id, entry] : tables) {
+    entry.geo->exchange();
+  }
+  dense.exchange();
+  unexchanged = 0;
 }
 
 void Session::step() {
@@ -450,30 +421,25 @@ void Session::step() {
   if (impl.is_geo()) {
     impl.step_geo(gradients);
   } else {
-    if (!impl.dense.empty()) {
-      gradients.dense.push_back({kDenseTable, impl.dense_values(true)});
-    }
+    impl.dense.add_gradients(gradients);
     impl.communicator.push(std::move(gradients));
-    pull_dense();
-    for (const at::Tensor& parameter : impl.dense) {
-      if (parameter.grad().defined()) {
-        parameter.mutable_grad().zero_();
-      }
-    }
+    impl.dense.receive();
+    impl.dense.zero_gradients();
   }
   const std::lock_guard lock(impl.mutex);
   ++impl.steps;
 }
 
 void Session::flush() {
-  Impl& impl = *impl_;
-  if (impl.is_geo()) {
-    for (auto& [id, entry] : impl.tables) {
-      entry.geo->exchange();
-    }
-    impl.exchange_dense();
+  if (impl_->is_geo()) {
+    impl_->exchange();
   }
-  impl.communicator.flush();
+  impl_->communicator.flush();
+}
+
+int Session::max_staleness() const {
+  return impl_->is_geo() ? impl_->geo_staleness
+                         : impl_->communicator.max_staleness();
 }
 
 std::uint64_t Session::num_prefetched() const {
@@ -485,6 +451,12 @@ std::uint64_t Session::num_cache_hits(std::uint32_t table) const {
   const Impl::Table& entry = impl_->table(table);
   const std::lock_guard lock(impl_->mutex);
   return entry.cache ? entry.cache->hits() : 0;
+}
+
+std::int64_t Session::oldest_cache_hit(std::uint32_t table) const {
+  const Impl::Table& entry = impl_->table(table);
+  const std::lock_guard lock(impl_->mutex);
+  return entry.cache ? entry.cache->oldest_hit() : 0;
 }
 
 } // namespace argosy::ps

@@ -15,9 +15,16 @@ class Tensor;
 
 namespace argosy::ps {
 
+// When new dense values come, in async and half-async mode.
+struct DensePulls {
+  int every = 1;       // steps between two pulls
+  bool beside = false; // they arrive beside the next step, not before it
+};
+
 struct SessionOptions {
   ClientOptions client{};
   CommunicatorOptions communicator{};
+  DensePulls dense_pulls{};
 };
 
 // Rows of a table that a worker keeps.
@@ -60,6 +67,8 @@ class Session {
   // config's rule.
   std::uint32_t add_table(SparseConfig config, const CacheOptions& cache = {});
 
+  bool has_table(const std::string& name) const;
+
   // Rows of a tensor of ids (>= 0), [..., pull_dim]. Equal ids are pulled once.
   // Throws InvalidArgument for negative ids, naming the table.
   at::Tensor lookup(
@@ -85,6 +94,16 @@ class Session {
   // Makes the copies those of the servers.
   void pull_dense();
 
+  // Forgets rows that this worker keeps (geo, caches, prefetches): after the
+  // servers have loaded others.
+  void forget_rows();
+
+  // For schedules: from the next step on. All workers call it alike; worker 0's
+  // rate counts, and in geo mode each worker's own. In sync mode it comes
+  // between two steps.
+  void set_learning_rate(std::uint32_t table, float rate);
+  void set_dense_learning_rate(float rate);
+
   // Pushes the gradients of the lookups since the last step, and of the dense
   // parameters, as the mode says; then takes the new dense values. Gradients of
   // dense parameters are set to zero, unless in geo mode.
@@ -93,9 +112,15 @@ class Session {
   // Waits until servers have everything.
   void flush();
 
+  // The most batches of this worker that servers did not have: 0 in sync mode,
+  // else at most communicator().max_staleness_bound().
+  int max_staleness() const;
+
   // How many lookups found their rows prefetched; hits of the table's cache.
   std::uint64_t num_prefetched() const;
   std::uint64_t num_cache_hits(std::uint32_t table) const;
+  // The age of the oldest row that the cache has given out, in steps.
+  std::int64_t oldest_cache_hit(std::uint32_t table) const;
 
  private:
   struct Impl;

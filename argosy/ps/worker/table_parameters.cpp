@@ -9,15 +9,33 @@
 #include "argosy/torch_hooks/op_hook.h"
 #include "argosy/torch_hooks/tensor_tag.h"
 #include "argosy/torch_hooks/wrapper_tensor.h"
+#include "argosy/training/parameter_marks.h"
 
 namespace argosy::ps {
+
+struct TableParameters::State {
+  // Makes the tables if nobody has.
+  std::uint32_t id_of(std::size_t index) {
+    if (!is_made) {
+      ARGOSY_CHECK(
+          maker, "[ps.lookup] table '{}' was not made yet", tables[index].name);
+      maker();
+    }
+    return tables[index].id;
+  }
+
+  std::shared_ptr<Session> session;
+  std::vector<Table> tables{};
+  bool is_made = false;
+  std::function<void()> maker{};
+};
 
 namespace {
 
 // Attached to a parameter that stands for a table.
 struct TableTag {
-  std::shared_ptr<Session> session;
-  std::uint32_t table = 0;
+  std::shared_ptr<TableParameters::State> state;
+  std::size_t index = 0; // among its tables
 };
 
 const TableTag* tag_of(const c10::IValue& value) {
@@ -46,8 +64,8 @@ void look_up(torch_hooks::CaughtOp& caught, const TableTag& tag) {
   ARGOSY_CHECK(
       !arguments[3].toBool(),
       "[ps.embedding] scale_grad_by_freq of a table on servers");
-  const at::Tensor rows = tag.session->lookup(
-      tag.table,
+  const at::Tensor rows = tag.state->session->lookup(
+      tag.state->id_of(tag.index),
       arguments[1].toTensor(),
       {.padding_idx = arguments[2].toInt(),
        .is_test = !at::GradMode::is_enabled()});
@@ -64,8 +82,8 @@ void look_up_bag(torch_hooks::CaughtOp& caught, const TableTag& tag) {
       "on servers");
   const bool has_padding =
       caught.schema().arguments().size() > 8 && arguments[8].isInt();
-  const at::Tensor rows = tag.session->lookup_bag(
-      tag.table,
+  const at::Tensor rows = tag.state->session->lookup_bag(
+      tag.state->id_of(tag.index),
       arguments[1].toTensor(),
       arguments[2].toTensor(),
       {.mode = static_cast<int>(arguments[4].toInt()),
@@ -94,16 +112,8 @@ bool is_embedding(const torch::nn::Module& module) {
       module.as<torch::nn::EmbeddingBagImpl>() != nullptr;
 }
 
-void make_table(
-    const std::string& name,
-    const at::Tensor& weight,
-    const std::shared_ptr<Session>& session,
-    const TableParameterOptions& options) {
-  SparseConfig config =
-      embedding_config(static_cast<int>(weight.size(1)), options.rule);
-  config.name = name;
-  config.unknown_key = UnknownKey::InitialValues;
-  const std::uint32_t table = session->add_table(config, options.cache);
+// Frees the weight's memory, for all who hold it.
+void release(const std::string& name, const at::Tensor& weight) {
   torch_hooks::install_interceptor(
       torch_hooks::InterceptOrder::kTable, "set_param_ps()", &catch_lookups);
   torch_hooks::become(
@@ -114,39 +124,120 @@ void make_table(
               "[ps.set_param_ps] {} is a table on parameter servers: it has "
               "no memory here",
               name)));
-  torch_hooks::set_tag(weight, TableTag{session, table});
+  ParameterMarks marks = marks_of(weight);
+  marks.on_servers = true;
+  set_marks(weight, marks);
+}
+
+std::uint32_t make_table(
+    Session& session,
+    const TableParameters::Table& table,
+    const TableParameterOptions& options) {
+  ARGOSY_CHECK(
+      !session.has_table(table.name),
+      "[ps.set_param_ps] there is a table '{}' already, expected models whose "
+      "embeddings have other names",
+      table.name);
+  SparseConfig config =
+      embedding_config(static_cast<int>(table.weight.size(1)), options.rule);
+  config.name = table.name;
+  config.shard_num = options.shard_num;
+  config.unknown_key = UnknownKey::InitialValues;
+  return session.add_table(config, options.cache);
+}
+
+using Visit = std::function<void(
+    const std::string& name, const at::Tensor& parameter, bool is_weight)>;
+
+// All parameters, with the names of named_parameters(), and whether each is the
+// weight of an embedding.
+void visit_parameters(torch::nn::Module& module, const Visit& visit) {
+  module.apply([&](const std::string& path, torch::nn::Module& part) {
+    for (const auto& item : part.named_parameters(false)) {
+      if (item.value().defined()) {
+        visit(
+            path.empty() ? item.key() : path + "." + item.key(),
+            item.value(),
+            is_embedding(part) && item.key() == "weight");
+      }
+    }
+  });
 }
 
 } // namespace
+
+TableParameters::TableParameters(
+    torch::nn::Module& module,
+    std::shared_ptr<Session> session,
+    const std::function<bool(const std::string& name)>& choose)
+    : state_(std::make_shared<State>(State{std::move(session)})) {
+  visit_parameters(
+      module,
+      [&](const std::string& name, const at::Tensor& weight, bool is_weight) {
+        if (!(choose ? choose(name) : is_weight) || is_table(weight)) {
+          return; // a weight that modules share is one table
+        }
+        ARGOSY_CHECK(
+            is_weight,
+            "[ps.set_param_ps] {} is not the weight of an Embedding or an "
+            "EmbeddingBag",
+            name);
+        release(name, weight);
+        torch_hooks::set_tag(weight, TableTag{state_, state_->tables.size()});
+        state_->tables.push_back({name, weight});
+      });
+}
+
+const std::vector<TableParameters::Table>& TableParameters::tables() const {
+  return state_->tables;
+}
+
+void TableParameters::make(const OptionsOf& options_of) {
+  ARGOSY_CHECK(!is_made(), "[ps.set_param_ps] the tables were made before");
+  for (Table& table : state_->tables) {
+    table.id = make_table(*state_->session, table, options_of(table));
+  }
+  state_->is_made = true;
+  state_->maker = nullptr;
+}
+
+bool TableParameters::is_made() const {
+  return state_->is_made;
+}
+
+void TableParameters::set_maker(std::function<void()> maker) {
+  state_->maker = std::move(maker);
+}
+
+bool is_table(const at::Tensor& parameter) {
+  return parameter.defined() &&
+      torch_hooks::find_tag<TableTag>(parameter) != nullptr;
+}
+
+std::vector<std::string> embedding_weights(torch::nn::Module& module) {
+  std::vector<std::string> names;
+  visit_parameters(
+      module, [&](const std::string& name, const at::Tensor&, bool is_weight) {
+        if (is_weight) {
+          names.push_back(name);
+        }
+      });
+  return names;
+}
 
 std::vector<std::string> set_param_ps(
     torch::nn::Module& module,
     const std::shared_ptr<Session>& session,
     const TableParameterOptions& options) {
-  std::vector<std::string> names;
-  const auto visit = [&](const std::string& path, torch::nn::Module& part) {
-    for (const auto& item : part.named_parameters(false)) {
-      const std::string name =
-          path.empty() ? item.key() : path + "." + item.key();
-      const bool is_weight = is_embedding(part) && item.key() == "weight";
-      const bool chosen = options.choose ? options.choose(name) : is_weight;
-      if (!chosen) {
-        continue;
-      }
-      ARGOSY_CHECK(
-          is_weight,
-          "[ps.set_param_ps] {} is not the weight of an Embedding or an "
-          "EmbeddingBag",
-          name);
-      make_table(name, item.value(), session, options);
-      names.push_back(name);
-    }
-  };
-  module.apply([&](const std::string& path, torch::nn::Module& part) {
-    visit(path, part);
-  });
+  TableParameters parameters(module, session, options.choose);
   ARGOSY_CHECK(
-      !names.empty(), "[ps.set_param_ps] no parameter of the model is chosen");
+      !parameters.tables().empty(),
+      "[ps.set_param_ps] no parameter of the model is chosen");
+  parameters.make([&](const auto&) { return options; });
+  std::vector<std::string> names;
+  for (const auto& table : parameters.tables()) {
+    names.push_back(table.name);
+  }
   return names;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,7 +19,8 @@ struct TableParameterOptions {
   // Which parameters become tables, by their names in named_parameters();
   // unset: the weights of all Embedding and EmbeddingBag modules.
   std::function<bool(const std::string& name)> choose{};
-  RuleConfig rule{}; // how servers update rows, and where these begin
+  RuleConfig rule{};    // how servers update rows, and where these begin
+  int shard_num = 1000; // see SparseConfig
   CacheOptions cache{};
 };
 
@@ -31,10 +34,48 @@ struct TableParameterOptions {
 //
 // All workers call it alike. Returns the names of the parameters, which are
 // those of the tables. Throws InvalidArgument if a chosen parameter is no
-// weight of such a module, or none is chosen.
+// weight of such a module, if none is chosen, or if the session has a table of
+// that name.
 std::vector<std::string> set_param_ps(
     torch::nn::Module& module,
     const std::shared_ptr<Session>& session,
     const TableParameterOptions& options = {});
+
+// The same in two steps, for callers that learn later how servers update rows.
+class TableParameters {
+ public:
+  // Frees the memory of the weights that `choose` names; unset: all.
+  TableParameters(
+      torch::nn::Module& module,
+      std::shared_ptr<Session> session,
+      const std::function<bool(const std::string& name)>& choose);
+
+  struct Table {
+    std::string name;
+    at::Tensor weight;
+    std::uint32_t id = 0; // 0 before make()
+  };
+  // In the order of the model's modules.
+  const std::vector<Table>& tables() const;
+
+  // Makes the tables, in that order. Once; all workers call it alike.
+  using OptionsOf = std::function<TableParameterOptions(const Table& table)>;
+  void make(const OptionsOf& options_of);
+  bool is_made() const;
+
+  // What the first lookup calls if make() was not; it must call make().
+  void set_maker(std::function<void()> maker);
+
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// The names of the parameters that may become tables.
+std::vector<std::string> embedding_weights(torch::nn::Module& module);
+
+// Whether the parameter stands for a table.
+bool is_table(const at::Tensor& parameter);
 
 } // namespace argosy::ps

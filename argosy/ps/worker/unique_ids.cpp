@@ -31,7 +31,11 @@ UniqueIds unique_ids(
   }
   KeyPlan plan;
   KeyPlanner({1, 1}).plan(keys, plan);
-  UniqueIds result{std::move(plan.keys), at::empty(ids.sizes(), at::kLong)};
+  UniqueIds result{std::move(plan.keys), {}, at::empty(ids.sizes(), at::kLong)};
+  result.counts.resize(result.keys.size());
+  for (const auto place : plan.position) {
+    ++result.counts[place];
+  }
   std::int64_t* position = result.positions.data_ptr<std::int64_t>();
   for (std::size_t i = 0, k = 0; i < count; ++i) {
     position[i] = id[i] == padding_idx

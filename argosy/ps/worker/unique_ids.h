@@ -11,6 +11,7 @@ namespace argosy::ps {
 // The ids of a lookup, each once.
 struct UniqueIds {
   std::vector<std::uint64_t> keys;
+  std::vector<float> counts; // how often each stands in the tensor
   at::Tensor positions; // of the ids in `keys`; the padding id is behind them
 };
 

@@ -2,12 +2,7 @@
 // bits of a run that nobody disturbed.
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
@@ -20,18 +15,16 @@
 #include "argosy/ps/service/server.h"
 #include "argosy/store/kv_server.h"
 #include "argosy/store/open_kv.h"
+#include "tests/ps/service/self_process.h"
 #include "tests/ps/service/small_model.h"
 
 namespace argosy::ps {
 namespace {
 
+using testing::variable;
+
 constexpr int kNumWorkers = 2;
 constexpr auto kLimit = std::chrono::seconds(60);
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 Deadline soon() {
   return Deadline::after(kLimit);
@@ -87,8 +80,7 @@ class Job {
 
   ~Job() {
     for (const auto& [name, pid] : running_) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
+      testing::kill_hard(pid);
     }
   }
 
@@ -115,8 +107,7 @@ class Job {
     if (found == running_.end()) {
       return; // a worker that is done
     }
-    ::kill(found->second, SIGKILL);
-    ::waitpid(found->second, nullptr, 0);
+    testing::kill_hard(found->second);
     running_.erase(found);
     start(role, index);
   }
@@ -139,33 +130,14 @@ class Job {
 
  private:
   void start(const std::string& role, int index) {
-    std::vector<std::string> variables = {
-        "PS_ROLE=" + role,
-        str("PS_INDEX=", index),
-        "PS_STORE=" + url(),
-        "PS_LOG=" + log_,
-        str("PS_STEPS=", num_steps_),
-        "ARGOSY_LOG=error"};
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      variables.emplace_back(*entry);
-    }
-    std::vector<char*> env;
-    for (std::string& text : variables) {
-      env.push_back(text.data());
-    }
-    env.push_back(nullptr);
-    std::string program = "/proc/self/exe";
-    std::string filter = "--gtest_filter=ProcessOfAJob.*";
-    std::string disabled = "--gtest_also_run_disabled_tests";
-    std::string brief = "--gtest_brief=1";
-    char* arguments[] = {
-        program.data(), filter.data(), disabled.data(), brief.data(), nullptr};
-    pid_t pid = 0;
-    ASSERT_EQ(
-        ::posix_spawn(
-            &pid, "/proc/self/exe", nullptr, nullptr, arguments, env.data()),
-        0);
-    running_[{role, index}] = pid;
+    running_[{role, index}] = testing::start_self(
+        {"PS_ROLE=" + role,
+         str("PS_INDEX=", index),
+         "PS_STORE=" + url(),
+         "PS_LOG=" + log_,
+         str("PS_STEPS=", num_steps_),
+         "ARGOSY_LOG=error"},
+        "ProcessOfAJob.*");
   }
 
   store::KvServer server_;

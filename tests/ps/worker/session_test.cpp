@@ -11,6 +11,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <array>
+#include <future>
 #include <thread>
 
 #include "argosy/common/error.h"
@@ -186,19 +188,132 @@ TEST_F(SessionTest, ACacheSavesPullsWithinItsBound) {
   options.cache = {.rows = 100, .steps = 2};
   SparseEmbedding embedding(own, options);
   const auto ids = torch::arange(10);
-  const auto first = embedding(ids).detach().clone();
-  for (int step = 0; step < 6; ++step) {
+  const auto first =
+      own->lookup(embedding->table(), ids, {.is_test = true}).clone();
+  for (int step = 0; step < 8; ++step) {
     const auto rows = embedding(ids);
-    // Rows of step 0, 3, 6 serve two more steps each.
-    const double age = (rows.detach() - first).abs().max().item<double>();
-    EXPECT_LE(age, kRate * step + 1e-5);
+    // Each step takes kRate away. Rows of steps 0, 3 and 6 serve two more.
+    const float expected = kRate * static_cast<float>(step - step % 3);
+    EXPECT_LT(
+        (first - expected - rows.detach()).abs().max().item<float>(), 1e-5)
+        << step;
     rows.sum().backward();
     own->step();
     own->flush();
   }
-  EXPECT_EQ(own->num_cache_hits(embedding->table()), 50u);
-  const auto sync = session(0, 1, {.mode = Mode::Async});
-  EXPECT_EQ(sync->num_prefetched(), 0u);
+  // Every lookup but those of steps 0 (which the first one had filled), 3, 6.
+  EXPECT_EQ(own->num_cache_hits(embedding->table()), 60u);
+  EXPECT_EQ(own->oldest_cache_hit(embedding->table()), 2);
+  own->forget_rows();
+  EXPECT_LT(
+      (first - 8 * kRate - embedding(ids).detach()).abs().max().item<float>(),
+      1e-5);
+}
+
+// What another worker pushes is seen after at most as many steps.
+TEST_F(SessionTest, ACacheOfOtherWorkersRowsIsBoundedToo) {
+  const auto own = session(0, 2, {.mode = Mode::Async});
+  const auto other = session(1, 2, {.mode = Mode::Async});
+  auto options = items();
+  SparseEmbedding theirs(other, options);
+  options.cache = {.rows = 3, .steps = 1};
+  SparseEmbedding cached(own, options);
+  const auto ids = torch::arange(3);
+  const auto start = cached(ids).detach().clone();
+  for (int step = 0; step < 6; ++step) {
+    theirs(ids).sum().backward();
+    other->step();
+    other->flush();
+    own->step(); // without gradients: time passes
+    const float lag = (cached(ids).detach() - start)[0][0].item<float>() +
+        kRate * static_cast<float>(step + 1);
+    EXPECT_LT(lag, 1.5f * kRate) << step;
+  }
+  EXPECT_GT(own->num_cache_hits(cached->table()), 0u);
+  EXPECT_LE(own->oldest_cache_hit(cached->table()), 1);
+  // Three rows, so others leave.
+  cached(torch::arange(3, 6));
+  const auto hits = own->num_cache_hits(cached->table());
+  cached(ids);
+  EXPECT_EQ(own->num_cache_hits(cached->table()), hits);
+}
+
+// A step that others have not pushed yet is not applied with the new rate.
+TEST_F(SessionTest, ANewRateWaitsForTheStepsBeforeIt) {
+  const auto own = session(0, 2);
+  const auto other = session(1, 2);
+  SparseEmbedding mine(own, items());
+  SparseEmbedding theirs(other, items());
+  const auto ids = torch::arange(4);
+  const auto start = mine(ids);
+  start.sum().backward();
+  own->step();
+  auto changed = std::async(std::launch::async, [&] {
+    own->set_learning_rate(mine->table(), 10 * kRate);
+  });
+  EXPECT_EQ(
+      changed.wait_for(std::chrono::milliseconds(200)),
+      std::future_status::timeout);
+  theirs(ids).sum().backward();
+  other->step();
+  changed.get();
+  EXPECT_TRUE(torch::equal(
+      own->lookup(mine->table(), ids, {.is_test = true}),
+      start.detach() - kRate));
+}
+
+TEST_F(SessionTest, DenseValuesComeAsOftenAsAsked) {
+  const auto own = std::make_shared<Session>(SessionOptions{
+      .client =
+          {.job = {.num_workers = 1, .sync = false},
+           .shape = {2, 1},
+           .kv = kv_,
+           .timeout = std::chrono::seconds(30)},
+      .communicator = {.mode = Mode::Async},
+      .dense_pulls = {.every = 3, .beside = true}});
+  const auto weight = torch::zeros({5}).requires_grad_();
+  own->add_dense({weight}, {.rule = DenseRule::Sgd, .learning_rate = 1});
+  auto before = weight.detach().clone();
+  for (int step = 1; step <= 12; ++step) {
+    weight.sum().backward();
+    own->step();
+    own->flush();
+    // Asked for in steps 3, 6, 9, 12; here one step later.
+    const bool changed = !torch::equal(weight.detach(), before);
+    EXPECT_EQ(changed, step > 3 && step % 3 == 1) << step;
+    before = weight.detach().clone();
+  }
+  own->pull_dense();
+  EXPECT_TRUE(torch::equal(weight.detach(), torch::full({5}, -12.0f)));
+  EXPECT_THROW(
+      Session(SessionOptions{
+          .client =
+              {.job = {.num_workers = 1, .sync = false},
+               .shape = {2, 1},
+               .kv = kv_},
+          .communicator = {.mode = Mode::Async},
+          .dense_pulls = {.every = 0}}),
+      InvalidArgument);
+}
+
+TEST_F(SessionTest, CountsHowOftenAnIdIsShown) {
+  const auto own = session(0, 1);
+  SparseConfig config;
+  config.name = "shown";
+  config.embedx_dim = 2;
+  const auto table = own->add_table(config);
+  own->lookup(table, torch::tensor({5, 8, 5, 5}, torch::kLong))
+      .sum()
+      .backward();
+  own->lookup(table, torch::tensor({8, 2}, torch::kLong), {.padding_idx = 2})
+      .sum()
+      .backward();
+  own->step();
+  const auto rows = own->lookup(
+      table, torch::tensor({5, 8}, torch::kLong), {.is_test = true});
+  EXPECT_EQ(rows[0][0].item<float>(), 3); // show is the first column
+  EXPECT_EQ(rows[1][0].item<float>(), 2);
+  EXPECT_EQ(own->client().stat(table).rows, 2u);
 }
 
 TEST_F(SessionTest, GeoTrainsLocallyAndExchanges) {
@@ -234,6 +349,33 @@ TEST_F(SessionTest, GeoTrainsLocallyAndExchanges) {
   }
   EXPECT_LT(losses[0], 0.02);
   EXPECT_LT(losses[1], 0.02);
+}
+
+TEST_F(SessionTest, GeoSendsItsPartOfADenseDifferenceAndKeepsItsOwn) {
+  const CommunicatorOptions geo{.mode = Mode::Geo, .k_steps = 1};
+  const auto weights = std::array{
+      torch::zeros({3}).requires_grad_(), torch::zeros({3}).requires_grad_()};
+  std::array<std::shared_ptr<Session>, 2> workers;
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < 2; ++worker) {
+    threads.emplace_back([&, worker] {
+      workers[worker] = session(worker, 2, geo);
+      workers[worker]->add_dense({weights[worker]});
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  const torch::NoGradGuard no_grad;
+  weights[0].fill_(1); // what the worker trained
+  workers[0]->step();
+  EXPECT_TRUE(torch::equal(weights[0], torch::full({3}, 1.0f)));
+  workers[1]->step(); // takes half of it, as one of two
+  EXPECT_TRUE(torch::equal(weights[1], torch::full({3}, 0.5f)));
+  workers[0]->step(); // the rest of its difference
+  EXPECT_TRUE(torch::equal(weights[0], torch::full({3}, 1.0f)));
+  workers[1]->step();
+  EXPECT_TRUE(torch::equal(weights[1], torch::full({3}, 0.75f)));
 }
 
 // A model that knows nothing of servers.
