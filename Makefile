@@ -26,11 +26,11 @@ help: ## Show this list
 demo: ## Build library, command and an example, and train on two ranks (10 minutes)
 	@tools/setup build demo
 	$(call configure)
-	$(call compile,the library and the command (7 minutes on 2 cores),argosy argosy_cli)
+	$(call compile,the library and the command (6 minutes on 2 cores),argosy argosy_cli)
 	@tools/demo $(BUILD)
 
-test: build ## Build everything but benches, and run all tests (35 minutes)
-	@tools/timed "tests (14 minutes on 2 cores)" tools/run_tests $(BUILD) -LE soak
+test: build ## Build everything but benches, and run all tests (30 minutes)
+	@tools/timed "tests (11 minutes on 2 cores)" tools/run_tests $(BUILD) -LE soak
 
 soak: build ## Run the long and statistical tests too: before a release
 	@tools/timed "soak tests (an hour or more on 2 cores)" tools/run_tests $(BUILD) -L soak
@@ -57,7 +57,7 @@ tidy: ## Run clang-tidy over all sources
 build: ## Build library, command, bindings and tests (PRESET=release|debug|asan|tsan)
 	@tools/setup build python tests bench
 	$(call configure,-DARGOSY_BUILD_TESTS=ON -DARGOSY_BUILD_PYTHON=ON -DARGOSY_BUILD_BENCH=ON)
-	$(call compile,library$(comma) command$(comma) bindings and tests (18 minutes on 2 cores),all)
+	$(call compile,library$(comma) command$(comma) bindings and tests (17 minutes on 2 cores),all)
 
 install: ## Install library, command, bindings and `argosy bench` (PREFIX=/usr/local)
 	@tools/setup build python bench

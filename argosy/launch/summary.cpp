@@ -97,6 +97,30 @@ Failure describe(const WorkerSpec& worker, const WorkerResult& result) {
   return failure;
 }
 
+// When the first failed worker ended, and the launcher began to stop the
+// others; the end of time if none failed.
+std::chrono::system_clock::time_point first_failed_end(const Outcome& outcome) {
+  auto first = std::chrono::system_clock::time_point::max();
+  for (const WorkerResult& result : outcome.results) {
+    first = result.failed() ? std::min(first, result.ended) : first;
+  }
+  return first;
+}
+
+// A worker may fail first and end later than one that lost it. The launcher has
+// told it to stop by then, but its report says when it failed.
+bool failed_before(
+    std::chrono::system_clock::time_point stop,
+    const WorkerSpec& worker,
+    const WorkerResult& result) {
+  if (!result.stopped || result.status.success() ||
+      stop == std::chrono::system_clock::time_point::max()) {
+    return false;
+  }
+  const auto report = report_of(worker);
+  return report && time_of(*report, result.ended) < stop;
+}
+
 // Ranks that a failed worker waited for when they had ended with success: the
 // cause, not the worker that failed. The worker's error says so, or, if it
 // recorded none, its flight record.
@@ -211,8 +235,10 @@ void print(std::ostream& out, const Failure& failure, std::size_t index) {
 std::vector<Failure> collect_failures(
     const JobPlan& plan, const Outcome& outcome) {
   std::vector<Failure> failures;
+  const auto first_end = first_failed_end(outcome);
   for (std::size_t i = 0; i < outcome.results.size(); ++i) {
-    if (outcome.results[i].failed()) {
+    if (outcome.results[i].failed() ||
+        failed_before(first_end, plan.workers[i], outcome.results[i])) {
       failures.push_back(describe(plan.workers[i], outcome.results[i]));
     }
   }

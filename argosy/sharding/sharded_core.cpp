@@ -57,6 +57,24 @@ void check_hook(Level level, const ShardingOptions& options) {
       "each decides how gradients are sent");
 }
 
+// An option that the level does not know would have no effect.
+void check_level(Level level, const ShardingOptions& options) {
+  const auto check = [&](const char* option, bool is_set, Level least) {
+    ARGOSY_CHECK(
+        !is_set || level >= least,
+        "[sharding] {} with level {}, which has no use for it: expected {}, or "
+        "no {}",
+        option,
+        to_string(level),
+        to_string(least),
+        option);
+  };
+  check("units", !options.units.empty(), Level::p_g_os);
+  check("exclude_layer", !options.exclude_layer.empty(), Level::p_g_os);
+  check("offload_params", options.offload_params, Level::p_g_os);
+  check("offload_grads", options.offload_grads, Level::os_g);
+}
+
 void check_sent_type(const ShardingOptions& options) {
   ARGOSY_CHECK(
       !options.sent_type || *options.sent_type == c10::kHalf ||
@@ -310,6 +328,7 @@ ShardedCore::ShardedCore(
   if (impl_->options.keep_memory) {
     keep_tensor_memory();
   }
+  check_level(level, impl_->options);
   check_sent_type(impl_->options);
   check_hook(level, impl_->options);
   impl_->check_same();

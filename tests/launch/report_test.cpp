@@ -93,6 +93,37 @@ TEST(Summary, PutsTheCauseBeforeAFollowerOfTheSameSecond) {
   }
 }
 
+// Rank 0 failed first, but cleans up for so long that rank 1, which lost it,
+// ends before, and the launcher stops rank 0.
+TEST(Summary, CountsAWorkerThatFailedBeforeItWasStopped) {
+  const TempDir folder;
+  JobPlan plan;
+  plan.workers.resize(3);
+  for (int i = 0; i < 3; ++i) {
+    plan.workers[i].identity.rank = i;
+    plan.workers[i].error_file = folder.path() / std::to_string(i);
+  }
+  const auto report = [&](int rank, const char* text, std::int64_t seconds) {
+    write_error_file(
+        folder.path() / std::to_string(rank),
+        {.message = text,
+         .timestamp = seconds,
+         .timestamp_ns = seconds * 1'000'000'000});
+  };
+  report(0, "cause", 100);
+  report(1, "lost the store", 101);
+  report(2, "told to stop", 103);
+  Outcome outcome{.ending = Ending::Failed, .signal = 0, .results = {}};
+  outcome.results = {
+      {.pid = 1, .status = {.exit_code = 1}, .ended = at(104), .stopped = true},
+      {.pid = 2, .status = {.exit_code = 1}, .ended = at(102)},
+      {.pid = 3, .status = {.signal = 15}, .ended = at(104), .stopped = true}};
+  const auto failures = collect_failures(plan, outcome);
+  ASSERT_EQ(failures.size(), 2u);
+  EXPECT_EQ(failures[0].rank, 0);
+  EXPECT_EQ(failures[1].rank, 1);
+}
+
 // The launcher heard of the death of rank 1 after rank 0 had said so.
 TEST(Summary, PutsADeathBeforeTheErrorThatBlamesIt) {
   const TempDir folder;

@@ -68,8 +68,9 @@ TEST_P(OffloadSharding, GivesTheSameBits) {
     expect_same(train(world, GetParam(), &where), expected);
     sharding::ShardingOptions everything;
     everything.offload = where;
-    everything.offload_params = true;
-    everything.offload_grads = true;
+    const auto level = sharding::level_of(GetParam());
+    everything.offload_params = level == sharding::Level::p_g_os;
+    everything.offload_grads = level != sharding::Level::os;
     expect_same(train(world, GetParam(), nullptr, everything), expected);
   });
 }

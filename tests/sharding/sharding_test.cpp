@@ -662,7 +662,9 @@ TEST_P(Levels, GoWithRecompute) {
   const Alone alone = train_alone(of);
   testing::run_ranks(3, [&](World& world) {
     ShardingOptions options = small_units();
-    options.units = {"mlp.*"};
+    if (sharding::level_of(GetParam()) == Level::p_g_os) {
+      options.units = {"mlp.*"};
+    }
     expect_trains_as(alone, of, GetParam(), options, world);
   });
 }
@@ -683,6 +685,35 @@ TEST(Sharding, RefusesWhatItCannotDo) {
     ShardedModel<testing::Mlp> model(net, Level::p_g_os);
     ShardedOptimizer optimizer(sgd, model.core());
     refused([&] { optimizer.state_dict(); }, "optimizer of argosy::optim");
+  });
+}
+
+TEST(Sharding, RefusesOptionsThatItsLevelDoesNotKnow) {
+  testing::run_ranks(2, [](World&) {
+    const auto expect_refused =
+        [](Level level, const char* option, const ShardingOptions& options) {
+          testing::Mlp net;
+          EXPECT_THAT(
+              testing::refusal(
+                  [&] { ShardedModel<testing::Mlp>(net, level, options); }),
+              ::testing::HasSubstr(std::string(option) + " with level os"));
+        };
+    ShardingOptions offloads;
+    offloads.offload = offload::OffloadOptions{};
+    offloads.offload_grads = true;
+    expect_refused(Level::os, "offload_grads", offloads);
+    for (const Level level : {Level::os, Level::os_g}) {
+      ShardingOptions options;
+      options.units = {"first"};
+      expect_refused(level, "units", options);
+      options = {};
+      options.exclude_layer = {"first"};
+      expect_refused(level, "exclude_layer", options);
+      options = {};
+      options.offload = offload::OffloadOptions{};
+      options.offload_params = true;
+      expect_refused(level, "offload_params", options);
+    }
   });
 }
 

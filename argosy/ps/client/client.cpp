@@ -6,6 +6,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/ps/service/float_buffer.h"
+#include "argosy/rpc/buffer_pool.h"
 
 namespace argosy::ps {
 
@@ -43,7 +44,8 @@ void check_dense(const char* op, const TableSpec& spec, std::size_t size) {
 
 Client::Client(ClientOptions options)
     : options_(std::move(options)),
-      router_(options_.shape, options_.kv, options_.prefix) {
+      router_(options_.shape, options_.kv, options_.prefix),
+      buffers_(std::make_shared<rpc::BufferPool>()) {
   check(options_.job);
   ARGOSY_CHECK(
       options_.worker >= 0 && options_.worker < options_.job.num_workers,

@@ -17,8 +17,11 @@
 #include "argosy/ps/service/table_spec.h"
 #include "argosy/ps/table/row_layout.h"
 #include "argosy/ps/table/save_mode.h"
-#include "argosy/rpc/buffer_pool.h"
 #include "argosy/store/credentials.h"
+
+namespace argosy::rpc {
+class BufferPool;
+}
 
 namespace argosy::ps {
 
@@ -218,11 +221,10 @@ class Client {
 
   const ClientOptions options_;
   Router router_;
-  const std::shared_ptr<rpc::BufferPool> buffers_ =
-      std::make_shared<rpc::BufferPool>();      // of pushes
-  std::vector<std::unique_ptr<Lane>> pushes_;   // by region
-  std::vector<std::unique_ptr<Lane>> commands_; // by region
-  std::uint64_t client_ = 0;                    // of commands_
+  const std::shared_ptr<rpc::BufferPool> buffers_; // of pushes
+  std::vector<std::unique_ptr<Lane>> pushes_;      // by region
+  std::vector<std::unique_ptr<Lane>> commands_;    // by region
+  std::uint64_t client_ = 0;                       // of commands_
 
   mutable std::mutex mutex_;
   std::map<std::uint32_t, Table> tables_;        // guarded by mutex_

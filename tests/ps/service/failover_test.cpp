@@ -1,6 +1,7 @@
 // How long workers wait when a server is killed.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
@@ -177,6 +178,10 @@ TEST_F(Failover, AnUpdateIsAcknowledgedWhenBothCopiesHaveIt) {
   own->push({{kTable, keys, ones}});
   own->flush();
   ::kill(pid, SIGSTOP);
+  // Its threads run on until the signal reaches them.
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, WUNTRACED), pid);
+  ASSERT_TRUE(WIFSTOPPED(status));
   own->push({{kTable, keys, ones}});
   auto flushed = std::async(std::launch::async, [&] { own->flush(); });
   EXPECT_EQ(
