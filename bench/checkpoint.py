@@ -35,10 +35,25 @@ def run_dcp(python, folder, megabytes, rounds):
         env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
              "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
              "USE_LIBUV": "0"}) for rank in range(2)]
-    outputs = [rank.communicate(timeout=600)[0] for rank in ranks]
-    if any(rank.returncode for rank in ranks):
+    try:
+        output = ranks[0].communicate(timeout=120)[0]
+        end_follower(ranks[1])
+    finally:
+        for rank in ranks:
+            rank.kill()
+    if ranks[0].returncode:
         raise SystemExit("the ranks of DCP failed")
-    return outputs[0]
+    return output
+
+
+def end_follower(rank):
+    """Rank 0 has printed all there is; after that rank 1 may wait for ever in
+    Gloo for a rank that has left."""
+    try:
+        rank.communicate(timeout=5)
+    except subprocess.TimeoutExpired:
+        rank.kill()
+        rank.communicate()
 
 
 def best_of(texts):
