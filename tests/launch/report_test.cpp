@@ -28,14 +28,20 @@ std::chrono::system_clock::time_point at(int seconds) {
   return std::chrono::system_clock::time_point(std::chrono::seconds(seconds));
 }
 
-TEST(Summary, PutsTheRootCauseFirst) {
-  const TempDir folder;
+// Ranks from `first` on, whose error files are numbered in the folder.
+JobPlan plan_of(const TempDir& folder, int num_workers, int first = 0) {
   JobPlan plan;
-  plan.workers.resize(3);
-  for (int i = 0; i < 3; ++i) {
-    plan.workers[i].identity.rank = 10 + i;
+  plan.workers.resize(static_cast<std::size_t>(num_workers));
+  for (int i = 0; i < num_workers; ++i) {
+    plan.workers[i].identity.rank = first + i;
     plan.workers[i].error_file = folder.path() / std::to_string(i);
   }
+  return plan;
+}
+
+TEST(Summary, PutsTheRootCauseFirst) {
+  const TempDir folder;
+  JobPlan plan = plan_of(folder, 3, 10);
   // Rank 12 was seen last, but says that it failed first.
   write_error_file(
       folder.path() / "2", {.message = "E: first", .timestamp = 90});
@@ -62,12 +68,7 @@ TEST(Summary, PutsTheCauseBeforeAFollowerOfTheSameSecond) {
   using namespace std::chrono_literals;
   for (const bool killed : {true, false}) {
     const TempDir folder;
-    JobPlan plan;
-    plan.workers.resize(2);
-    for (int i = 0; i < 2; ++i) {
-      plan.workers[i].identity.rank = i;
-      plan.workers[i].error_file = folder.path() / std::to_string(i);
-    }
+    JobPlan plan = plan_of(folder, 2);
     write_error_file(
         folder.path() / "0", {.message = "lost rank 1", .timestamp = 100});
     Outcome outcome{.ending = Ending::Failed, .signal = 0, .results = {}};
@@ -97,12 +98,7 @@ TEST(Summary, PutsTheCauseBeforeAFollowerOfTheSameSecond) {
 // ends before, and the launcher stops rank 0.
 TEST(Summary, CountsAWorkerThatFailedBeforeItWasStopped) {
   const TempDir folder;
-  JobPlan plan;
-  plan.workers.resize(3);
-  for (int i = 0; i < 3; ++i) {
-    plan.workers[i].identity.rank = i;
-    plan.workers[i].error_file = folder.path() / std::to_string(i);
-  }
+  JobPlan plan = plan_of(folder, 3);
   const auto report = [&](int rank, const char* text, std::int64_t seconds) {
     write_error_file(
         folder.path() / std::to_string(rank),
@@ -127,12 +123,7 @@ TEST(Summary, CountsAWorkerThatFailedBeforeItWasStopped) {
 // The launcher heard of the death of rank 1 after rank 0 had said so.
 TEST(Summary, PutsADeathBeforeTheErrorThatBlamesIt) {
   const TempDir folder;
-  JobPlan plan;
-  plan.workers.resize(2);
-  for (int i = 0; i < 2; ++i) {
-    plan.workers[i].identity.rank = i;
-    plan.workers[i].error_file = folder.path() / std::to_string(i);
-  }
+  JobPlan plan = plan_of(folder, 2);
   write_error_file(
       folder.path() / "0",
       {.message = "[comm.barrier] rank 1 of group 0 died during barrier",
@@ -147,12 +138,7 @@ TEST(Summary, PutsADeathBeforeTheErrorThatBlamesIt) {
 
 TEST(Summary, NamesWhoLeftEarlyAndNotItsVictim) {
   const TempDir folder;
-  JobPlan plan;
-  plan.workers.resize(3);
-  for (int i = 0; i < 3; ++i) {
-    plan.workers[i].identity.rank = i;
-    plan.workers[i].error_file = folder.path() / std::to_string(i);
-  }
+  JobPlan plan = plan_of(folder, 3);
   plan.flight_dir = folder.path();
   Outcome outcome{.ending = Ending::Failed, .signal = 0, .results = {}};
   outcome.results = {
