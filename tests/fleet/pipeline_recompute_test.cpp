@@ -114,7 +114,7 @@ struct Seen {
   double loss = 0;
   std::map<std::string, at::Tensor> gradients;
   int tanhs = 0;                 // of forward, first and again
-  std::int64_t kept_at_loss = 0; // bytes of activations, on the last stage
+  std::int64_t kept_at_loss = 0; // bytes of activations, at the first loss
 };
 
 std::shared_ptr<pipeline::StageModel> make_stage(const How& how, bool dropout) {
@@ -157,8 +157,11 @@ Seen run_batch(
   std::int64_t before = 0;
   auto model = distributed_model(
       stage, {[&](const Tensors& outputs, const Tensors& labels) {
-        seen.kept_at_loss =
-            std::max(seen.kept_at_loss, memory.current() - before);
+        // At later ones the gradient of the microbatch before may still be
+        // on its way, and count.
+        if (seen.kept_at_loss == 0) {
+          seen.kept_at_loss = memory.current() - before;
+        }
         return torch::mse_loss(outputs[0], labels[0]);
       }});
   torch::optim::SGD sgd(model.module().parameters(), 0.1);
