@@ -16,11 +16,15 @@
 #include "argosy/comm/group.h"
 #include "argosy/comm/member_watch.h"
 #include "argosy/comm/ops.h"
+#include "argosy/comm/patient_store.h"
+#include "argosy/comm/watched_connect.h"
 #include "argosy/comm/work.h"
 #include "argosy/common/error.h"
 #include "argosy/common/fault_point.h"
+#include "argosy/common/text.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
+#include "argosy/world/process_identity.h"
 #include "argosy/world/world.h"
 #include "tests/support/thrown_by.h"
 #include "tests/support/victim.h"
@@ -176,6 +180,59 @@ TEST_P(Connecting, ADeathInTheMiddleIsNoticed) {
         thrown_by<PeerLost>([&] { barrier(group); }), HasSubstr("rank 1"));
     EXPECT_LT(Clock::now() - began, 15s);
   });
+}
+
+// Two members, of which the other's process has ended: no pid is 0.
+struct DeadOther {
+  c10::intrusive_ptr<c10d::HashStore> store =
+      c10::make_intrusive<c10d::HashStore>();
+  comm::Members members{
+      .group = "g",
+      .rank = 0,
+      .global_ranks = {0, 1},
+      .store = store,
+      .deadline = Deadline::after(40s)};
+  std::shared_ptr<comm::MemberWatch> watch;
+
+  DeadOther() {
+    const auto words = split(own_process_identity(), ' ');
+    const std::string dead = str(words[0], " 0 ", words[2]);
+    store->set(process_key(1), {dead.begin(), dead.end()});
+    watch = std::make_shared<comm::MemberWatch>(
+        members, comm::WatchedStores{.world = store});
+  }
+};
+
+// The transport waits where it cannot know, and does not look at the store.
+TEST(Waits, ADeathIsNoticedWhileTheTransportWaits) {
+  const DeadOther other;
+  const auto gate = std::make_shared<SilentStore::Gate>();
+  const auto began = Clock::now();
+  EXPECT_THAT(
+      thrown_by<PeerLost>([&] {
+        comm::connect_watched(
+            [gate](const comm::Members&) {
+              gate->pass();
+              return std::unique_ptr<comm::Backend>();
+            },
+            other.members,
+            other.watch);
+      }),
+      HasSubstr("rank 1 of group g died before the group was connected"));
+  EXPECT_LT(Clock::now() - began, 15s);
+  gate->let_all_pass();
+}
+
+// As the backends do that a user registered: they connect on the thread of the
+// operation, so that nobody else watches.
+TEST(Waits, ADeathIsNoticedWhileTheStoreIsWaitedFor) {
+  const DeadOther other;
+  const auto patient = comm::make_patient_store(other.store, other.watch);
+  const auto began = Clock::now();
+  EXPECT_THAT(
+      thrown_by<PeerLost>([&] { patient->get("address of rank 1"); }),
+      HasSubstr("rank 1 of group g died before the group was connected"));
+  EXPECT_LT(Clock::now() - began, 15s);
 }
 
 TEST(Waits, AbortEndsAConnectionThatIsBeingMade) {
