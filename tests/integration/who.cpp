@@ -1,9 +1,11 @@
 // A rank that meets the others, whatever launched it, and says who it is. With
-// --stay it then waits for what never comes. Built twice: with ARGOSY_WHO_MPI
-// it joins MPI_COMM_WORLD instead of looking at the launch environment.
+// --stay it then waits for what never comes, with --die it kills itself. Built
+// twice: with ARGOSY_WHO_MPI it joins MPI_COMM_WORLD instead of looking at the
+// launch environment.
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <csignal>
 #include <iostream>
 #include <string>
 
@@ -31,7 +33,7 @@ long long sum_of_all(World& world) {
   return sum;
 }
 
-void run(bool stay) {
+void run(const std::string& end) {
   const bool given = Environment::of_process().has("ARGOSY_TIMEOUT");
   InitOptions options;
   if (!given) {
@@ -58,7 +60,10 @@ void run(bool stay) {
       sum_of_all(*world),
       world->info().source);
   std::cout << line << std::flush;
-  if (stay) {
+  if (end == "--die") {
+    std::raise(SIGKILL);
+  }
+  if (end == "--stay") {
     world->store()->wait({"never"}, std::chrono::seconds(20));
   }
   destroy_process_group();
@@ -70,6 +75,6 @@ void run(bool stay) {
 } // namespace
 
 int main(int argc, char** argv) {
-  const bool stay = argc > 1 && std::string(argv[1]) == "--stay";
-  return argosy::record([&] { run(stay); });
+  const std::string end = argc > 1 ? argv[1] : "";
+  return argosy::record([&] { run(end); });
 }
