@@ -80,28 +80,56 @@ std::string MemberWatch::text_of(const std::vector<int>& members) const {
   return ranges_text(global);
 }
 
-// A member may also end while it connects, so all are asked.
-std::exception_ptr MemberWatch::ended(int member) {
+// The pid of a member whose process is known to have ended.
+std::optional<int> MemberWatch::ended(int member) {
   std::string& process = process_[member];
   if (process.empty()) {
     const std::string key =
         process_key(members_.global_ranks[static_cast<std::size_t>(member)]);
     if (!stores_.world->check({key})) {
-      return nullptr;
+      return std::nullopt;
     }
     const auto value = stores_.world->get(key);
     process.assign(value.begin(), value.end());
   }
-  const auto pid = ended_process(process);
-  if (!pid) {
+  return ended_process(process);
+}
+
+// As a predicate. A process that ends in order leaves the world, one that is
+// killed does not.
+std::string MemberWatch::ending_of(int rank) {
+  const std::string how = how_rank_ended(rank);
+  if (!how.empty()) {
+    return how;
+  }
+  return stores_.world->check({departure_key(rank)}) ? "has left" : "died";
+}
+
+// A member may also end while it connects, so all are asked. Others may have
+// followed the first that died, so all that have ended are named.
+std::exception_ptr MemberWatch::deaths() {
+  std::map<std::string, std::vector<int>> gone; // by what became of them
+  std::vector<std::string> pids;
+  for (int member = 0; member < members_.size(); ++member) {
+    if (const auto pid = ended(member)) {
+      const int rank = members_.global_ranks[static_cast<std::size_t>(member)];
+      gone[ending_of(rank)].push_back(rank);
+      pids.push_back(std::to_string(*pid));
+    }
+  }
+  if (gone.empty()) {
     return nullptr;
   }
-  const int rank = members_.global_ranks[static_cast<std::size_t>(member)];
-  const std::string how = how_rank_ended(rank);
+  std::vector<std::string> parts;
+  for (auto& [how, ranks] : gone) {
+    std::sort(ranks.begin(), ranks.end());
+    parts.push_back(gone_text(ranks, members_.group, how));
+  }
   return std::make_exception_ptr(PeerLost(str_format(
-      "[comm.connect] {} before the group was connected: process {} has ended",
-      gone_text({rank}, members_.group, how.empty() ? "died" : how),
-      *pid)));
+      "[comm.connect] {} before the group was connected: {}",
+      join(parts, " and "),
+      pids.size() == 1 ? str("process ", pids[0], " has ended")
+                       : str("processes ", join(pids, ", "), " have ended"))));
 }
 
 std::exception_ptr MemberWatch::difference_of_lists() const {
@@ -130,12 +158,7 @@ std::exception_ptr MemberWatch::trouble() {
           members_.group)));
     }
   }
-  for (int member = 0; member < members_.size(); ++member) {
-    if (auto error = ended(member)) {
-      return error;
-    }
-  }
-  return nullptr;
+  return deaths();
 }
 
 std::chrono::microseconds MemberWatch::interval() const {

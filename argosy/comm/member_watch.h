@@ -64,7 +64,9 @@ class MemberWatch {
  private:
   std::vector<int> missing();
   std::vector<int> behind();
-  std::exception_ptr ended(int member);
+  std::optional<int> ended(int member);
+  std::string ending_of(int rank);
+  std::exception_ptr deaths();
   std::string text_of(const std::vector<int>& members) const;
 
   const Members members_;

@@ -20,11 +20,13 @@
 #include "argosy/comm/watched_connect.h"
 #include "argosy/comm/work.h"
 #include "argosy/common/error.h"
+#include "argosy/common/exit_note.h"
 #include "argosy/common/fault_point.h"
 #include "argosy/common/text.h"
 #include "argosy/testing/gtest_ranks.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/process_identity.h"
+#include "argosy/world/rendezvous.h"
 #include "argosy/world/world.h"
 #include "tests/support/thrown_by.h"
 #include "tests/support/victim.h"
@@ -233,6 +235,35 @@ TEST(Waits, ADeathIsNoticedWhileTheStoreIsWaitedFor) {
       thrown_by<PeerLost>([&] { patient->get("address of rank 1"); }),
       HasSubstr("rank 1 of group g died before the group was connected"));
   EXPECT_LT(Clock::now() - began, 15s);
+}
+
+// Rank 0 has followed rank 1, in order, before this rank asks.
+TEST(Waits, WhoDiedIsNamedBeforeThoseWhoFollowed) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto words = split(own_process_identity(), ' ');
+  const std::string dead = str(words[0], " 0 ", words[2]);
+  for (const int rank : {0, 1}) {
+    store->set(process_key(rank), {dead.begin(), dead.end()});
+  }
+  store->set(departure_key(0), {'1'});
+  comm::MemberWatch watch(
+      {.group = "g",
+       .rank = 2,
+       .global_ranks = {0, 1, 2},
+       .store = store,
+       .deadline = Deadline::after(40s)},
+      {.world = store});
+  for (const char* member : {"come/0", "come/1"}) {
+    store->set(member, {'1'});
+  }
+  const std::string text =
+      thrown_by<PeerLost>([&] { std::rethrow_exception(watch.trouble()); });
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "rank 1 of group g died and rank 0 of group g has left before the "
+          "group was connected: processes 0, 0 have ended"));
+  EXPECT_EQ(ranks_blamed(text), std::vector<int>{1});
 }
 
 TEST(Waits, AbortEndsAConnectionThatIsBeingMade) {
