@@ -13,6 +13,7 @@ pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(rocksdb REQUIRED IMPORTED_TARGET rocksdb)
+pkg_check_modules(libzstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(libssl REQUIRED IMPORTED_TARGET libssl)
 # Only its header, which is compiled for each instruction set.
 pkg_check_modules(libxxhash REQUIRED IMPORTED_TARGET libxxhash)
