@@ -18,7 +18,7 @@ namespace {
 
 // A batch being loaded. `batch` is constant. The loading thread owns `result`
 // and `error` until it sets `ready`, which the queue's mutex guards.
-struct Slot {
+struct Place {
   std::optional<Batch> batch; // nullopt: end of an epoch
   SamplerState after;         // the sampler's state after this batch
   LoadStatus status;
@@ -27,25 +27,25 @@ struct Slot {
   bool ready = false;
 };
 
-std::string name_of(const Slot& slot) {
-  const std::int64_t index = slot.status.index;
+std::string name_of(const Place& place) {
+  const std::int64_t index = place.status.index;
   if (index != LoadStatus::kNoSample) {
-    return str("sample ", index, " of epoch ", slot.batch->epoch);
+    return str("sample ", index, " of epoch ", place.batch->epoch);
   }
-  if (slot.batch && !slot.batch->indices.empty()) {
+  if (place.batch && !place.batch->indices.empty()) {
     return str_format(
         "the batch of {} samples from {} on, epoch {}",
-        slot.batch->indices.size(),
-        slot.batch->indices.front(),
-        slot.batch->epoch);
+        place.batch->indices.size(),
+        place.batch->indices.front(),
+        place.batch->epoch);
   }
   return "the sampler";
 }
 
-[[noreturn]] void throw_error_of(const Slot& slot) {
-  const std::string name = str("[data.loader] ", name_of(slot), ": ");
+[[noreturn]] void throw_error_of(const Place& place) {
+  const std::string name = str("[data.loader] ", name_of(place), ": ");
   try {
-    std::rethrow_exception(slot.error);
+    std::rethrow_exception(place.error);
   } catch (const std::exception& error) {
     // Names the sample and keeps the original for callers that look for it.
     std::throw_with_nested(Error(name + error.what()));
@@ -59,9 +59,9 @@ std::string name_of(const Slot& slot) {
 // The queue and what its threads need. Each thread owns a reference, so that a
 // thread that the destructor had to detach never touches freed memory.
 //
-// Batches leave the queue in the order in which the sampler made them: a slot
+// Batches leave the queue in the order in which the sampler made them: a place
 // enters the queue under the lock, before it is loaded, and next() waits for
-// the front slot even if a later one is ready. num_prefetch bounds the slots,
+// the front place even if a later one is ready. num_prefetch bounds the places,
 // and so the memory of batches that nobody has asked for yet.
 struct Prefetcher::Shared {
   Shared(DistributedBatchSampler the_sampler, Load the_load, int prefetch)
@@ -70,8 +70,8 @@ struct Prefetcher::Shared {
         sampler(std::move(the_sampler)),
         delivered(sampler.state()) {}
 
-  std::shared_ptr<Slot> take_slot();
-  void load_slot(Slot& slot) const;
+  std::shared_ptr<Place> take_place();
+  void load_place(Place& place) const;
   void work();
   void drop_slots();
 
@@ -80,12 +80,12 @@ struct Prefetcher::Shared {
 
   std::mutex mutex;
   std::condition_variable room; // notifies threads: work or stop
-  // Notifies next(): a slot is ready or a thread ended.
+  // Notifies next(): a place is ready or a thread ended.
   std::condition_variable ready;
   // Guarded by mutex.
   DistributedBatchSampler sampler;
   SamplerState delivered;
-  std::deque<std::shared_ptr<Slot>> slots; // in the sampler's order
+  std::deque<std::shared_ptr<Place>> places; // in the sampler's order
   bool paused = true; // between epochs, until next() is called
   bool stop = false;
   int num_running = 0; // threads in work()
@@ -93,50 +93,50 @@ struct Prefetcher::Shared {
 
 // Call with the mutex held. Returns null if there is nothing to load. Slots for
 // the end of an epoch or a sampler's error enter the queue but need no loading.
-std::shared_ptr<Slot> Prefetcher::Shared::take_slot() {
-  if (paused || slots.size() >= num_prefetch) {
+std::shared_ptr<Place> Prefetcher::Shared::take_place() {
+  if (paused || places.size() >= num_prefetch) {
     return nullptr;
   }
-  auto slot = std::make_shared<Slot>();
+  auto place = std::make_shared<Place>();
   try {
-    slot->batch = sampler.next();
-    slot->after = sampler.state();
+    place->batch = sampler.next();
+    place->after = sampler.state();
   } catch (...) {
-    slot->error = std::current_exception();
+    place->error = std::current_exception();
   }
-  slots.push_back(slot);
-  if (slot->batch) {
-    return slot;
+  places.push_back(place);
+  if (place->batch) {
+    return place;
   }
   // Also after an error: next() reports it before the sampler goes on.
   paused = true;
-  slot->ready = true;
+  place->ready = true;
   ready.notify_all();
   return nullptr;
 }
 
-void Prefetcher::Shared::load_slot(Slot& slot) const {
+void Prefetcher::Shared::load_place(Place& place) const {
   try {
-    slot.result = load(*slot.batch, slot.status);
+    place.result = load(*place.batch, place.status);
   } catch (...) {
-    slot.error = std::current_exception();
+    place.error = std::current_exception();
   }
 }
 
 // Each thread takes the next batch under the lock and loads it without, so that
-// slots are in order while loads overlap.
+// places are in order while loads overlap.
 void Prefetcher::Shared::work() {
   std::unique_lock lock(mutex);
   while (!stop) {
-    const auto slot = take_slot();
-    if (!slot) {
+    const auto place = take_place();
+    if (!place) {
       room.wait(lock);
       continue;
     }
     lock.unlock();
-    load_slot(*slot);
+    load_place(*place);
     lock.lock();
-    slot->ready = true;
+    place->ready = true;
     ready.notify_all();
   }
   // The destructor waits on `ready` until no thread is left.
@@ -144,13 +144,13 @@ void Prefetcher::Shared::work() {
   ready.notify_all();
 }
 
-// Call with the mutex held. Threads that load one of the slots discard the
+// Call with the mutex held. Threads that load one of the places discard the
 // result.
 void Prefetcher::Shared::drop_slots() {
-  for (const auto& slot : slots) {
-    slot->status.cancelled = true;
+  for (const auto& place : places) {
+    place->status.cancelled = true;
   }
-  slots.clear();
+  places.clear();
   paused = true;
 }
 
@@ -209,36 +209,38 @@ void Prefetcher::start_threads() {
 std::shared_ptr<void> Prefetcher::next(const Deadline& deadline) {
   std::unique_lock lock(shared_->mutex);
   start_threads();
-  auto& slots = shared_->slots;
+  auto& places = shared_->places;
   // At the first call and after the end of an epoch, loading is paused.
-  if (slots.empty()) {
+  if (places.empty()) {
     shared_->paused = false;
   }
   // Without threads, the caller loads the batch.
   if (options_.num_threads == 0) {
-    if (const auto slot = shared_->take_slot()) {
-      shared_->load_slot(*slot);
-      slot->ready = true;
+    if (const auto place = shared_->take_place()) {
+      shared_->load_place(*place);
+      place->ready = true;
     }
   }
   shared_->room.notify_all();
-  const auto is_ready = [&] { return !slots.empty() && slots.front()->ready; };
+  const auto is_ready = [&] {
+    return !places.empty() && places.front()->ready;
+  };
   if (!shared_->ready.wait_until(lock, deadline.time(), is_ready)) {
-    // The slot stays in the queue: a later next() can still return it.
+    // The place stays in the queue: a later next() can still return it.
     throw TimeoutError(str_format(
         "[data.loader] {} was not ready after {}",
-        slots.empty() ? "the next batch" : name_of(*slots.front()),
+        places.empty() ? "the next batch" : name_of(*places.front()),
         deadline.limit_text()));
   }
-  const auto slot = std::move(slots.front());
-  slots.pop_front();
+  const auto place = std::move(places.front());
+  places.pop_front();
   shared_->room.notify_all();
-  if (slot->error) {
-    throw_error_of(*slot);
+  if (place->error) {
+    throw_error_of(*place);
   }
   // Counts only after success; a failed batch is skipped, not repeated.
-  shared_->delivered = slot->after;
-  return slot->result;
+  shared_->delivered = place->after;
+  return place->result;
 }
 
 std::int64_t Prefetcher::size() const {
