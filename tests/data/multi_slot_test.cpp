@@ -151,19 +151,23 @@ TEST(Records, CanBeMovedAndAppended) {
   Records second;
   ASSERT_FALSE(parser.parse("1 1", first));
   ASSERT_FALSE(parser.parse("2 2 3", second));
-  const std::vector<std::byte> bytes(second[0], second[0] + second.bytes());
+  const std::string bytes(
+      reinterpret_cast<const char*>(second[0]), second.bytes());
   first.append(std::move(second));
-  first.append_bytes(bytes);
+  const std::string twice = bytes + bytes;
+  std::memcpy(first.room(twice.size()), twice.data(), twice.size());
+  first.commit_samples(twice.size());
   Records moved = std::move(first);
   ASSERT_FALSE(parser.parse("1 4", moved));
   std::string all;
   for (std::size_t i = 0; i < moved.size(); ++i) {
     all += text_of(parser.layout(), moved[i]) + ";";
   }
-  EXPECT_EQ(all, "user=1;user=2,3;user=2,3;user=4;");
+  EXPECT_EQ(all, "user=1;user=2,3;user=2,3;user=2,3;user=4;");
   EXPECT_THAT(
       refusal([&] {
-        moved.append_bytes(std::span(bytes).first(bytes.size() - 1));
+        std::memcpy(moved.room(twice.size()), twice.data(), twice.size());
+        moved.commit_samples(twice.size() - 1);
       }),
       HasSubstr("a sample says that it has"));
 }

@@ -107,20 +107,19 @@ void Records::commit(std::size_t bytes) {
   bytes_ += bytes;
 }
 
-void Records::append_bytes(std::span<const std::byte> samples) {
-  while (!samples.empty()) {
-    std::uint32_t bytes = 0;
-    if (samples.size() >= kNumber) {
-      std::memcpy(&bytes, samples.data(), kNumber);
+void Records::commit_samples(std::size_t bytes) {
+  while (bytes > 0) {
+    std::uint32_t own = 0;
+    if (bytes >= kNumber) {
+      std::memcpy(&own, free_, kNumber);
     }
     ARGOSY_CHECK(
-        bytes >= kNumber && bytes <= samples.size(),
+        own >= kNumber && own <= bytes,
         "[data.records] a sample says that it has {} bytes, {} are there",
-        bytes,
-        samples.size());
-    std::memcpy(room(bytes), samples.data(), bytes);
-    commit(bytes);
-    samples = samples.subspan(bytes);
+        own,
+        bytes);
+    commit(own);
+    bytes -= own;
   }
 }
 

@@ -120,17 +120,17 @@ class Records {
   // with the bytes it really has; without, the room is used again.
   std::byte* room(std::size_t bytes);
   void commit(std::size_t bytes);
-
-  // Copies whole samples, one after another, as they lie in memory.
-  // InvalidArgument if a length does not fit.
-  void append_bytes(std::span<const std::byte> samples);
+  // The same for several samples that lie one after another in the room.
+  // InvalidArgument if their lengths do not add up to `bytes`.
+  void commit_samples(std::size_t bytes);
 
   // Takes over the samples of another.
   void append(Records&& other);
 
   void clear();
 
-  // The order of samples, to be permuted.
+  std::span<const std::byte* const> samples() const { return samples_; }
+  // The same, to be permuted.
   std::vector<const std::byte*>& order() { return samples_; }
 
  private:
