@@ -14,6 +14,7 @@
 #include "argosy/checkpoint/import/zip_reader.h"
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
+#include "tests/support/sanitized.h"
 
 namespace argosy::checkpoint {
 namespace {
@@ -79,7 +80,9 @@ class ImportFuzz : public ::testing::Test {
   void SetUp() override {
     ::getrlimit(RLIMIT_AS, &before_);
     rlimit limit = before_;
-    limit.rlim_cur = rlim_t{2} << 30;
+    if (!argosy::testing::kIsSanitized) {
+      limit.rlim_cur = rlim_t{2} << 30;
+    }
     ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
   }
   void TearDown() override { ::setrlimit(RLIMIT_AS, &before_); }

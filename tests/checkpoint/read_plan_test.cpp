@@ -10,6 +10,7 @@
 #include "argosy/checkpoint/boxes.h"
 #include "tests/checkpoint/random_boxes.h"
 #include "tests/support/refusal.h"
+#include "tests/support/sanitized.h"
 
 namespace argosy::checkpoint {
 namespace {
@@ -361,7 +362,8 @@ TEST(ReadPlan, IsFastForManyRanks) {
     const double took =
         static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     RecordProperty(str("seconds_", num_hosts), std::to_string(took));
-    EXPECT_LT(took, 5); // 0.5 s on a quiet machine
+    // 0.5 s on a quiet machine.
+    EXPECT_LT(took, argosy::testing::kIsSanitized ? 50 : 5);
     expect_balance(manifest, hosts, plan, kChunkBytes * 2.0);
   }
 }

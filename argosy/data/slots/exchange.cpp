@@ -16,8 +16,9 @@ namespace argosy::data {
 
 namespace {
 
-// What a member sends at a time, so that memory is bounded.
-constexpr std::size_t kRoundBytes = std::size_t{64} << 20;
+// What a member sends at a time: as much as stays in a cache between the copy
+// that collects it and the one that sends it.
+constexpr std::size_t kRoundBytes = std::size_t{2} << 20;
 
 // FNV-1a, and a last step that spreads the high bits.
 std::uint64_t hash_of(std::span<const std::byte> bytes) {
@@ -114,27 +115,46 @@ class Exchange {
 
  private:
   Outgoing collect(const Records& records, std::size_t& next) {
-    std::vector<std::vector<const std::byte*>> of_member(num_members_);
     Outgoing outgoing{.splits = std::vector<std::int64_t>(num_members_, 0)};
+    const std::size_t first = next;
     std::size_t total = 0;
+    member_of_.clear();
     for (; next < records.size() && total < kRoundBytes; ++next) {
-      const std::byte* const sample = records[next];
-      const std::size_t member = dealer_.member_of(sample);
-      const std::size_t bytes = RecordView(layout_, sample).bytes();
-      of_member[member].push_back(sample);
+      const std::size_t member = dealer_.member_of(records[next]);
+      const std::size_t bytes = RecordView(layout_, records[next]).bytes();
+      member_of_.push_back(member);
       outgoing.splits[member] += static_cast<std::int64_t>(bytes);
       total += bytes;
     }
-    outgoing.bytes = at::empty({static_cast<std::int64_t>(total)}, at::kByte);
-    auto* to = static_cast<std::byte*>(outgoing.bytes.data_ptr());
-    for (const auto& samples : of_member) {
-      for (const std::byte* const sample : samples) {
-        const std::size_t bytes = RecordView(layout_, sample).bytes();
-        std::memcpy(to, sample, bytes);
-        to += bytes;
-      }
-    }
+    outgoing.bytes = buffer(total);
+    copy(records, first, outgoing);
     return outgoing;
+  }
+
+  void copy(
+      const Records& records, std::size_t first, const Outgoing& outgoing) {
+    auto* to = static_cast<std::byte*>(outgoing.bytes.data_ptr());
+    std::vector<std::byte*> to_member;
+    for (const std::int64_t bytes : outgoing.splits) {
+      to_member.push_back(to);
+      to += bytes;
+    }
+    for (std::size_t i = 0; i < member_of_.size(); ++i) {
+      const std::byte* const sample = records[first + i];
+      const std::size_t bytes = RecordView(layout_, sample).bytes();
+      std::byte*& place = to_member[member_of_[i]];
+      std::memcpy(place, sample, bytes);
+      place += bytes;
+    }
+  }
+
+  // The same memory in each round.
+  at::Tensor buffer(std::size_t bytes) {
+    const auto size = static_cast<std::int64_t>(bytes);
+    if (!buffer_.defined() || buffer_.numel() < size) {
+      buffer_ = at::empty({size}, at::kByte);
+    }
+    return buffer_.narrow(0, 0, size);
   }
 
   // Returns whether any member has more to send.
@@ -171,6 +191,8 @@ class Exchange {
   const std::shared_ptr<Group> group_;
   const std::size_t num_members_;
   Dealer dealer_;
+  std::vector<std::size_t> member_of_; // of the samples of a round
+  at::Tensor buffer_;
 };
 
 } // namespace

@@ -43,9 +43,16 @@ class ByteReader {
   template <typename T>
   T get() {
     static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
-    T value;
-    std::memcpy(&value, raw(sizeof(T)).data(), sizeof(T));
-    return value;
+    if constexpr (std::is_same_v<T, bool>) {
+      const auto value = get<std::uint8_t>();
+      ARGOSY_CHECK(
+          value <= 1, "[ps.{}] {} as a bool, expected 0 or 1", what_, +value);
+      return value == 1;
+    } else {
+      T value;
+      std::memcpy(&value, raw(sizeof(T)).data(), sizeof(T));
+      return value;
+    }
   }
   std::string text() { return std::string(raw(get<std::uint32_t>())); }
 

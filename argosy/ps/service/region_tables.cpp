@@ -14,7 +14,9 @@ void put_floats(ByteWriter& out, std::span<const float> values) {
 std::vector<float> get_floats(ByteReader& in) {
   const std::string bytes = in.text();
   std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  if (!values.empty()) {
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  }
   return values;
 }
 
