@@ -12,6 +12,7 @@
 #include "argosy/fleet/ps_model.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/replace_optimizer.h"
+#include "argosy/fleet/spread_model.h"
 #include "argosy/fleet/spread_optimizer.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/optim/ema.h"
@@ -133,6 +134,10 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
     params = optim::params_of(optimizer);
   }
 
+  void spread_over(const std::shared_ptr<SpreadCore>& core) override {
+    spread_models.push_back(core);
+  }
+
   void serve(const std::shared_ptr<PsModel>& model) override {
     ARGOSY_CHECK(
         !served,
@@ -150,6 +155,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   const GroupPtr& copies() const { return sharded ? axes.replicas : axes.data; }
   void make_averages();
   optim::Ema& moving_average();
+  void reduce_spread_gradients();
   void sum_gradients();
   void clip_gradients();
   bool step_once();
@@ -168,6 +174,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   std::optional<sharding::ShardedOptimizer> sharded;
   std::shared_ptr<PsModel> served;               // null: nothing is on servers
   const std::unique_ptr<SpreadOptimizer> spread; // null without DTensors
+  std::vector<std::weak_ptr<SpreadCore>> spread_models;
   optim::GradientMerge merge;
   const std::unique_ptr<optim::GradScaler> scaler;
 
@@ -234,6 +241,17 @@ optim::Ema& DistributedOptimizer::Impl::moving_average() {
             .bias_correction = configs.bias_correction});
   }
   return *ema;
+}
+
+void DistributedOptimizer::Impl::reduce_spread_gradients() {
+  for (const auto& each : spread_models) {
+    if (const auto model = each.lock()) {
+      model->compress_gradients([this](const at::Tensor& parameter) {
+        return holds(parameter.unsafeGetTensorImpl());
+      });
+    }
+  }
+  spread->reduce_gradients();
 }
 
 // Models compute averages, so a sum is the average times the number of ranks.
@@ -370,7 +388,7 @@ bool DistributedOptimizer::step() {
   impl.backward_done = false;
   bool stepped = false;
   if (impl.spread && impl.merge.will_step()) {
-    impl.spread->reduce_gradients(); // before the merge divides them
+    impl.reduce_spread_gradients(); // before the merge divides them
   }
   const bool due = impl.merge.step([&] { stepped = impl.step_once(); });
   // Also after a step that amp skipped: the next one begins anew.

@@ -6,6 +6,7 @@
 #include "argosy/common/error.h"
 
 #include "argosy/data_parallel/data_parallel.h"
+#include "argosy/fleet/spread_model.h"
 #include "argosy/sharding/sharded_core.h"
 
 namespace argosy::fleet {
@@ -79,6 +80,10 @@ bool Registry::link(
   if (const auto sharded = std::dynamic_pointer_cast<sharding::ShardedCore>(
           model.side.core.lock())) {
     with->shard(sharded);
+  }
+  if (const auto spread =
+          std::dynamic_pointer_cast<SpreadCore>(model.side.core.lock())) {
+    with->spread_over(spread);
   }
   if (model.side.served) {
     with->serve(model.side.served);

@@ -18,6 +18,7 @@ class ShardedCore;
 namespace argosy::fleet {
 
 class PsModel;
+class SpreadCore;
 
 // Identifies a parameter: all handles to it share a TensorImpl.
 using ParameterId = const void*;
@@ -69,6 +70,8 @@ class RegisteredOptimizer {
   // Called when a model that holds its parameters is sharded: from now on the
   // optimizer steps this rank's shards.
   virtual void shard(const std::shared_ptr<sharding::ShardedCore>& core) = 0;
+  // Called when a model of DTensors holds its parameters.
+  virtual void spread_over(const std::shared_ptr<SpreadCore>& core) = 0;
   // Called when servers hold parameters of a model that it steps.
   virtual void serve(const std::shared_ptr<PsModel>& model) = 0;
 };

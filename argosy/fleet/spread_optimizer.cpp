@@ -8,7 +8,9 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/fleet/compression_of.h"
 #include "argosy/fleet/offload_of.h"
+#include "argosy/fleet/spread_gradients.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/offload/states.h"
@@ -50,6 +52,7 @@ std::unique_ptr<SpreadOptimizer> SpreadOptimizer::make(
   }
   std::unique_ptr<SpreadOptimizer> made(new SpreadOptimizer(
       optimizer, std::move(parameters), stage_of(strategy, mesh)));
+  made->shards_.send_gradients({sent_type_of(strategy), data_axes(mesh)});
   if (const auto options = offload_of(strategy)) {
     auto* fused = dynamic_cast<optim::FusedOptimizer*>(&optimizer);
     ARGOSY_CHECK(

@@ -88,14 +88,14 @@ struct OptimizedParameter {
   // the optimizer's, so that unscaling or clipping one changes both.
   // Comes before every step. With a Partial gradient this is the reduce-scatter
   // (or the all_reduce, where the state is not sharded) of data parallelism.
-  void reshard_gradient() {
+  void reshard_gradient(const SentGradients& sent) {
     at::Tensor& gradient = shard.mutable_grad();
     at::Tensor& own = parameter.mutable_grad();
     if (!own.defined()) {
       gradient.reset();
       return;
     }
-    own = reshard(own, mesh(), placements);
+    own = semi_auto::reduced(own, placements, sent);
     gradient = is_plain ? to_local(own) : own;
   }
 
@@ -192,6 +192,7 @@ struct ShardOptimizer::Impl {
   std::vector<torch_hooks::GradHook> hooks;
   std::shared_ptr<dtensor::GatherAhead> ahead; // stage 3
   ShardAccumulatorFn shard_accumulator;        // null: states are the shards'
+  SentGradients sent = {};
 
   using PlacementsFn = std::function<Placements(
       const at::Tensor& parameter, const torch::optim::OptimizerOptions&)>;
@@ -300,10 +301,11 @@ struct ShardOptimizer::Impl {
   void shard_gradients(const OptimizedParameter& held) {
     hooks.emplace_back(
         held.parameter,
-        [parameter = held.parameter, placements = held.placements] {
+        [this, parameter = held.parameter, placements = held.placements] {
+          const at::NoGradGuard no_grad;
           at::Tensor& gradient = parameter.mutable_grad();
           // Collective, in the order in which backward reaches the parameters.
-          gradient = reshard(gradient, process_mesh_of(gradient), placements);
+          gradient = semi_auto::reduced(gradient, placements, sent);
         });
   }
 };
@@ -379,6 +381,10 @@ void ShardOptimizer::Impl::gather_ahead(int axis, std::size_t bucket_bytes) {
 ShardOptimizer::~ShardOptimizer() = default;
 ShardOptimizer::ShardOptimizer(ShardOptimizer&&) noexcept = default;
 
+void ShardOptimizer::send_gradients(SentGradients sent) {
+  impl_->sent = std::move(sent);
+}
+
 void ShardOptimizer::step() {
   reshard_gradients();
   impl_->optimizer.step();
@@ -388,7 +394,7 @@ void ShardOptimizer::step() {
 void ShardOptimizer::reshard_gradients() {
   const at::NoGradGuard no_grad;
   for (OptimizedParameter& held : impl_->parameters) {
-    held.reshard_gradient();
+    held.reshard_gradient(impl_->sent);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "argosy/semi_auto/sent_gradients.h"
 #include "argosy/semi_auto/stages.h"
 
 namespace at {
@@ -82,6 +83,9 @@ class ShardOptimizer {
   ~ShardOptimizer();
   ShardOptimizer(ShardOptimizer&&) noexcept;
   ShardOptimizer& operator=(ShardOptimizer&&) = delete;
+
+  // From now on, gradients are sent so; all ranks alike.
+  void send_gradients(SentGradients sent);
 
   void step();
   // Releases all gradients.
