@@ -50,6 +50,14 @@ class BucketHook {
     finish(bucket, group);
   }
 
+  // For losses that a GradScaler scales, on all ranks alike. Gradients to come
+  // are those of `scale` times the loss; what the hook keeps follows. Once this
+  // has been called, settle() says after each step whether the optimizer took
+  // the averages; if it skipped them as not finite, the hook keeps what it kept
+  // before them.
+  virtual void set_loss_scale(double /*scale*/) {}
+  virtual void settle(bool /*taken*/) {}
+
   // For checkpoints, between steps: what it keeps, and, on the same rank with
   // the same parameters, what it should keep instead.
   virtual HookMemory memory() const { return {}; }

@@ -29,7 +29,12 @@ struct Accumulators {
   int step = 0;
   at::Tensor u;
   at::Tensor v;
+  double scale = 1; // u and v are of this multiple of the loss
 };
+
+at::Tensor copy_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.clone() : tensor;
+}
 
 class Dgc final : public data_parallel::BucketHook {
  public:
@@ -52,8 +57,8 @@ class Dgc final : public data_parallel::BucketHook {
     Sent& sent = sent_[bucket.index];
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
       const at::Tensor& gradient = bucket.gradients[i];
-      Accumulators& kept = kept_[bucket.parameters[i]];
-      if (is_compressed(gradient, kept)) {
+      Accumulators& kept = prepared(bucket.parameters[i]);
+      if (is_compressed(gradient, kept, group)) {
         sent.sparse.push_back(exchange(i, gradient, kept, group));
       } else {
         sent.dense.push_back(
@@ -95,6 +100,20 @@ class Dgc final : public data_parallel::BucketHook {
     }
   }
 
+  void set_loss_scale(double scale) override {
+    scale_ = scale;
+    may_be_skipped_ = true;
+  }
+
+  void settle(bool taken) override {
+    for (auto& [parameter, kept] : before_) {
+      if (!taken) {
+        kept_[parameter] = std::move(kept);
+      }
+    }
+    before_.clear();
+  }
+
   data_parallel::HookMemory memory() const override {
     data_parallel::HookMemory memory;
     for (const auto& [parameter, kept] : kept_) {
@@ -106,6 +125,7 @@ class Dgc final : public data_parallel::BucketHook {
       put("u", kept.u);
       put("v", kept.v);
       put("step", at::scalar_tensor(kept.step, at::kLong));
+      put("scale", at::scalar_tensor(kept.scale, at::kDouble));
     }
     return memory;
   }
@@ -120,6 +140,8 @@ class Dgc final : public data_parallel::BucketHook {
           Accumulators& kept = kept_[parameter];
           if (kind == "step") {
             kept.step = tensor.item<int>();
+          } else if (kind == "scale") {
+            kept.scale = tensor.item<double>();
           } else {
             (kind == "u" ? kept.u : kept.v) = tensor;
           }
@@ -145,9 +167,31 @@ class Dgc final : public data_parallel::BucketHook {
     std::vector<Sparse> sparse;
   };
 
+  // What is kept for a parameter, in the scale of its next gradient.
+  Accumulators& prepared(std::size_t parameter) {
+    Accumulators& kept = kept_[parameter];
+    if (may_be_skipped_) {
+      before_[parameter] = kept;
+      kept.u = copy_of(kept.u);
+      kept.v = copy_of(kept.v);
+    }
+    if (kept.scale != scale_) {
+      for (const at::Tensor& each : {kept.u, kept.v}) {
+        if (each.defined()) {
+          each.mul_(scale_ / kept.scale);
+        }
+      }
+      kept.scale = scale_;
+    }
+    return kept;
+  }
+
+  // Alone, a rank needs the momentum and sends nothing.
   bool is_compressed(
-      const at::Tensor& gradient, const Accumulators& kept) const {
-    return gradient.numel() >= options_.min_count &&
+      const at::Tensor& gradient,
+      const Accumulators& kept,
+      const GroupPtr& group) const {
+    return group->nranks() > 1 && gradient.numel() >= options_.min_count &&
         gradient.scalar_type() == at::kFloat &&
         kept.step >= options_.rampup_begin_step;
   }
@@ -168,7 +212,7 @@ class Dgc final : public data_parallel::BucketHook {
     }
     // Each rank clips before the sum. The norm of a sum of n independent
     // gradients grows with sqrt(n), so each gets 1/sqrt(n) of the limit.
-    const double limit = options_.clip_norm / std::sqrt(num_ranks);
+    const double limit = scale_ * options_.clip_norm / std::sqrt(num_ranks);
     const double norm = gradient.norm().item<double>();
     return norm > limit ? gradient * (limit / norm) : gradient;
   }
@@ -217,8 +261,11 @@ class Dgc final : public data_parallel::BucketHook {
   }
 
   const DgcOptions options_;
-  std::map<std::size_t, Accumulators> kept_; // by parameter
-  std::map<std::size_t, Sent> sent_;         // by bucket, of this step
+  double scale_ = 1; // of the loss
+  bool may_be_skipped_ = false;
+  std::map<std::size_t, Accumulators> kept_;   // by parameter
+  std::map<std::size_t, Accumulators> before_; // until settle()
+  std::map<std::size_t, Sent> sent_;           // by bucket, of this step
 };
 
 } // namespace

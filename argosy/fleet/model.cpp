@@ -261,6 +261,9 @@ void detail::register_model(
   side.is_local = setup.is_local;
   side.is_spread = setup.spread.has_value();
   side.hook = setup.hook;
+  side.compression = setup.spread ? setup.spread->hook
+      : setup.level               ? setup.sharding.hook
+                                  : setup.options.hook;
   side.served = setup.served;
   for (const auto& item : module.named_parameters(true)) {
     // Modules may register undefined parameters, such as an absent bias.

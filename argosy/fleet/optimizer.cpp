@@ -74,9 +74,7 @@ DgcOptions dgc_of(const DistributedStrategy& strategy, double momentum) {
   options.sparsity = configs.sparsity;
   options.momentum = momentum;
   if (strategy.grad_clip) {
-    // It clips gradients of the scaled loss.
-    options.clip_norm = strategy.grad_clip_configs.limit *
-        (strategy.amp ? strategy.amp_configs.init_loss_scaling : 1.0);
+    options.clip_norm = strategy.grad_clip_configs.limit;
   }
   return options;
 }
@@ -129,6 +127,11 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   }
 
   void shard(const std::shared_ptr<sharding::ShardedCore>& core) override {
+  void compress_with(
+      const std::shared_ptr<data_parallel::BucketHook>& hook) override {
+    compressions.push_back(hook);
+  }
+
     sharded.emplace(optimizer, core);
     // ShardedOptimizer has replaced the parameters by this rank's shards.
     params = optim::params_of(optimizer);
@@ -156,6 +159,8 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   void make_averages();
   optim::Ema& moving_average();
   void reduce_spread_gradients();
+  void tell_loss_scale() const;
+  void settle_compressions(bool stepped) const;
   void sum_gradients();
   void clip_gradients();
   bool step_once();
@@ -176,6 +181,7 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   const std::unique_ptr<SpreadOptimizer> spread; // null without DTensors
   std::vector<std::weak_ptr<SpreadCore>> spread_models;
   optim::GradientMerge merge;
+  std::vector<std::weak_ptr<data_parallel::BucketHook>> compressions;
   const std::unique_ptr<optim::GradScaler> scaler;
 
   // Made at the first step, when parameters agree on all ranks: a model, which
@@ -248,6 +254,22 @@ void DistributedOptimizer::Impl::reduce_spread_gradients() {
     if (const auto model = each.lock()) {
       model->compress_gradients([this](const at::Tensor& parameter) {
         return holds(parameter.unsafeGetTensorImpl());
+void DistributedOptimizer::Impl::tell_loss_scale() const {
+  for (const auto& each : compressions) {
+    if (const auto hook = each.lock(); hook && scaler) {
+      hook->set_loss_scale(scaler->loss_scaling());
+    }
+  }
+}
+
+void DistributedOptimizer::Impl::settle_compressions(bool stepped) const {
+  for (const auto& each : compressions) {
+    if (const auto hook = each.lock()) {
+      hook->settle(stepped);
+    }
+  }
+}
+
       });
     }
   }
@@ -303,6 +325,7 @@ bool DistributedOptimizer::Impl::step_once() {
   } else {
     optimizer.step();
   }
+    settle_compressions(stepped);
   if (spread && stepped) {
     spread->update_parameters();
   }
@@ -379,6 +402,7 @@ at::Tensor DistributedOptimizer::scaled(const at::Tensor& loss) const {
 
 void DistributedOptimizer::after_backward(const at::Tensor& loss) {
   impl_->note_backward(loss);
+  impl_->tell_loss_scale(); // a checkpoint may have changed it, too
 }
 
 bool DistributedOptimizer::step() {

@@ -56,6 +56,18 @@ void DeferredHook::abandon(
   }
 }
 
+void DeferredHook::set_loss_scale(double scale) {
+  if (hook_) {
+    hook_->set_loss_scale(scale);
+  }
+}
+
+void DeferredHook::settle(bool taken) {
+  if (hook_) {
+    hook_->settle(taken);
+  }
+}
+
 data_parallel::HookMemory DeferredHook::memory() const {
   return hook_ ? hook_->memory() : data_parallel::HookMemory();
 }
@@ -92,6 +104,9 @@ bool Registry::link(
     if (auto hook = with->hook()) {
       model.side.hook->set(std::move(hook));
     }
+  }
+  if (model.side.compression) {
+    with->compress_with(model.side.compression);
   }
   return true;
 }

@@ -72,12 +72,6 @@ void check_kept_errors(
       "saves; set stage 1, or fp16_allreduce or bf16_allreduce",
       name,
       stage);
-  problems.require(
-      !strategy.amp || !strategy.amp_configs.use_dynamic_loss_scaling,
-      "{} and amp exclude each other while the scale of the loss changes: it "
-      "keeps an error for later steps, when the loss has another scale; set "
-      "amp_configs.use_dynamic_loss_scaling to false, or bf16_allreduce",
-      name);
 }
 
 void check_servers(const DistributedStrategy& strategy, Problems& problems) {
