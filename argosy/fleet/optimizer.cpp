@@ -7,6 +7,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/compression.h"
+#include "argosy/fleet/averaged_states.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_step.h"
 #include "argosy/fleet/ps_model.h"
@@ -126,12 +127,12 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
         : nullptr;
   }
 
-  void shard(const std::shared_ptr<sharding::ShardedCore>& core) override {
   void compress_with(
       const std::shared_ptr<data_parallel::BucketHook>& hook) override {
     compressions.push_back(hook);
   }
 
+  void shard(const std::shared_ptr<sharding::ShardedCore>& core) override {
     sharded.emplace(optimizer, core);
     // ShardedOptimizer has replaced the parameters by this rank's shards.
     params = optim::params_of(optimizer);
@@ -158,9 +159,9 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   const GroupPtr& copies() const { return sharded ? axes.replicas : axes.data; }
   void make_averages();
   optim::Ema& moving_average();
-  void reduce_spread_gradients();
   void tell_loss_scale() const;
   void settle_compressions(bool stepped) const;
+  void reduce_spread_gradients();
   void sum_gradients();
   void clip_gradients();
   bool step_once();
@@ -180,8 +181,8 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   std::shared_ptr<PsModel> served;               // null: nothing is on servers
   const std::unique_ptr<SpreadOptimizer> spread; // null without DTensors
   std::vector<std::weak_ptr<SpreadCore>> spread_models;
-  optim::GradientMerge merge;
   std::vector<std::weak_ptr<data_parallel::BucketHook>> compressions;
+  optim::GradientMerge merge;
   const std::unique_ptr<optim::GradScaler> scaler;
 
   // Made at the first step, when parameters agree on all ranks: a model, which
@@ -221,6 +222,8 @@ void DistributedOptimizer::Impl::make_averages() {
         optim::LocalSgdOptions{
             .k_steps = configs.k_steps, .begin_step = configs.begin_step},
         copies());
+    local->average_states(
+        [this](const GroupPtr& group) { average_states(optimizer, group); });
   }
   if (strategy.adaptive_localsgd && !adaptive) {
     const auto& configs = strategy.adaptive_localsgd_configs;
@@ -231,6 +234,8 @@ void DistributedOptimizer::Impl::make_averages() {
             .begin_step = configs.begin_step},
         copies(),
         axes.data);
+    adaptive->average_states(
+        [this](const GroupPtr& group) { average_states(optimizer, group); });
   }
   if (strategy.ema) {
     moving_average();
@@ -249,11 +254,6 @@ optim::Ema& DistributedOptimizer::Impl::moving_average() {
   return *ema;
 }
 
-void DistributedOptimizer::Impl::reduce_spread_gradients() {
-  for (const auto& each : spread_models) {
-    if (const auto model = each.lock()) {
-      model->compress_gradients([this](const at::Tensor& parameter) {
-        return holds(parameter.unsafeGetTensorImpl());
 void DistributedOptimizer::Impl::tell_loss_scale() const {
   for (const auto& each : compressions) {
     if (const auto hook = each.lock(); hook && scaler) {
@@ -270,6 +270,11 @@ void DistributedOptimizer::Impl::settle_compressions(bool stepped) const {
   }
 }
 
+void DistributedOptimizer::Impl::reduce_spread_gradients() {
+  for (const auto& each : spread_models) {
+    if (const auto model = each.lock()) {
+      model->compress_gradients([this](const at::Tensor& parameter) {
+        return holds(parameter.unsafeGetTensorImpl());
       });
     }
   }
@@ -320,12 +325,12 @@ bool DistributedOptimizer::Impl::step_once() {
   bool stepped = true;
   if (scaler) {
     stepped = scaler->step(optimizer);
+    settle_compressions(stepped);
     // After step(), which finds out whether gradients are finite.
     scaler->update();
   } else {
     optimizer.step();
   }
-    settle_compressions(stepped);
   if (spread && stepped) {
     spread->update_parameters();
   }
@@ -397,12 +402,12 @@ void DistributedOptimizer::backward(const at::Tensor& loss) {
 }
 
 at::Tensor DistributedOptimizer::scaled(const at::Tensor& loss) const {
+  impl_->tell_loss_scale(); // a checkpoint may have changed it, too
   return impl_->scaler ? impl_->scaler->scale(loss) : loss;
 }
 
 void DistributedOptimizer::after_backward(const at::Tensor& loss) {
   impl_->note_backward(loss);
-  impl_->tell_loss_scale(); // a checkpoint may have changed it, too
 }
 
 bool DistributedOptimizer::step() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "argosy/common/error.h"
+#include "argosy/fleet/averaged_states.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/lars.h"
@@ -198,11 +199,12 @@ OptimizerReplacement replace_for_dgc(
 }
 
 void check_local(const Optimizer& optimizer, const char* what) {
-  for (const OptimizerParamGroup& group : optimizer.param_groups()) {
-    if (dynamic_cast<const SGDOptions*>(&group.options()) == nullptr) {
-      refuse_kind(what, "SGD with or without momentum", group.options());
-    }
-  }
+  ARGOSY_CHECK(
+      has_known_states(optimizer),
+      "[fleet.distributed_optimizer] {} averages the moments of the optimizer, "
+      "and those of this one are not known, expected SGD, Adam, AdamW, "
+      "Adagrad, RMSprop or an optimizer of argosy::optim",
+      what);
 }
 
 } // namespace
@@ -212,6 +214,10 @@ OptimizerReplacement replace_optimizer(
     const DistributedStrategy& strategy,
     const NameOf& name_of,
     int num_ranks) {
+  if (strategy.localsgd || strategy.adaptive_localsgd) {
+    check_local(
+        optimizer, strategy.localsgd ? "localsgd" : "adaptive_localsgd");
+  }
   if (strategy.lars) {
     const auto& configs = strategy.lars_configs;
     const auto of = [&](const auto& options) {
@@ -234,10 +240,6 @@ OptimizerReplacement replace_optimizer(
     // A single rank compresses nothing: the user's optimizer keeps its
     // momentum.
     return num_ranks > 1 ? std::move(sgd) : OptimizerReplacement{};
-  }
-  if (strategy.localsgd || strategy.adaptive_localsgd) {
-    check_local(
-        optimizer, strategy.localsgd ? "localsgd" : "adaptive_localsgd");
   }
   return {};
 }

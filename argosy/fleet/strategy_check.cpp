@@ -16,8 +16,6 @@ constexpr char kSent[] = "each decides how gradients are sent";
 constexpr char kNotSent[] =
     "local SGD sends parameters, so there are no gradients to compress";
 constexpr char kReplaced[] = "each replaces the optimizer";
-constexpr char kAveraged[] =
-    "local SGD works with SGD only, with or without momentum";
 
 // "sharding" stands for all ways to turn it on; see is_sharded().
 bool is_on(const DistributedStrategy& strategy, std::string_view name) {
@@ -142,10 +140,6 @@ const std::vector<Exclusion>& exclusions() {
       {"bf16_allreduce", "adaptive_localsgd", kNotSent},
       {"power_sgd", "localsgd", kNotSent},
       {"power_sgd", "adaptive_localsgd", kNotSent},
-      {"lars", "localsgd", kAveraged},
-      {"lars", "adaptive_localsgd", kAveraged},
-      {"lamb", "localsgd", kAveraged},
-      {"lamb", "adaptive_localsgd", kAveraged},
   };
   return kAll;
 }
