@@ -74,12 +74,6 @@ void check_settings(const DistributedStrategy& strategy, const Axes& axes) {
       {strategy.adaptive_localsgd,
        "adaptive_localsgd: ranks have parts of one model, not copies that "
        "could differ between two averages"},
-      {strategy.is_sharded() && strategy.sharding_configs.offload_grads,
-       "sharding_configs.offload_grads: ops on DTensors make gradients in "
-       "memory"},
-      {strategy.is_sharded() && strategy.sharding_configs.offload_params,
-       "sharding_configs.offload_params: ops on DTensors read parameters in "
-       "memory"},
       {axes.hybrid->size_on("sep") > 1,
        "hybrid_configs.sep_degree: cut sequences with the plans "
        "SequenceParallelBegin and SequenceParallelEnd on mp"}};

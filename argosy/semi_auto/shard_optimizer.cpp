@@ -20,6 +20,7 @@
 #include "argosy/optim/lars.h"
 #include "argosy/semi_auto/accumulators.h"
 #include "argosy/semi_auto/gather_buckets.h"
+#include "argosy/semi_auto/offloaded_parts.h"
 #include "argosy/torch_hooks/grad_hook.h"
 #include "argosy/training/held_part.h"
 #include "argosy/world/init.h"
@@ -193,6 +194,8 @@ struct ShardOptimizer::Impl {
   std::shared_ptr<dtensor::GatherAhead> ahead; // stage 3
   ShardAccumulatorFn shard_accumulator;        // null: states are the shards'
   SentGradients sent = {};
+  std::optional<semi_auto::OffloadedParts> offloaded_parameters = {};
+  std::optional<semi_auto::OffloadedParts> offloaded_gradients = {};
 
   using PlacementsFn = std::function<Placements(
       const at::Tensor& parameter, const torch::optim::OptimizerOptions&)>;
@@ -287,6 +290,9 @@ struct ShardOptimizer::Impl {
     if (stage == 3) {
       shard_tensor_(parameter, held.mesh(), held.placements);
     }
+    if (offloaded_parameters) {
+      offloaded_parameters->move(parameter);
+    }
     held.make_shard();
     if (stage >= 2 && parameter.requires_grad()) {
       shard_gradients(held);
@@ -306,13 +312,32 @@ struct ShardOptimizer::Impl {
           at::Tensor& gradient = parameter.mutable_grad();
           // Collective, in the order in which backward reaches the parameters.
           gradient = semi_auto::reduced(gradient, placements, sent);
+          if (offloaded_gradients) {
+            offloaded_gradients->take(gradient, parameter);
+          }
         });
   }
 };
 
 ShardOptimizer::ShardOptimizer(
-    torch::optim::Optimizer& optimizer, ShardingStage stage)
+    torch::optim::Optimizer& optimizer,
+    ShardingStage stage,
+    const OffloadedShards& offloaded)
     : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}, nullptr, {}}) {
+  ARGOSY_CHECK(
+      (!offloaded.parameters || stage.stage == 3) &&
+          (!offloaded.gradients || stage.stage >= 2),
+      "[shard_optimizer] stage {} keeps whole {}, expected stage {} to offload "
+      "them",
+      stage.stage,
+      offloaded.parameters ? "parameters" : "gradients",
+      offloaded.parameters ? "3" : "2 or 3");
+  if (offloaded.parameters) {
+    impl_->offloaded_parameters.emplace(*offloaded.parameters);
+  }
+  if (offloaded.gradients) {
+    impl_->offloaded_gradients.emplace(*offloaded.gradients);
+  }
   const ProcessMesh& mesh = impl_->mesh;
   const int axis = stage.stage == 0 ? 0 : semi_auto::sharding_axis(stage, mesh);
   impl_->add_all(stage.stage, [&](const at::Tensor& parameter, const auto&) {
@@ -413,6 +438,9 @@ void ShardOptimizer::update_parameters() {
     }
     held.update_parameter();
     impl_->place_accumulators(held);
+  }
+  if (impl_->offloaded_parameters) {
+    impl_->offloaded_parameters->let_go();
   }
 }
 
