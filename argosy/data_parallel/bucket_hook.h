@@ -20,6 +20,9 @@ struct GradBucket {
   // The indices of their parameters, as DataParallel numbers them. They stay
   // the same when the buckets are planned anew.
   std::vector<std::size_t> parameters;
+  // The parameters themselves. Of a DTensor, the gradient is that of this
+  // rank's part.
+  std::vector<at::Tensor> values;
 };
 
 // What a hook keeps for later steps: "3.error" is of parameter 3.

@@ -8,6 +8,7 @@
 // gather the same number.
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
@@ -18,6 +19,7 @@
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/compression.h"
 #include "argosy/data_parallel/hook_memory.h"
+#include "argosy/optim/local.h"
 
 namespace argosy {
 
@@ -59,7 +61,7 @@ class Dgc final : public data_parallel::BucketHook {
       const at::Tensor& gradient = bucket.gradients[i];
       Accumulators& kept = prepared(bucket.parameters[i]);
       if (is_compressed(gradient, kept, group)) {
-        sent.sparse.push_back(exchange(i, gradient, kept, group));
+        sent.sparse.push_back(exchange(i, bucket, kept, group));
       } else {
         sent.dense.push_back(
             {i, all_reduce(gradient, ReduceOp::AVG, group, false)});
@@ -71,6 +73,7 @@ class Dgc final : public data_parallel::BucketHook {
     const Sent& sent = sent_.at(bucket.index);
     for (const Dense& dense : sent.dense) {
       dense.work->wait();
+      add_decay(bucket.gradients[dense.place], bucket.values[dense.place]);
       add_momentum(
           bucket.gradients[dense.place], kept_[bucket.parameters[dense.place]]);
     }
@@ -217,6 +220,16 @@ class Dgc final : public data_parallel::BucketHook {
     return norm > limit ? gradient * (limit / norm) : gradient;
   }
 
+  // To what goes into the momentum, as SGD does.
+  void add_decay(const at::Tensor& sum, const at::Tensor& parameter) const {
+    const double decay =
+        options_.weight_decay ? options_.weight_decay(parameter) : 0;
+    if (decay != 0) {
+      const at::NoGradGuard no_grad;
+      sum.add_(optim::local_of(parameter), scale_ * decay);
+    }
+  }
+
   // Plain momentum, for gradients that are not compressed. It works on the
   // average, so that u is the same on all ranks.
   void add_momentum(const at::Tensor& gradient, Accumulators& kept) const {
@@ -229,9 +242,10 @@ class Dgc final : public data_parallel::BucketHook {
 
   Sparse exchange(
       std::size_t place,
-      const at::Tensor& gradient,
+      const GradBucket& bucket,
       Accumulators& kept,
       const GroupPtr& group) const {
+    const at::Tensor& gradient = bucket.gradients[place];
     if (!kept.u.defined()) {
       kept.u = at::zeros_like(gradient);
     }
@@ -239,6 +253,7 @@ class Dgc final : public data_parallel::BucketHook {
       kept.v = at::zeros_like(gradient);
     }
     kept.u.mul_(options_.momentum).add_(clipped(gradient, group->nranks()));
+    add_decay(kept.u, bucket.values[place]);
     kept.v.add_(kept.u);
     const at::Tensor v = kept.v.view({-1});
     const auto count = std::max<std::int64_t>(

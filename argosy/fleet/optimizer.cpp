@@ -67,13 +67,31 @@ std::unique_ptr<optim::GradScaler> scaler_of(
       group);
 }
 
-DgcOptions dgc_of(const DistributedStrategy& strategy, double momentum) {
+// What dgc returns is divided by the number of merged batches, and multiplied
+// by that of the ranks, where the strategy says so. Decay must not be.
+double decay_factor(const DistributedStrategy& strategy, int num_ranks) {
+  const optim::GradientMergeOptions merge = merge_of(strategy);
+  const bool sums =
+      strategy.gradient_scale_configs.scale_strategy.get() != "avg";
+  return (merge.avg ? merge.k_steps : 1) / (sums ? num_ranks : 1.0);
+}
+
+DgcOptions dgc_of(
+    const DistributedStrategy& strategy,
+    const OptimizerReplacement& replacement,
+    int num_ranks) {
   const auto& configs = strategy.dgc_configs;
   DgcOptions options;
   options.rampup_begin_step = configs.rampup_begin_step;
   options.rampup_step = configs.rampup_step;
   options.sparsity = configs.sparsity;
-  options.momentum = momentum;
+  options.momentum = *replacement.dgc_momentum;
+  options.weight_decay = [decays = replacement.dgc_decays,
+                          factor = decay_factor(strategy, num_ranks)](
+                             const at::Tensor& parameter) {
+    const auto found = decays.find(parameter.unsafeGetTensorImpl());
+    return found == decays.end() ? 0 : factor * found->second;
+  };
   if (strategy.grad_clip) {
     options.clip_norm = strategy.grad_clip_configs.limit;
   }
@@ -123,7 +141,8 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   std::shared_ptr<data_parallel::BucketHook> hook() override {
     // Momentum moves from the optimizer into the compression.
     return replacement.dgc_momentum
-        ? deep_gradient_compression(dgc_of(strategy, *replacement.dgc_momentum))
+        ? deep_gradient_compression(
+              dgc_of(strategy, replacement, axes.data->nranks()))
         : nullptr;
   }
 

@@ -179,7 +179,8 @@ std::unique_ptr<Optimizer> replaced(
   return std::make_unique<New>(std::move(groups), of(optimizer.defaults()));
 }
 
-// dgc returns gradients that already include momentum, so plain SGD steps.
+// dgc returns gradients that already include momentum and weight decay, so
+// plain SGD steps.
 OptimizerReplacement replace_for_dgc(
     Optimizer& optimizer, const NameOf& name_of) {
   const double momentum =
@@ -192,10 +193,17 @@ OptimizerReplacement replace_for_dgc(
         "groups have {} and {}",
         momentum,
         sgd.momentum());
-    check_unset(sgd.weight_decay() == 0, "dgc", "weight_decay");
     return SGDOptions(sgd.lr());
   };
-  return {replaced<optim::SGD>(optimizer, {}, name_of, of), momentum};
+  OptimizerReplacement result{
+      replaced<optim::SGD>(optimizer, {}, name_of, of), momentum, {}};
+  for (const OptimizerParamGroup& group : optimizer.param_groups()) {
+    const double decay = momentum_of(group.options(), "dgc").weight_decay();
+    for (const at::Tensor& parameter : group.params()) {
+      result.dgc_decays[parameter.unsafeGetTensorImpl()] = decay;
+    }
+  }
+  return result;
 }
 
 void check_local(const Optimizer& optimizer, const char* what) {
@@ -224,7 +232,7 @@ OptimizerReplacement replace_optimizer(
       return lars_of(options, configs);
     };
     const auto& excluded = configs.exclude_from_weight_decay.get();
-    return {replaced<optim::Lars>(optimizer, excluded, name_of, of), {}};
+    return {replaced<optim::Lars>(optimizer, excluded, name_of, of), {}, {}};
   }
   if (strategy.lamb) {
     const auto& configs = strategy.lamb_configs;
@@ -232,7 +240,7 @@ OptimizerReplacement replace_optimizer(
       return lamb_of(options, configs);
     };
     const auto& excluded = configs.exclude_from_weight_decay.get();
-    return {replaced<optim::Lamb>(optimizer, excluded, name_of, of), {}};
+    return {replaced<optim::Lamb>(optimizer, excluded, name_of, of), {}, {}};
   }
   if (strategy.dgc) {
     // Made even for one rank, to refuse an unsuitable optimizer there too.

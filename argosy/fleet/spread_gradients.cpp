@@ -124,6 +124,7 @@ void SpreadGradients::reduce(
       bucket.gradients.push_back(part.view(sum.local.sizes()));
       bucket.gradients.back().copy_(sum.local).mul_(group->nranks());
       bucket.parameters.push_back(sum.parameter);
+      bucket.values.push_back(parameters_[sum.parameter].second);
     }
     hook_->start(bucket, group);
     started.push_back(std::move(bucket));

@@ -38,8 +38,9 @@ struct WideNetImpl : torch::nn::Module {
     const torch::NoGradGuard no_grad;
     int index = 0;
     for (at::Tensor& each : parameters()) {
-      const at::Tensor numbers = torch::arange(each.numel()) * 37 + ++index;
-      each.copy_((numbers % 101 - 50).reshape(each.sizes()) / 500.0);
+      const at::Tensor numbers = torch::arange(each.numel(), torch::kDouble);
+      each.copy_(
+          torch::sin(numbers * 1.7 + ++index).reshape(each.sizes()) / 10);
     }
   }
   at::Tensor forward(const at::Tensor& x) { return second(first(x).tanh()); }
@@ -47,8 +48,11 @@ struct WideNetImpl : torch::nn::Module {
 TORCH_MODULE(WideNet);
 
 at::Tensor batch_of(int step) {
-  const at::Tensor numbers = torch::arange(kRows * 64) * 29 + 131 * step;
-  return (numbers % 113 - 56).reshape({kRows, 64}) / 50.0;
+  // Without ties, among which dgc would choose by the last digit.
+  const at::Tensor numbers = torch::arange(kRows * 64, torch::kDouble);
+  return torch::sin(numbers.pow(2) * 0.37 + step)
+      .reshape({kRows, 64})
+      .to(torch::kFloat);
 }
 
 at::Tensor own_rows(const at::Tensor& batch) {
@@ -60,6 +64,7 @@ struct How {
   int mp = 1;
   int sharding = 1; // ranks
   int stage = 1;
+  double penalty = 0; // times half the sum of squares, added to the loss
 };
 
 // Called after backward and after step.
@@ -96,8 +101,14 @@ Params train(
     const at::Tensor x =
         own_rows(batch_of(step)).to(net->first->weight.scalar_type());
     const at::Tensor y = model(x).to(torch::kFloat);
-    optimizer.backward(torch::nn::functional::cross_entropy(
-        y, own_rows((torch::arange(kRows) + step) % 3)));
+    at::Tensor loss = torch::nn::functional::cross_entropy(
+        y, own_rows((torch::arange(kRows) + step) % 3));
+    for (const at::Tensor& each : net->parameters()) {
+      if (how.penalty > 0) {
+        loss = loss + each.pow(2).sum() * (how.penalty / 2);
+      }
+    }
+    optimizer.backward(loss);
     if (look) {
       look(*net, step, false);
     }
@@ -189,12 +200,12 @@ TEST(SpreadGradients, AreSentAs16Bits) {
 TEST(SpreadGradients, AreSentAs16BitsOverSeveralAxes) {
   const Params exact = plain_on(2, nothing);
   const Params sent = plain_on(2, use_bf16);
-  EXPECT_LT(distance(spread_on(4, use_bf16, {.mp = 2}), sent), 1e-5);
+  // Products add up in another order, and may be rounded to another number.
+  EXPECT_LT(distance(spread_on(4, use_bf16, {.mp = 2}), sent), 1e-2);
   for (const int stage : {1, 2, 3}) {
     const Params sharded =
         spread_on(4, use_bf16, {.mp = 2, .sharding = 2, .stage = stage});
-    // In stage 3 ops compute some gradients in their places, without a sum.
-    EXPECT_LT(distance(sharded, sent), stage == 3 ? 1e-2 : 1e-5) << stage;
+    EXPECT_LT(distance(sharded, sent), 1e-2) << stage;
     EXPECT_GT(distance(sharded, exact), 1e-7) << stage;
   }
 }
@@ -263,6 +274,43 @@ TEST(SpreadGradients, AreCompressedPartByPart) {
     s.power_sgd_configs.rank = 24; // 12 rows have no more
   };
   EXPECT_LT(distance(spread_on(4, wide, {.mp = 2}), exact), 1e-4);
+}
+
+// Decay is a term of the gradient that goes into the momentum.
+TEST(DgcDecay, IsThatOfAPenaltyOfTheLoss) {
+  const auto trained =
+      [](int n, const Modify& modify, double decay, const How& how) {
+        return on_ranks(n, [&] {
+          return train<optim::SGD>(
+              modify,
+              optim::SGDOptions(0.5).momentum(0.9).weight_decay(decay),
+              how);
+        });
+      };
+  const auto merged = [](DistributedStrategy& s) {
+    use_dgc(s);
+    s.gradient_merge = true;
+    s.gradient_merge_configs.k_steps = 2;
+  };
+  const auto sums = [](DistributedStrategy& s) {
+    use_dgc(s);
+    s.gradient_scale_configs.scale_strategy = "sum";
+  };
+  for (const auto& [modify, factor] : std::vector<std::pair<Modify, double>>{
+           {use_dgc, 1}, {merged, 1}, {sums, 2}}) {
+    const Params expected =
+        trained(2, modify, 0, {.is_spread = false, .penalty = 0.02 / factor});
+    EXPECT_GT(
+        distance(trained(2, modify, 0, {.is_spread = false}), expected), 1e-3);
+    for (const How& how :
+         {How{.is_spread = false},
+          How{.is_spread = false, .sharding = 2},
+          How{},
+          How{.sharding = 2}}) {
+      EXPECT_LT(distance(trained(2, modify, 0.02, how), expected), 1e-4)
+          << how.is_spread << how.sharding << factor;
+    }
+  }
 }
 
 TEST(SpreadGradients, OneRankWithDataCompressesNothing) {
