@@ -31,7 +31,7 @@ struct Accumulators {
   int step = 0;
   at::Tensor u;
   at::Tensor v;
-  double scale = 1; // u and v are of this multiple of the loss
+  double scale = 0; // u and v are of this multiple of the loss; 0: as now
 };
 
 at::Tensor copy_of(const at::Tensor& tensor) {
@@ -178,14 +178,14 @@ class Dgc final : public data_parallel::BucketHook {
       kept.u = copy_of(kept.u);
       kept.v = copy_of(kept.v);
     }
-    if (kept.scale != scale_) {
+    if (kept.scale != 0 && kept.scale != scale_) {
       for (const at::Tensor& each : {kept.u, kept.v}) {
         if (each.defined()) {
           each.mul_(scale_ / kept.scale);
         }
       }
-      kept.scale = scale_;
     }
+    kept.scale = scale_;
     return kept;
   }
 

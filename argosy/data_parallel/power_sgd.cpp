@@ -27,7 +27,7 @@ using data_parallel::GradBucket;
 struct Matrix {
   at::Tensor error;
   at::Tensor q;
-  double scale = 1; // `error` is of this multiple of the loss
+  double scale = 0; // `error` is of this multiple of the loss; 0: as now
   at::Tensor p;     // of the current step
   at::Tensor value; // of the current step, with the error added
 };
@@ -192,10 +192,10 @@ class PowerSgd final : public data_parallel::BucketHook {
     const at::Tensor m = as_matrix(gradient);
     if (!matrix.q.defined()) {
       matrix.error = at::zeros_like(m);
-      matrix.scale = scale_;
       matrix.q = orthogonal(first_q(m.size(1), options_.rank, m));
     }
-    matrix.value = at::add(m, matrix.error, scale_ / matrix.scale);
+    matrix.value =
+        at::add(m, matrix.error, matrix.scale == 0 ? 1 : scale_ / matrix.scale);
     matrix.scale = scale_;
     matrix.p = matrix.value.mm(matrix.q);
     return matrix.p;

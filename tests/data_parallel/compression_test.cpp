@@ -236,6 +236,22 @@ TEST(Compression, KeepsTheScaleInItsMemory) {
   });
 }
 
+// One that was written without it is of the scale that goes on.
+TEST(Compression, TakesAMemoryWithoutAScale) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const auto make = [] { return power_sgd({.rank = 2, .start_step = 0}); };
+    const auto before = make();
+    averages(world, before, {16, 16});
+    auto memory = before->memory();
+    EXPECT_EQ(memory.erase("0.scale"), 1u);
+    const auto after = make();
+    after->set_memory(memory);
+    const auto got = averages(world, after, {16});
+    const auto expected = averages(world, before, {16});
+    EXPECT_TRUE(torch::allclose(got[0], expected[0], 1e-4, 1e-4));
+  });
+}
+
 struct ConvNetImpl : torch::nn::Module {
   torch::nn::Conv2d conv{nullptr};
   torch::nn::BatchNorm2d norm{nullptr};
