@@ -20,6 +20,7 @@
 #include "argosy/comm/traffic.h"
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
+#include "argosy/common/file.h"
 #include "argosy/data_parallel/data_parallel.h"
 #include "argosy/observe/session.h"
 #include "argosy/observe/span.h"
@@ -354,8 +355,8 @@ constexpr int kLayers = 4;
 Trace trace_of_training(
     int parts,
     const std::function<void(World&, int, int, const at::Tensor&)>& before) {
-  const auto path =
-      std::filesystem::path(::testing::TempDir()) / "multi_copy_trace.json";
+  const TempDir folder;
+  const auto path = folder.path() / "trace.json";
   run_ranks(2, [&](World& world) {
     RowParallelLinear layer(
         RowParallelLinearOptions(256, 256).input_is_parallel(true));
@@ -380,7 +381,6 @@ Trace trace_of_training(
     session.finish();
   });
   const Trace trace = read_trace(path, 1);
-  std::filesystem::remove(path);
   EXPECT_EQ(trace.threads_of_parts.size(), static_cast<std::size_t>(parts));
   EXPECT_EQ(
       trace.operations.size(),
