@@ -20,6 +20,9 @@ struct GradBucket {
   // The indices of their parameters, as DataParallel numbers them. They stay
   // the same when the buckets are planned anew.
   std::vector<std::size_t> parameters;
+  // The parameters themselves. Of a DTensor, the gradient is that of this
+  // rank's part.
+  std::vector<at::Tensor> values;
 };
 
 // What a hook keeps for later steps: "3.error" is of parameter 3.
@@ -49,6 +52,14 @@ class BucketHook {
   virtual void abandon(const GradBucket& bucket, const GroupPtr& group) {
     finish(bucket, group);
   }
+
+  // For losses that a GradScaler scales, on all ranks alike. Gradients to come
+  // are those of `scale` times the loss; what the hook keeps follows. Once this
+  // has been called, settle() says after each step whether the optimizer took
+  // the averages; if it skipped them as not finite, the hook keeps what it kept
+  // before them.
+  virtual void set_loss_scale(double /*scale*/) {}
+  virtual void settle(bool /*taken*/) {}
 
   // For checkpoints, between steps: what it keeps, and, on the same rank with
   // the same parameters, what it should keep instead.

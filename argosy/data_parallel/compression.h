@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,14 +35,18 @@ struct DgcOptions {
   // ramp-up.
   std::vector<double> sparsity = {0.999};
   double momentum = 0.9;
+  // Of a parameter: this multiple of it is added to its gradient, after
+  // clipping. Null: none.
+  std::function<double(const at::Tensor& parameter)> weight_decay;
   // Clips each rank's gradients to clip_norm / sqrt(number of ranks). 0: none.
   double clip_norm = 0;
   std::int64_t min_count = 16384; // smaller gradients are sent uncompressed
 };
 
 // Deep gradient compression: sends only the largest entries of the accumulated
-// gradients; the rest accumulates further. The hook applies momentum itself, so
-// use it with an optimizer without momentum.
+// gradients; the rest accumulates further. The hook applies momentum itself,
+// and the weight decay that goes into it, so use it with an optimizer without
+// either.
 std::shared_ptr<data_parallel::BucketHook> deep_gradient_compression(
     DgcOptions options = {});
 

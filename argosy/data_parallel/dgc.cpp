@@ -8,6 +8,7 @@
 // gather the same number.
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
@@ -18,6 +19,7 @@
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/compression.h"
 #include "argosy/data_parallel/hook_memory.h"
+#include "argosy/optim/local.h"
 
 namespace argosy {
 
@@ -29,7 +31,12 @@ struct Accumulators {
   int step = 0;
   at::Tensor u;
   at::Tensor v;
+  double scale = 0; // u and v are of this multiple of the loss; 0: as now
 };
+
+at::Tensor copy_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.clone() : tensor;
+}
 
 class Dgc final : public data_parallel::BucketHook {
  public:
@@ -52,9 +59,9 @@ class Dgc final : public data_parallel::BucketHook {
     Sent& sent = sent_[bucket.index];
     for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
       const at::Tensor& gradient = bucket.gradients[i];
-      Accumulators& kept = kept_[bucket.parameters[i]];
-      if (is_compressed(gradient, kept)) {
-        sent.sparse.push_back(exchange(i, gradient, kept, group));
+      Accumulators& kept = prepared(bucket.parameters[i]);
+      if (is_compressed(gradient, kept, group)) {
+        sent.sparse.push_back(exchange(i, bucket, kept, group));
       } else {
         sent.dense.push_back(
             {i, all_reduce(gradient, ReduceOp::AVG, group, false)});
@@ -66,6 +73,7 @@ class Dgc final : public data_parallel::BucketHook {
     const Sent& sent = sent_.at(bucket.index);
     for (const Dense& dense : sent.dense) {
       dense.work->wait();
+      add_decay(bucket.gradients[dense.place], bucket.values[dense.place]);
       add_momentum(
           bucket.gradients[dense.place], kept_[bucket.parameters[dense.place]]);
     }
@@ -95,6 +103,20 @@ class Dgc final : public data_parallel::BucketHook {
     }
   }
 
+  void set_loss_scale(double scale) override {
+    scale_ = scale;
+    may_be_skipped_ = true;
+  }
+
+  void settle(bool taken) override {
+    for (auto& [parameter, kept] : before_) {
+      if (!taken) {
+        kept_[parameter] = std::move(kept);
+      }
+    }
+    before_.clear();
+  }
+
   data_parallel::HookMemory memory() const override {
     data_parallel::HookMemory memory;
     for (const auto& [parameter, kept] : kept_) {
@@ -106,6 +128,7 @@ class Dgc final : public data_parallel::BucketHook {
       put("u", kept.u);
       put("v", kept.v);
       put("step", at::scalar_tensor(kept.step, at::kLong));
+      put("scale", at::scalar_tensor(kept.scale, at::kDouble));
     }
     return memory;
   }
@@ -120,6 +143,8 @@ class Dgc final : public data_parallel::BucketHook {
           Accumulators& kept = kept_[parameter];
           if (kind == "step") {
             kept.step = tensor.item<int>();
+          } else if (kind == "scale") {
+            kept.scale = tensor.item<double>();
           } else {
             (kind == "u" ? kept.u : kept.v) = tensor;
           }
@@ -145,9 +170,31 @@ class Dgc final : public data_parallel::BucketHook {
     std::vector<Sparse> sparse;
   };
 
+  // What is kept for a parameter, in the scale of its next gradient.
+  Accumulators& prepared(std::size_t parameter) {
+    Accumulators& kept = kept_[parameter];
+    if (may_be_skipped_) {
+      before_[parameter] = kept;
+      kept.u = copy_of(kept.u);
+      kept.v = copy_of(kept.v);
+    }
+    if (kept.scale != 0 && kept.scale != scale_) {
+      for (const at::Tensor& each : {kept.u, kept.v}) {
+        if (each.defined()) {
+          each.mul_(scale_ / kept.scale);
+        }
+      }
+    }
+    kept.scale = scale_;
+    return kept;
+  }
+
+  // Alone, a rank needs the momentum and sends nothing.
   bool is_compressed(
-      const at::Tensor& gradient, const Accumulators& kept) const {
-    return gradient.numel() >= options_.min_count &&
+      const at::Tensor& gradient,
+      const Accumulators& kept,
+      const GroupPtr& group) const {
+    return group->nranks() > 1 && gradient.numel() >= options_.min_count &&
         gradient.scalar_type() == at::kFloat &&
         kept.step >= options_.rampup_begin_step;
   }
@@ -168,9 +215,19 @@ class Dgc final : public data_parallel::BucketHook {
     }
     // Each rank clips before the sum. The norm of a sum of n independent
     // gradients grows with sqrt(n), so each gets 1/sqrt(n) of the limit.
-    const double limit = options_.clip_norm / std::sqrt(num_ranks);
+    const double limit = scale_ * options_.clip_norm / std::sqrt(num_ranks);
     const double norm = gradient.norm().item<double>();
     return norm > limit ? gradient * (limit / norm) : gradient;
+  }
+
+  // To what goes into the momentum, as SGD does.
+  void add_decay(const at::Tensor& sum, const at::Tensor& parameter) const {
+    const double decay =
+        options_.weight_decay ? options_.weight_decay(parameter) : 0;
+    if (decay != 0) {
+      const at::NoGradGuard no_grad;
+      sum.add_(optim::local_of(parameter), scale_ * decay);
+    }
   }
 
   // Plain momentum, for gradients that are not compressed. It works on the
@@ -185,9 +242,10 @@ class Dgc final : public data_parallel::BucketHook {
 
   Sparse exchange(
       std::size_t place,
-      const at::Tensor& gradient,
+      const GradBucket& bucket,
       Accumulators& kept,
       const GroupPtr& group) const {
+    const at::Tensor& gradient = bucket.gradients[place];
     if (!kept.u.defined()) {
       kept.u = at::zeros_like(gradient);
     }
@@ -195,6 +253,7 @@ class Dgc final : public data_parallel::BucketHook {
       kept.v = at::zeros_like(gradient);
     }
     kept.u.mul_(options_.momentum).add_(clipped(gradient, group->nranks()));
+    add_decay(kept.u, bucket.values[place]);
     kept.v.add_(kept.u);
     const at::Tensor v = kept.v.view({-1});
     const auto count = std::max<std::int64_t>(
@@ -217,8 +276,11 @@ class Dgc final : public data_parallel::BucketHook {
   }
 
   const DgcOptions options_;
-  std::map<std::size_t, Accumulators> kept_; // by parameter
-  std::map<std::size_t, Sent> sent_;         // by bucket, of this step
+  double scale_ = 1; // of the loss
+  bool may_be_skipped_ = false;
+  std::map<std::size_t, Accumulators> kept_;   // by parameter
+  std::map<std::size_t, Accumulators> before_; // until settle()
+  std::map<std::size_t, Sent> sent_;           // by bucket, of this step
 };
 
 } // namespace

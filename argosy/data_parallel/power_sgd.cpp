@@ -3,12 +3,14 @@
 // error M - P Q^T is added to the next M.
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <map>
+#include <optional>
 
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
@@ -25,6 +27,7 @@ using data_parallel::GradBucket;
 struct Matrix {
   at::Tensor error;
   at::Tensor q;
+  double scale = 0; // `error` is of this multiple of the loss; 0: as now
   at::Tensor p;     // of the current step
   at::Tensor value; // of the current step, with the error added
 };
@@ -60,7 +63,8 @@ class PowerSgd final : public data_parallel::BucketHook {
 
   void start(const GradBucket& bucket, const GroupPtr& group) override {
     std::vector<WorkPtr>& works = works_[bucket.index];
-    if (is_plain(bucket)) {
+    keep_for_settle(bucket);
+    if (is_plain(bucket, group)) {
       works = {all_reduce(bucket.flat, ReduceOp::AVG, group, false)};
       return;
     }
@@ -79,7 +83,7 @@ class PowerSgd final : public data_parallel::BucketHook {
 
   void finish(const GradBucket& bucket, const GroupPtr& group) override {
     wait_for(bucket);
-    if (!is_plain(bucket)) {
+    if (!is_plain(bucket, group)) {
       rebuild(bucket, group);
     }
     for (const std::size_t parameter : bucket.parameters) {
@@ -92,11 +96,31 @@ class PowerSgd final : public data_parallel::BucketHook {
     wait_for(bucket);
   }
 
+  void set_loss_scale(double scale) override {
+    scale_ = scale;
+    may_be_skipped_ = true;
+  }
+
+  void settle(bool taken) override {
+    for (auto& [parameter, kept] : before_) {
+      if (!taken) {
+        steps_[parameter] = kept.step;
+        matrices_.erase(parameter);
+        if (kept.matrix) {
+          matrices_.emplace(parameter, std::move(*kept.matrix));
+        }
+      }
+    }
+    before_.clear();
+  }
+
   data_parallel::HookMemory memory() const override {
     data_parallel::HookMemory memory;
     for (const auto& [parameter, matrix] : matrices_) {
       memory[str(parameter, ".error")] = matrix.error;
       memory[str(parameter, ".q")] = matrix.q;
+      memory[str(parameter, ".scale")] =
+          at::scalar_tensor(matrix.scale, at::kDouble);
     }
     for (const auto& [parameter, step] : steps_) {
       memory[str(parameter, ".step")] = at::scalar_tensor(step, at::kLong);
@@ -114,6 +138,8 @@ class PowerSgd final : public data_parallel::BucketHook {
             const at::Tensor& tensor) {
           if (kind == "step") {
             steps_[parameter] = tensor.item<int>();
+          } else if (kind == "scale") {
+            matrices_[parameter].scale = tensor.item<double>();
           } else {
             Matrix& matrix = matrices_[parameter];
             (kind == "q" ? matrix.q : matrix.error) = tensor;
@@ -129,8 +155,23 @@ class PowerSgd final : public data_parallel::BucketHook {
     works_.erase(bucket.index);
   }
 
-  bool is_plain(const GradBucket& bucket) {
-    return steps_[bucket.parameters.front()] < options_.start_step;
+  // Later steps replace the tensors of a matrix and write to none.
+  void keep_for_settle(const GradBucket& bucket) {
+    if (!may_be_skipped_) {
+      return;
+    }
+    for (const std::size_t parameter : bucket.parameters) {
+      Kept& kept = before_[parameter] = Kept{.step = steps_[parameter]};
+      const auto found = matrices_.find(parameter);
+      if (found != matrices_.end()) {
+        kept.matrix = found->second;
+      }
+    }
+  }
+
+  bool is_plain(const GradBucket& bucket, const GroupPtr& group) {
+    return group->nranks() == 1 ||
+        steps_[bucket.parameters.front()] < options_.start_step;
   }
 
   bool is_compressed(const at::Tensor& gradient) const {
@@ -153,7 +194,9 @@ class PowerSgd final : public data_parallel::BucketHook {
       matrix.error = at::zeros_like(m);
       matrix.q = orthogonal(first_q(m.size(1), options_.rank, m));
     }
-    matrix.value = m + matrix.error;
+    matrix.value =
+        at::add(m, matrix.error, matrix.scale == 0 ? 1 : scale_ / matrix.scale);
+    matrix.scale = scale_;
     matrix.p = matrix.value.mm(matrix.q);
     return matrix.p;
   }
@@ -185,7 +228,15 @@ class PowerSgd final : public data_parallel::BucketHook {
     }
   }
 
+  struct Kept {
+    int step = 0;
+    std::optional<Matrix> matrix; // none: it had none
+  };
+
   const PowerSgdOptions options_;
+  double scale_ = 1; // of the loss
+  bool may_be_skipped_ = false;
+  std::map<std::size_t, Kept> before_;                // until settle()
   std::map<std::size_t, std::vector<WorkPtr>> works_; // by bucket
   std::map<std::size_t, Matrix> matrices_;            // by parameter
   std::map<std::size_t, int> steps_;                  // by parameter

@@ -97,6 +97,7 @@ void Reducer::lay_out(const BucketPlan& new_plan) {
     for (const BucketEntry& entry : bucket.entries) {
       Parameter& parameter = parameters_[entry.parameter];
       gradients.parameters.push_back(entry.parameter);
+      gradients.values.push_back(parameter.tensor);
       if (!bucket.sparse) {
         gradients.gradients.push_back(
             bucket_part(gradients.flat, entry.begin, parameter.tensor.sizes()));

@@ -1,5 +1,7 @@
 #include "argosy/fleet/hybrid_utils.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 
 #include <map>
@@ -7,6 +9,7 @@
 #include "argosy/comm/coalesce.h"
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/same_modules.h"
+#include "argosy/data_parallel/sparse_average.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/optim/gradients.h"
 #include "argosy/training/parameter_marks.h"
@@ -24,20 +27,36 @@ const HybridMesh& topology(const HybridMeshPtr& given, const char* what) {
   return *current; // kept alive by the world
 }
 
-// Grouped by dtype: a coalesced call takes tensors of one dtype.
+bool has_sparse_grad(const at::Tensor& param) {
+  return param.grad().defined() && param.grad().is_sparse();
+}
+
+// Dense ones, grouped by dtype: a coalesced call takes tensors of one dtype.
 std::map<c10::ScalarType, Tensors> gradients_of(const Tensors& params) {
   std::map<c10::ScalarType, Tensors> grads;
   for (const at::Tensor& param : params) {
     const at::Tensor& grad = param.grad();
-    if (grad.defined()) {
-      ARGOSY_CHECK(
-          !grad.is_sparse(),
-          "[fleet.utils.fused_allreduce_gradients] a sparse gradient, expected "
-          "dense ones");
+    if (grad.defined() && !grad.is_sparse()) {
       grads[grad.scalar_type()].push_back(grad);
     }
   }
   return grads;
+}
+
+// Rows of all ranks; `factor` times their average.
+void reduce_sparse(
+    const at::Tensor& param, const GroupPtr& given, double factor) {
+  const GroupPtr group = given ? given : get_group(0);
+  ARGOSY_CHECK(
+      param.grad().sparse_dim() == 1,
+      "[fleet.utils.fused_allreduce_gradients] a gradient that is sparse in {} "
+      "dims, expected in its rows, as that of an embedding",
+      param.grad().sparse_dim());
+  at::Tensor& grad = param.mutable_grad();
+  grad = data_parallel::average_sparse(grad, param, group);
+  if (factor != 1) {
+    grad = grad * factor;
+  }
 }
 
 // Splits tensors into lists of at most `bytes`; a larger tensor gets a list of
@@ -106,8 +125,18 @@ void fused_allreduce_gradients_with_group(
       all_reduce_coalesced(bucket, op, group);
     }
   }
+  const at::NoGradGuard no_grad;
+  const int num_ranks = (group ? group : get_group(0))->nranks();
+  Tensors dense;
+  for (const at::Tensor& param : params) {
+    if (has_sparse_grad(param)) {
+      reduce_sparse(param, group, scale ? *scale * num_ranks : 1);
+    } else {
+      dense.push_back(param);
+    }
+  }
   if (scale) {
-    optim::scale_grads(params, *scale);
+    optim::scale_grads(dense, *scale);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "argosy/data_parallel/sync_batch_norm.h"
 #include "argosy/dtensor/deferred_init.h"
 #include "argosy/fleet/axes.h"
+#include "argosy/fleet/compression_of.h"
 #include "argosy/fleet/hybrid_utils.h"
 #include "argosy/fleet/input_check.h"
 #include "argosy/fleet/offload_of.h"
@@ -67,25 +68,6 @@ void check_copies(const DistributedStrategy& strategy, const Axes& axes) {
       "hybrid_configs.sharding_degree and dp_degree above 1");
 }
 
-// The type in which gradients are sent.
-std::optional<c10::ScalarType> sent_type_of(
-    const DistributedStrategy& strategy) {
-  if (strategy.fp16_allreduce) {
-    return c10::kHalf;
-  }
-  return strategy.bf16_allreduce ? std::optional(c10::kBFloat16) : std::nullopt;
-}
-
-std::shared_ptr<data_parallel::BucketHook> power_sgd_of(
-    const DistributedStrategy& strategy) {
-  return strategy.power_sgd
-      ? power_sgd(
-            {.rank = strategy.power_sgd_configs.rank,
-             .start_step = strategy.power_sgd_configs.start_step,
-             .min_compression = strategy.power_sgd_configs.min_compression})
-      : nullptr;
-}
-
 // At most one applies: strategy_check.cpp excludes combinations.
 std::shared_ptr<data_parallel::BucketHook> hook_of(
     const DistributedStrategy& strategy) {
@@ -93,10 +75,6 @@ std::shared_ptr<data_parallel::BucketHook> hook_of(
     return fp16_compression();
   }
   return strategy.bf16_allreduce ? bf16_compression() : power_sgd_of(strategy);
-}
-
-bool has_main_grads(const DistributedStrategy& strategy) {
-  return strategy.amp && strategy.amp_configs.use_main_grad;
 }
 
 DataParallelOptions options_of(
@@ -263,8 +241,8 @@ ModelSetup prepare_model(
 
 std::shared_ptr<training::ModelCore> detail::make_core(
     torch::nn::Module& module, const ModelSetup& setup) {
-  if (setup.is_spread) {
-    return std::make_shared<SpreadCore>(module);
+  if (setup.spread) {
+    return std::make_shared<SpreadCore>(module, *setup.spread);
   }
   if (setup.level) {
     return std::make_shared<sharding::ShardedCore>(
@@ -281,8 +259,11 @@ void detail::register_model(
   RegisteredModel side;
   side.core = core;
   side.is_local = setup.is_local;
-  side.is_spread = setup.is_spread;
+  side.is_spread = setup.spread.has_value();
   side.hook = setup.hook;
+  side.compression = setup.spread ? setup.spread->hook
+      : setup.level               ? setup.sharding.hook
+                                  : setup.options.hook;
   side.served = setup.served;
   for (const auto& item : module.named_parameters(true)) {
     // Modules may register undefined parameters, such as an absent bias.

@@ -24,6 +24,14 @@ class SpreadCore;
 struct DistributedStrategy;
 struct RecomputeConfigs;
 
+// How the gradients of a model of DTensors are sent and kept.
+struct SpreadSetup {
+  // Null: sums as they are. Else it compresses what the optimizer asks for.
+  std::shared_ptr<data_parallel::BucketHook> hook;
+  std::optional<c10::ScalarType> sent_type; // none: their own
+  bool main_grad = false;
+};
+
 // How distributed_model() wraps a model, derived from a strategy.
 struct ModelSetup {
   DataParallelOptions options;
@@ -36,8 +44,8 @@ struct ModelSetup {
   bool is_local = false; // local SGD: gradients are never reduced
   std::shared_ptr<DeferredHook>
       hook; // null unless the optimizer provides it (dgc)
-  // Whether parallelize() has made the parameters DTensors.
-  bool is_spread = false;
+  // None unless parallelize() has made the parameters DTensors.
+  std::optional<SpreadSetup> spread;
   // Null unless ranks of tensor parallelism must be given the same inputs.
   std::shared_ptr<InputCheck> input_check;
   std::shared_ptr<PsModel> served; // null: nothing is on servers

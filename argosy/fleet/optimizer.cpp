@@ -7,11 +7,13 @@
 
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/compression.h"
+#include "argosy/fleet/averaged_states.h"
 #include "argosy/fleet/axes.h"
 #include "argosy/fleet/hybrid_step.h"
 #include "argosy/fleet/ps_model.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/replace_optimizer.h"
+#include "argosy/fleet/spread_model.h"
 #include "argosy/fleet/spread_optimizer.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/optim/ema.h"
@@ -65,17 +67,33 @@ std::unique_ptr<optim::GradScaler> scaler_of(
       group);
 }
 
-DgcOptions dgc_of(const DistributedStrategy& strategy, double momentum) {
+// What dgc returns is divided by the number of merged batches, and multiplied
+// by that of the ranks, where the strategy says so. Decay must not be.
+double decay_factor(const DistributedStrategy& strategy, int num_ranks) {
+  const optim::GradientMergeOptions merge = merge_of(strategy);
+  const bool sums =
+      strategy.gradient_scale_configs.scale_strategy.get() != "avg";
+  return (merge.avg ? merge.k_steps : 1) / (sums ? num_ranks : 1.0);
+}
+
+DgcOptions dgc_of(
+    const DistributedStrategy& strategy,
+    const OptimizerReplacement& replacement,
+    int num_ranks) {
   const auto& configs = strategy.dgc_configs;
   DgcOptions options;
   options.rampup_begin_step = configs.rampup_begin_step;
   options.rampup_step = configs.rampup_step;
   options.sparsity = configs.sparsity;
-  options.momentum = momentum;
+  options.momentum = *replacement.dgc_momentum;
+  options.weight_decay = [decays = replacement.dgc_decays,
+                          factor = decay_factor(strategy, num_ranks)](
+                             const at::Tensor& parameter) {
+    const auto found = decays.find(parameter.unsafeGetTensorImpl());
+    return found == decays.end() ? 0 : factor * found->second;
+  };
   if (strategy.grad_clip) {
-    // It clips gradients of the scaled loss.
-    options.clip_norm = strategy.grad_clip_configs.limit *
-        (strategy.amp ? strategy.amp_configs.init_loss_scaling : 1.0);
+    options.clip_norm = strategy.grad_clip_configs.limit;
   }
   return options;
 }
@@ -123,14 +141,24 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   std::shared_ptr<data_parallel::BucketHook> hook() override {
     // Momentum moves from the optimizer into the compression.
     return replacement.dgc_momentum
-        ? deep_gradient_compression(dgc_of(strategy, *replacement.dgc_momentum))
+        ? deep_gradient_compression(
+              dgc_of(strategy, replacement, axes.data->nranks()))
         : nullptr;
+  }
+
+  void compress_with(
+      const std::shared_ptr<data_parallel::BucketHook>& hook) override {
+    compressions.push_back(hook);
   }
 
   void shard(const std::shared_ptr<sharding::ShardedCore>& core) override {
     sharded.emplace(optimizer, core);
     // ShardedOptimizer has replaced the parameters by this rank's shards.
     params = optim::params_of(optimizer);
+  }
+
+  void spread_over(const std::shared_ptr<SpreadCore>& core) override {
+    spread_models.push_back(core);
   }
 
   void serve(const std::shared_ptr<PsModel>& model) override {
@@ -150,6 +178,9 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   const GroupPtr& copies() const { return sharded ? axes.replicas : axes.data; }
   void make_averages();
   optim::Ema& moving_average();
+  void tell_loss_scale() const;
+  void settle_compressions(bool stepped) const;
+  void reduce_spread_gradients();
   void sum_gradients();
   void clip_gradients();
   bool step_once();
@@ -168,6 +199,8 @@ struct DistributedOptimizer::Impl final : public RegisteredOptimizer {
   std::optional<sharding::ShardedOptimizer> sharded;
   std::shared_ptr<PsModel> served;               // null: nothing is on servers
   const std::unique_ptr<SpreadOptimizer> spread; // null without DTensors
+  std::vector<std::weak_ptr<SpreadCore>> spread_models;
+  std::vector<std::weak_ptr<data_parallel::BucketHook>> compressions;
   optim::GradientMerge merge;
   const std::unique_ptr<optim::GradScaler> scaler;
 
@@ -208,6 +241,8 @@ void DistributedOptimizer::Impl::make_averages() {
         optim::LocalSgdOptions{
             .k_steps = configs.k_steps, .begin_step = configs.begin_step},
         copies());
+    local->average_states(
+        [this](const GroupPtr& group) { average_states(optimizer, group); });
   }
   if (strategy.adaptive_localsgd && !adaptive) {
     const auto& configs = strategy.adaptive_localsgd_configs;
@@ -218,6 +253,8 @@ void DistributedOptimizer::Impl::make_averages() {
             .begin_step = configs.begin_step},
         copies(),
         axes.data);
+    adaptive->average_states(
+        [this](const GroupPtr& group) { average_states(optimizer, group); });
   }
   if (strategy.ema) {
     moving_average();
@@ -234,6 +271,33 @@ optim::Ema& DistributedOptimizer::Impl::moving_average() {
             .bias_correction = configs.bias_correction});
   }
   return *ema;
+}
+
+void DistributedOptimizer::Impl::tell_loss_scale() const {
+  for (const auto& each : compressions) {
+    if (const auto hook = each.lock(); hook && scaler) {
+      hook->set_loss_scale(scaler->loss_scaling());
+    }
+  }
+}
+
+void DistributedOptimizer::Impl::settle_compressions(bool stepped) const {
+  for (const auto& each : compressions) {
+    if (const auto hook = each.lock()) {
+      hook->settle(stepped);
+    }
+  }
+}
+
+void DistributedOptimizer::Impl::reduce_spread_gradients() {
+  for (const auto& each : spread_models) {
+    if (const auto model = each.lock()) {
+      model->compress_gradients([this](const at::Tensor& parameter) {
+        return holds(parameter.unsafeGetTensorImpl());
+      });
+    }
+  }
+  spread->reduce_gradients();
 }
 
 // Models compute averages, so a sum is the average times the number of ranks.
@@ -280,6 +344,7 @@ bool DistributedOptimizer::Impl::step_once() {
   bool stepped = true;
   if (scaler) {
     stepped = scaler->step(optimizer);
+    settle_compressions(stepped);
     // After step(), which finds out whether gradients are finite.
     scaler->update();
   } else {
@@ -356,6 +421,7 @@ void DistributedOptimizer::backward(const at::Tensor& loss) {
 }
 
 at::Tensor DistributedOptimizer::scaled(const at::Tensor& loss) const {
+  impl_->tell_loss_scale(); // a checkpoint may have changed it, too
   return impl_->scaler ? impl_->scaler->scale(loss) : loss;
 }
 
@@ -370,7 +436,7 @@ bool DistributedOptimizer::step() {
   impl.backward_done = false;
   bool stepped = false;
   if (impl.spread && impl.merge.will_step()) {
-    impl.spread->reduce_gradients(); // before the merge divides them
+    impl.reduce_spread_gradients(); // before the merge divides them
   }
   const bool due = impl.merge.step([&] { stepped = impl.step_once(); });
   // Also after a step that amp skipped: the next one begins anew.

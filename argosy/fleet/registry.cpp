@@ -6,6 +6,7 @@
 #include "argosy/common/error.h"
 
 #include "argosy/data_parallel/data_parallel.h"
+#include "argosy/fleet/spread_model.h"
 #include "argosy/sharding/sharded_core.h"
 
 namespace argosy::fleet {
@@ -55,6 +56,18 @@ void DeferredHook::abandon(
   }
 }
 
+void DeferredHook::set_loss_scale(double scale) {
+  if (hook_) {
+    hook_->set_loss_scale(scale);
+  }
+}
+
+void DeferredHook::settle(bool taken) {
+  if (hook_) {
+    hook_->settle(taken);
+  }
+}
+
 data_parallel::HookMemory DeferredHook::memory() const {
   return hook_ ? hook_->memory() : data_parallel::HookMemory();
 }
@@ -80,6 +93,10 @@ bool Registry::link(
           model.side.core.lock())) {
     with->shard(sharded);
   }
+  if (const auto spread =
+          std::dynamic_pointer_cast<SpreadCore>(model.side.core.lock())) {
+    with->spread_over(spread);
+  }
   if (model.side.served) {
     with->serve(model.side.served);
   }
@@ -87,6 +104,9 @@ bool Registry::link(
     if (auto hook = with->hook()) {
       model.side.hook->set(std::move(hook));
     }
+  }
+  if (model.side.compression) {
+    with->compress_with(model.side.compression);
   }
   return true;
 }

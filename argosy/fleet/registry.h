@@ -18,6 +18,7 @@ class ShardedCore;
 namespace argosy::fleet {
 
 class PsModel;
+class SpreadCore;
 
 // Identifies a parameter: all handles to it share a TensorImpl.
 using ParameterId = const void*;
@@ -37,6 +38,8 @@ class DeferredHook final : public data_parallel::BucketHook {
       const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
   void abandon(
       const data_parallel::GradBucket& bucket, const GroupPtr& group) override;
+  void set_loss_scale(double scale) override;
+  void settle(bool taken) override;
   data_parallel::HookMemory memory() const override;
   void set_memory(const data_parallel::HookMemory& memory) override;
 
@@ -51,7 +54,9 @@ struct RegisteredModel {
   bool is_local = false;  // local SGD: gradients are never reduced
   bool is_spread = false; // parameters are DTensors
   std::shared_ptr<DeferredHook>
-      hook;                        // null unless an optimizer must provide it
+      hook; // null unless an optimizer must provide it
+  // What gradients are sent by; null: as they are.
+  std::shared_ptr<data_parallel::BucketHook> compression;
   std::shared_ptr<PsModel> served; // null: nothing is on servers
 };
 
@@ -66,9 +71,15 @@ class RegisteredOptimizer {
   virtual bool is_merging() const = 0;
   // Returns the hook that a DeferredHook forwards to; null if none is needed.
   virtual std::shared_ptr<data_parallel::BucketHook> hook() = 0;
+  // Called with what sends gradients of its parameters, which must know of the
+  // scale of losses and of steps that are skipped.
+  virtual void compress_with(
+      const std::shared_ptr<data_parallel::BucketHook>& hook) = 0;
   // Called when a model that holds its parameters is sharded: from now on the
   // optimizer steps this rank's shards.
   virtual void shard(const std::shared_ptr<sharding::ShardedCore>& core) = 0;
+  // Called when a model of DTensors holds its parameters.
+  virtual void spread_over(const std::shared_ptr<SpreadCore>& core) = 0;
   // Called when servers hold parameters of a model that it steps.
   virtual void serve(const std::shared_ptr<PsModel>& model) = 0;
 };

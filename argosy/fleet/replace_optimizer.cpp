@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "argosy/common/error.h"
+#include "argosy/fleet/averaged_states.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/optim/lamb.h"
 #include "argosy/optim/lars.h"
@@ -178,7 +179,8 @@ std::unique_ptr<Optimizer> replaced(
   return std::make_unique<New>(std::move(groups), of(optimizer.defaults()));
 }
 
-// dgc returns gradients that already include momentum, so plain SGD steps.
+// dgc returns gradients that already include momentum and weight decay, so
+// plain SGD steps.
 OptimizerReplacement replace_for_dgc(
     Optimizer& optimizer, const NameOf& name_of) {
   const double momentum =
@@ -191,18 +193,26 @@ OptimizerReplacement replace_for_dgc(
         "groups have {} and {}",
         momentum,
         sgd.momentum());
-    check_unset(sgd.weight_decay() == 0, "dgc", "weight_decay");
     return SGDOptions(sgd.lr());
   };
-  return {replaced<optim::SGD>(optimizer, {}, name_of, of), momentum};
+  OptimizerReplacement result{
+      replaced<optim::SGD>(optimizer, {}, name_of, of), momentum, {}};
+  for (const OptimizerParamGroup& group : optimizer.param_groups()) {
+    const double decay = momentum_of(group.options(), "dgc").weight_decay();
+    for (const at::Tensor& parameter : group.params()) {
+      result.dgc_decays[parameter.unsafeGetTensorImpl()] = decay;
+    }
+  }
+  return result;
 }
 
 void check_local(const Optimizer& optimizer, const char* what) {
-  for (const OptimizerParamGroup& group : optimizer.param_groups()) {
-    if (dynamic_cast<const SGDOptions*>(&group.options()) == nullptr) {
-      refuse_kind(what, "SGD with or without momentum", group.options());
-    }
-  }
+  ARGOSY_CHECK(
+      has_known_states(optimizer),
+      "[fleet.distributed_optimizer] {} averages the moments of the optimizer, "
+      "and those of this one are not known, expected SGD, Adam, AdamW, "
+      "Adagrad, RMSprop or an optimizer of argosy::optim",
+      what);
 }
 
 } // namespace
@@ -212,13 +222,17 @@ OptimizerReplacement replace_optimizer(
     const DistributedStrategy& strategy,
     const NameOf& name_of,
     int num_ranks) {
+  if (strategy.localsgd || strategy.adaptive_localsgd) {
+    check_local(
+        optimizer, strategy.localsgd ? "localsgd" : "adaptive_localsgd");
+  }
   if (strategy.lars) {
     const auto& configs = strategy.lars_configs;
     const auto of = [&](const auto& options) {
       return lars_of(options, configs);
     };
     const auto& excluded = configs.exclude_from_weight_decay.get();
-    return {replaced<optim::Lars>(optimizer, excluded, name_of, of), {}};
+    return {replaced<optim::Lars>(optimizer, excluded, name_of, of), {}, {}};
   }
   if (strategy.lamb) {
     const auto& configs = strategy.lamb_configs;
@@ -226,7 +240,7 @@ OptimizerReplacement replace_optimizer(
       return lamb_of(options, configs);
     };
     const auto& excluded = configs.exclude_from_weight_decay.get();
-    return {replaced<optim::Lamb>(optimizer, excluded, name_of, of), {}};
+    return {replaced<optim::Lamb>(optimizer, excluded, name_of, of), {}, {}};
   }
   if (strategy.dgc) {
     // Made even for one rank, to refuse an unsuitable optimizer there too.
@@ -234,10 +248,6 @@ OptimizerReplacement replace_optimizer(
     // A single rank compresses nothing: the user's optimizer keeps its
     // momentum.
     return num_ranks > 1 ? std::move(sgd) : OptimizerReplacement{};
-  }
-  if (strategy.localsgd || strategy.adaptive_localsgd) {
-    check_local(
-        optimizer, strategy.localsgd ? "localsgd" : "adaptive_localsgd");
   }
   return {};
 }

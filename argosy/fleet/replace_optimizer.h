@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ using NameOf = std::function<std::string(const at::Tensor& parameter)>;
 struct OptimizerReplacement {
   std::unique_ptr<torch::optim::Optimizer> optimizer; // null: keep the user's
   std::optional<double> dgc_momentum; // momentum that dgc applies to gradients
+  std::map<const void*, double> dgc_decays; // the same; by TensorImpl
 };
 
 // Builds the optimizer that lars, lamb or dgc require. Throws InvalidArgument

@@ -10,6 +10,7 @@
 #include "argosy/dtensor/dtensor.h"
 #include "argosy/dtensor/tensor/tensor.h"
 #include "argosy/fleet/axes.h"
+#include "argosy/fleet/compression_of.h"
 #include "argosy/fleet/registry.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/torch_hooks/graph_node.h"
@@ -19,27 +20,18 @@ namespace argosy::fleet {
 
 namespace {
 
-// Ranks that differ on these axes have different data.
-bool has_own_data(const std::string& axis) {
-  return axis == "dp" || axis == "sharding" || axis == "ep";
-}
-
 Placements batch_on(const ProcessMesh& mesh) {
   Placements placements(static_cast<std::size_t>(mesh.ndim()), Replicate());
-  for (std::size_t axis = 0; axis < placements.size(); ++axis) {
-    if (has_own_data(mesh.dim_names()[axis])) {
-      placements[axis] = Shard(0);
-    }
+  for (const int axis : data_axes(mesh)) {
+    placements[static_cast<std::size_t>(axis)] = Shard(0);
   }
   return placements;
 }
 
 std::int64_t parts_on(const ProcessMesh& mesh) {
   std::int64_t parts = 1;
-  for (int axis = 0; axis < mesh.ndim(); ++axis) {
-    parts *= has_own_data(mesh.dim_names()[static_cast<std::size_t>(axis)])
-        ? mesh.get_dim_size(axis)
-        : 1;
+  for (const int axis : data_axes(mesh)) {
+    parts *= mesh.get_dim_size(axis);
   }
   return parts;
 }
@@ -82,22 +74,6 @@ void check_settings(const DistributedStrategy& strategy, const Axes& axes) {
       {strategy.adaptive_localsgd,
        "adaptive_localsgd: ranks have parts of one model, not copies that "
        "could differ between two averages"},
-      {strategy.dgc, "dgc: it compresses the buckets of data parallelism"},
-      {strategy.fp16_allreduce,
-       "fp16_allreduce: it compresses the buckets of data parallelism"},
-      {strategy.bf16_allreduce,
-       "bf16_allreduce: it compresses the buckets of data parallelism"},
-      {strategy.power_sgd,
-       "power_sgd: it compresses the buckets of data parallelism"},
-      {strategy.amp && strategy.amp_configs.use_main_grad,
-       "amp_configs.use_main_grad: gradients have the type of their "
-       "parameters"},
-      {strategy.is_sharded() && strategy.sharding_configs.offload_grads,
-       "sharding_configs.offload_grads: ops on DTensors make gradients in "
-       "memory"},
-      {strategy.is_sharded() && strategy.sharding_configs.offload_params,
-       "sharding_configs.offload_params: ops on DTensors read parameters in "
-       "memory"},
       {axes.hybrid->size_on("sep") > 1,
        "hybrid_configs.sep_degree: cut sequences with the plans "
        "SequenceParallelBegin and SequenceParallelEnd on mp"}};
@@ -153,19 +129,34 @@ ModelSetup prepare_spread_model(
     });
   }
   ModelSetup setup;
-  setup.is_spread = true;
+  setup.spread.emplace();
+  setup.spread->sent_type = sent_type_of(strategy);
+  setup.spread->main_grad = has_main_grads(strategy);
+  setup.spread->hook = power_sgd_of(strategy);
+  if (strategy.dgc) {
+    setup.hook = std::make_shared<DeferredHook>();
+    setup.spread->hook = setup.hook;
+  }
   setup.autocast = strategy.amp;
   setup.autocast_lists = autocast_lists(strategy);
   setup.registry = std::move(registry);
   return setup;
 }
 
-SpreadCore::SpreadCore(torch::nn::Module& module)
+SpreadCore::SpreadCore(torch::nn::Module& module, const SpreadSetup& setup)
     : mesh_(stage_mesh()),
       batch_(batch_on(mesh_)),
       num_parts_(parts_on(mesh_)),
       parameters_(module.parameters()),
-      buffers_(module.buffers()) {}
+      buffers_(module.buffers()),
+      sent_{setup.sent_type, data_axes(mesh_)} {
+  if (setup.main_grad) {
+    main_grads_.emplace(parameters_);
+  }
+  if (setup.hook != nullptr && num_parts_ > 1) {
+    compressed_.emplace(module, setup.hook, current_hybrid_mesh());
+  }
+}
 
 void SpreadCore::zero_grad() {
   for (const at::Tensor& each : parameters_) {
@@ -174,11 +165,32 @@ void SpreadCore::zero_grad() {
 }
 
 void SpreadCore::reduce_gradients() {
+  if (compressed_) {
+    return; // the optimizer does, once for each step
+  }
+  const at::NoGradGuard no_grad;
   for (const at::Tensor& each : parameters_) {
     if (each.grad().defined()) {
-      each.mutable_grad() =
-          reshard(each.grad(), mesh_, gradient_placements(placements_of(each)));
+      each.mutable_grad() = semi_auto::reduced(
+          each.grad(), gradient_placements(placements_of(each)), sent_);
     }
+  }
+}
+
+void SpreadCore::compress_gradients(
+    const std::function<bool(const at::Tensor&)>& is_wanted) {
+  if (compressed_) {
+    compressed_->reduce(is_wanted);
+  }
+}
+
+training::ModelCore::Memory SpreadCore::memory() const {
+  return compressed_ ? compressed_->memory() : Memory();
+}
+
+void SpreadCore::set_memory(const Memory& memory) {
+  if (compressed_) {
+    compressed_->set_memory(memory);
   }
 }
 

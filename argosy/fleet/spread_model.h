@@ -2,12 +2,17 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "argosy/dtensor/layout/placement.h"
 #include "argosy/fleet/model.h"
+#include "argosy/fleet/spread_gradients.h"
 #include "argosy/mesh/process_mesh.h"
+#include "argosy/semi_auto/sent_gradients.h"
+#include "argosy/training/main_grads.h"
 
 // Models that parallelize() has spread over a mesh: their parameters are
 // DTensors, so the ops themselves communicate.
@@ -27,7 +32,7 @@ ModelSetup prepare_spread_model(
 // optimizer needs them, so there is nothing to switch for no_sync().
 class SpreadCore final : public training::ModelCore {
  public:
-  explicit SpreadCore(torch::nn::Module& module);
+  SpreadCore(torch::nn::Module& module, const SpreadSetup& setup);
 
   void before_forward() override {}
   void after_forward(const Tensors& /*outputs*/) override {}
@@ -35,6 +40,13 @@ class SpreadCore final : public training::ModelCore {
   bool sync() const override { return sync_; }
   void zero_grad() override;
   void reduce_gradients() override;
+  Memory memory() const override;
+  void set_memory(const Memory& memory) override;
+
+  // Before a step: compresses the gradients of the parameters that `is_wanted`
+  // chooses, if the strategy says so. They are whole sums afterwards.
+  void compress_gradients(
+      const std::function<bool(const at::Tensor& parameter)>& is_wanted);
 
   // In between, parameters and buffers are plain tensors.
   void begin_whole() override;
@@ -53,6 +65,9 @@ class SpreadCore final : public training::ModelCore {
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> buffers_;
   std::vector<at::Tensor> spread_; // what those were, between the two
+  const SentGradients sent_;
+  std::optional<training::MainGrads> main_grads_;
+  std::optional<SpreadGradients> compressed_; // none: sums as they are
   bool sync_ = true;
 };
 

@@ -8,7 +8,9 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/dtensor.h"
+#include "argosy/fleet/compression_of.h"
 #include "argosy/fleet/offload_of.h"
+#include "argosy/fleet/spread_gradients.h"
 #include "argosy/fleet/strategy.h"
 #include "argosy/mesh/hybrid_mesh.h"
 #include "argosy/offload/states.h"
@@ -34,6 +36,14 @@ ShardingStage stage_of(
       strategy.sharding_configs.stage, static_cast<int>(axis - names.begin())};
 }
 
+OffloadedShards offloaded_of(const DistributedStrategy& strategy) {
+  const auto options = offload_of(strategy);
+  const ShardingConfigs& configs = strategy.sharding_configs;
+  return {
+      .parameters = configs.offload_params ? options : std::nullopt,
+      .gradients = configs.offload_grads ? options : std::nullopt};
+}
+
 } // namespace
 
 std::unique_ptr<SpreadOptimizer> SpreadOptimizer::make(
@@ -49,7 +59,11 @@ std::unique_ptr<SpreadOptimizer> SpreadOptimizer::make(
     return nullptr;
   }
   std::unique_ptr<SpreadOptimizer> made(new SpreadOptimizer(
-      optimizer, std::move(parameters), stage_of(strategy, mesh)));
+      optimizer,
+      std::move(parameters),
+      stage_of(strategy, mesh),
+      offloaded_of(strategy)));
+  made->shards_.send_gradients({sent_type_of(strategy), data_axes(mesh)});
   if (const auto options = offload_of(strategy)) {
     auto* fused = dynamic_cast<optim::FusedOptimizer*>(&optimizer);
     ARGOSY_CHECK(
@@ -64,9 +78,10 @@ std::unique_ptr<SpreadOptimizer> SpreadOptimizer::make(
 SpreadOptimizer::SpreadOptimizer(
     torch::optim::Optimizer& optimizer,
     std::vector<at::Tensor> parameters,
-    ShardingStage stage)
+    ShardingStage stage,
+    const OffloadedShards& offloaded)
     : parameters_(std::move(parameters)),
-      shards_(optimizer, std::move(stage)) {}
+      shards_(optimizer, std::move(stage), offloaded) {}
 
 void SpreadOptimizer::clip_norm(double limit) {
   std::vector<at::Tensor> clipped; // parameters as the optimizer holds them

@@ -44,7 +44,8 @@ class SpreadOptimizer {
   SpreadOptimizer(
       torch::optim::Optimizer& optimizer,
       std::vector<at::Tensor> parameters,
-      ShardingStage stage);
+      ShardingStage stage,
+      const OffloadedShards& offloaded);
 
   const std::vector<at::Tensor> parameters_; // DTensors
   ShardOptimizer shards_;

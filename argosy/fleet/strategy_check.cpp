@@ -16,8 +16,6 @@ constexpr char kSent[] = "each decides how gradients are sent";
 constexpr char kNotSent[] =
     "local SGD sends parameters, so there are no gradients to compress";
 constexpr char kReplaced[] = "each replaces the optimizer";
-constexpr char kAveraged[] =
-    "local SGD works with SGD only, with or without momentum";
 
 // "sharding" stands for all ways to turn it on; see is_sharded().
 bool is_on(const DistributedStrategy& strategy, std::string_view name) {
@@ -72,12 +70,6 @@ void check_kept_errors(
       "saves; set stage 1, or fp16_allreduce or bf16_allreduce",
       name,
       stage);
-  problems.require(
-      !strategy.amp || !strategy.amp_configs.use_dynamic_loss_scaling,
-      "{} and amp exclude each other while the scale of the loss changes: it "
-      "keeps an error for later steps, when the loss has another scale; set "
-      "amp_configs.use_dynamic_loss_scaling to false, or bf16_allreduce",
-      name);
 }
 
 void check_servers(const DistributedStrategy& strategy, Problems& problems) {
@@ -148,10 +140,6 @@ const std::vector<Exclusion>& exclusions() {
       {"bf16_allreduce", "adaptive_localsgd", kNotSent},
       {"power_sgd", "localsgd", kNotSent},
       {"power_sgd", "adaptive_localsgd", kNotSent},
-      {"lars", "localsgd", kAveraged},
-      {"lars", "adaptive_localsgd", kAveraged},
-      {"lamb", "localsgd", kAveraged},
-      {"lamb", "adaptive_localsgd", kAveraged},
   };
   return kAll;
 }

@@ -70,6 +70,7 @@ class FusedOptimizer : public torch::optim::Optimizer {
   // state_dict() and save() copy everything. If the store throws during a step,
   // the parameters of some buffers are updated and others are not.
   void set_state_store(std::shared_ptr<StateStore> store);
+  bool has_state_store() const;
 
   // For parameters that are parts of others, as those of ZeRO: how LAMB and
   // LARS get the norms of whole parameters. step() is then collective over the

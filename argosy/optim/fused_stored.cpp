@@ -175,6 +175,10 @@ std::shared_ptr<void> FusedOptimizer::states_in_memory() const {
       });
 }
 
+bool FusedOptimizer::has_state_store() const {
+  return impl_->stored != nullptr;
+}
+
 void FusedOptimizer::set_state_store(std::shared_ptr<StateStore> store) {
   if (impl_->stored) {
     // While the old store is still there: the next step moves the copies into

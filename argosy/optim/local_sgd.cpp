@@ -113,6 +113,9 @@ void LocalSgd::average() {
   for (Snapshot& snapshot : snapshots_->by_type) {
     snapshot.average(group_);
   }
+  if (average_states_) {
+    average_states_(group_);
+  }
   last_average_ = num_steps_;
 }
 

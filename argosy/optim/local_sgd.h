@@ -3,8 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace argosy {
@@ -19,8 +21,10 @@ struct LocalSgdOptions {
 };
 
 // Local SGD (Stich 2019): ranks step independently and average their parameters
-// every k_steps steps. Call step() after each step of the optimizer. Does not
-// average the state of the optimizer.
+// every k_steps steps. Call step() after each step of the optimizer. The state
+// of the optimizer stays each rank's own unless average_states() says how to
+// average it, which all but SGD need: moments of other parameters would scale
+// the next steps.
 //
 // All ranks of the group construct it with parameters of the same shapes and
 // values, and call step() equally often, which blocks when it averages. An
@@ -35,6 +39,11 @@ class LocalSgd {
       std::shared_ptr<Group> group = nullptr);
   ~LocalSgd();
   LocalSgd(LocalSgd&&) noexcept;
+
+  // Called at each average, on all ranks of the group, to average more.
+  void average_states(std::function<void(const std::shared_ptr<Group>&)> fn) {
+    average_states_ = std::move(fn);
+  }
 
   // Returns whether parameters were averaged.
   bool step();
@@ -62,6 +71,7 @@ class LocalSgd {
   LocalSgdOptions options_;
   std::shared_ptr<Group> group_;
   std::unique_ptr<Snapshots> snapshots_;
+  std::function<void(const std::shared_ptr<Group>&)> average_states_;
   std::int64_t num_steps_ = 0;
   std::int64_t last_average_ = 0;
 };
@@ -96,6 +106,9 @@ class AdaptiveLocalSgd {
 
   // As in LocalSgd.
   void average() { local_.average(); }
+  void average_states(std::function<void(const std::shared_ptr<Group>&)> fn) {
+    local_.average_states(std::move(fn));
+  }
   struct Start {
     double loss = 0;
     double lr = 0;

@@ -20,6 +20,7 @@
 #include "argosy/optim/lars.h"
 #include "argosy/semi_auto/accumulators.h"
 #include "argosy/semi_auto/gather_buckets.h"
+#include "argosy/semi_auto/offloaded_parts.h"
 #include "argosy/torch_hooks/grad_hook.h"
 #include "argosy/training/held_part.h"
 #include "argosy/world/init.h"
@@ -88,14 +89,14 @@ struct OptimizedParameter {
   // the optimizer's, so that unscaling or clipping one changes both.
   // Comes before every step. With a Partial gradient this is the reduce-scatter
   // (or the all_reduce, where the state is not sharded) of data parallelism.
-  void reshard_gradient() {
+  void reshard_gradient(const SentGradients& sent) {
     at::Tensor& gradient = shard.mutable_grad();
     at::Tensor& own = parameter.mutable_grad();
     if (!own.defined()) {
       gradient.reset();
       return;
     }
-    own = reshard(own, mesh(), placements);
+    own = semi_auto::reduced(own, placements, sent);
     gradient = is_plain ? to_local(own) : own;
   }
 
@@ -192,6 +193,9 @@ struct ShardOptimizer::Impl {
   std::vector<torch_hooks::GradHook> hooks;
   std::shared_ptr<dtensor::GatherAhead> ahead; // stage 3
   ShardAccumulatorFn shard_accumulator;        // null: states are the shards'
+  SentGradients sent = {};
+  std::optional<semi_auto::OffloadedParts> offloaded_parameters = {};
+  std::optional<semi_auto::OffloadedParts> offloaded_gradients = {};
 
   using PlacementsFn = std::function<Placements(
       const at::Tensor& parameter, const torch::optim::OptimizerOptions&)>;
@@ -286,6 +290,9 @@ struct ShardOptimizer::Impl {
     if (stage == 3) {
       shard_tensor_(parameter, held.mesh(), held.placements);
     }
+    if (offloaded_parameters) {
+      offloaded_parameters->move(parameter);
+    }
     held.make_shard();
     if (stage >= 2 && parameter.requires_grad()) {
       shard_gradients(held);
@@ -300,17 +307,37 @@ struct ShardOptimizer::Impl {
   void shard_gradients(const OptimizedParameter& held) {
     hooks.emplace_back(
         held.parameter,
-        [parameter = held.parameter, placements = held.placements] {
+        [this, parameter = held.parameter, placements = held.placements] {
+          const at::NoGradGuard no_grad;
           at::Tensor& gradient = parameter.mutable_grad();
           // Collective, in the order in which backward reaches the parameters.
-          gradient = reshard(gradient, process_mesh_of(gradient), placements);
+          gradient = semi_auto::reduced(gradient, placements, sent);
+          if (offloaded_gradients) {
+            offloaded_gradients->take(gradient, parameter);
+          }
         });
   }
 };
 
 ShardOptimizer::ShardOptimizer(
-    torch::optim::Optimizer& optimizer, ShardingStage stage)
+    torch::optim::Optimizer& optimizer,
+    ShardingStage stage,
+    const OffloadedShards& offloaded)
     : impl_(new Impl{optimizer, mesh_of(optimizer), {}, {}, nullptr, {}}) {
+  ARGOSY_CHECK(
+      (!offloaded.parameters || stage.stage == 3) &&
+          (!offloaded.gradients || stage.stage >= 2),
+      "[shard_optimizer] stage {} keeps whole {}, expected stage {} to offload "
+      "them",
+      stage.stage,
+      offloaded.parameters ? "parameters" : "gradients",
+      offloaded.parameters ? "3" : "2 or 3");
+  if (offloaded.parameters) {
+    impl_->offloaded_parameters.emplace(*offloaded.parameters);
+  }
+  if (offloaded.gradients) {
+    impl_->offloaded_gradients.emplace(*offloaded.gradients);
+  }
   const ProcessMesh& mesh = impl_->mesh;
   const int axis = stage.stage == 0 ? 0 : semi_auto::sharding_axis(stage, mesh);
   impl_->add_all(stage.stage, [&](const at::Tensor& parameter, const auto&) {
@@ -379,6 +406,10 @@ void ShardOptimizer::Impl::gather_ahead(int axis, std::size_t bucket_bytes) {
 ShardOptimizer::~ShardOptimizer() = default;
 ShardOptimizer::ShardOptimizer(ShardOptimizer&&) noexcept = default;
 
+void ShardOptimizer::send_gradients(SentGradients sent) {
+  impl_->sent = std::move(sent);
+}
+
 void ShardOptimizer::step() {
   reshard_gradients();
   impl_->optimizer.step();
@@ -388,7 +419,7 @@ void ShardOptimizer::step() {
 void ShardOptimizer::reshard_gradients() {
   const at::NoGradGuard no_grad;
   for (OptimizedParameter& held : impl_->parameters) {
-    held.reshard_gradient();
+    held.reshard_gradient(impl_->sent);
   }
 }
 
@@ -407,6 +438,9 @@ void ShardOptimizer::update_parameters() {
     }
     held.update_parameter();
     impl_->place_accumulators(held);
+  }
+  if (impl_->offloaded_parameters) {
+    impl_->offloaded_parameters->let_go();
   }
 }
 

@@ -2,9 +2,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "argosy/offload/options.h"
+
+#include "argosy/semi_auto/sent_gradients.h"
 #include "argosy/semi_auto/stages.h"
 
 namespace at {
@@ -67,12 +71,23 @@ using ShardAccumulatorFn = std::function<at::Tensor(
     const at::Tensor& parameter,
     const at::Tensor& accumulator)>;
 
+// Shards that are kept in a file which is mapped into memory, so that their
+// pages leave memory while nobody uses them; none: in memory.
+struct OffloadedShards {
+  std::optional<offload::OffloadOptions> parameters; // stage 3
+  std::optional<offload::OffloadOptions> gradients;  // stages 2 and 3
+};
+
 class ShardOptimizer {
  public:
   // Throws InvalidArgument when a parameter is not a DTensor, when parameters
-  // are on several meshes, or when the optimizer has stepped and its states are
+  // are on several meshes, when the stage does not shard what is offloaded, or
+  // when the optimizer has stepped and its states are
   // not known.
-  ShardOptimizer(torch::optim::Optimizer& optimizer, ShardingStage stage);
+  ShardOptimizer(
+      torch::optim::Optimizer& optimizer,
+      ShardingStage stage,
+      const OffloadedShards& offloaded = {});
   ShardOptimizer(
       torch::optim::Optimizer& optimizer, const ShardStatesFn& shard_fn);
   // Throws InvalidArgument, too, when the accumulators of the optimizer are not
@@ -82,6 +97,9 @@ class ShardOptimizer {
   ~ShardOptimizer();
   ShardOptimizer(ShardOptimizer&&) noexcept;
   ShardOptimizer& operator=(ShardOptimizer&&) = delete;
+
+  // From now on, gradients are sent so; all ranks alike.
+  void send_gradients(SentGradients sent);
 
   void step();
   // Releases all gradients.
@@ -103,8 +121,10 @@ class ShardOptimizer {
 };
 
 inline ShardOptimizer shard_optimizer(
-    torch::optim::Optimizer& optimizer, ShardingStage stage = {}) {
-  return {optimizer, std::move(stage)};
+    torch::optim::Optimizer& optimizer,
+    ShardingStage stage = {},
+    const OffloadedShards& offloaded = {}) {
+  return {optimizer, std::move(stage), offloaded};
 }
 inline ShardOptimizer shard_optimizer(
     torch::optim::Optimizer& optimizer, const ShardStatesFn& shard_fn) {

@@ -15,6 +15,7 @@
 #include "argosy/sequence_parallel/ring_travel.h"
 #include "argosy/sequence_parallel/split_group.h"
 #include "argosy/sequence_parallel/tiled_attention.h"
+#include "argosy/torch_hooks/autocast.h"
 #include "argosy/trace/recorded_call.h"
 
 namespace argosy {
@@ -112,6 +113,10 @@ torch::autograd::variable_list differentiate(
   return {sum.query_gradient(), all.keys.to(dtype), all.values.to(dtype), {}};
 }
 
+// Tiles have chosen types: inputs as they come, and sums in float32. Autocast
+// would cast them again, op by op.
+using NoAutocast = torch_hooks::AutocastScope;
+
 struct RingAttention : torch::autograd::Function<RingAttention> {
   static at::Tensor forward(
       AutogradContext* context,
@@ -119,6 +124,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       const at::Tensor& key,
       const at::Tensor& value,
       const c10::intrusive_ptr<Call>& call) {
+    const NoAutocast scope(torch_hooks::without_autocast());
     const KeysAndValues own{key.contiguous(), value.contiguous()};
     const Attended attended = attend(*call, query, own);
     context->save_for_backward(
@@ -134,6 +140,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
         !at::GradMode::is_enabled(),
         "[sequence_parallel.ring_attention] has no second derivative, expected "
         "backward without create_graph");
+    const NoAutocast scope(torch_hooks::without_autocast());
     const auto saved = context->get_saved_variables();
     const auto call = context->saved_data["call"].toCapsule();
     return differentiate(
@@ -174,6 +181,10 @@ void check_shapes(
       query.size(2),
       key.size(2),
       length);
+}
+
+void check_types(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
   ARGOSY_CHECK(
       query.is_floating_point() && query.scalar_type() == key.scalar_type() &&
           query.scalar_type() == value.scalar_type(),
@@ -182,6 +193,19 @@ void check_shapes(
       query.scalar_type(),
       key.scalar_type(),
       value.scalar_type());
+}
+
+// Under autocast, attention is a product as any other: its inputs are cast.
+at::Tensor attention(
+    const Tensors& inputs, const c10::intrusive_ptr<Call>& call) {
+  const auto cast = [&](std::size_t i) {
+    return torch_hooks::cast_as_autocast(inputs[i], "bmm");
+  };
+  const at::Tensor query = cast(0);
+  const at::Tensor key = cast(1);
+  const at::Tensor value = cast(2);
+  check_types(query, key, value);
+  return RingAttention::apply(query, key, value, call);
 }
 
 at::Tensor run(
@@ -202,11 +226,8 @@ at::Tensor run(
   const auto call = [group, split, options, scale](const Tensors& in) {
     AttentionOptions own = options;
     own.key_padding_mask = in[3];
-    return Tensors{RingAttention::apply(
-        in[0],
-        in[1],
-        in[2],
-        c10::make_intrusive<Call>(group, split, own, scale))};
+    return Tensors{
+        attention(in, c10::make_intrusive<Call>(group, split, own, scale))};
   };
   return trace::recorded_call(
       {query, key, value, options.key_padding_mask}, call)[0];

@@ -99,6 +99,7 @@ void GradMemory::add(std::size_t unit, const ShardedBucket& bucket) {
       state.hooked.gradients.push_back(
           optim::alias(state.whole, entry.begin, bucket.params[i]));
       state.hooked.parameters.push_back(entry.parameter);
+      state.hooked.values.push_back(bucket.params[i]);
     }
   }
   state.hooked.index = buckets_.size();

@@ -100,7 +100,7 @@ struct ColumnLinear : Function<ColumnLinear> {
 } // namespace
 
 at::Tensor autocast(const at::Tensor& tensor) {
-  return torch_hooks::cast_as_autocast(tensor);
+  return torch_hooks::cast_as_autocast(tensor, "linear");
 }
 
 bool overlaps(const at::Tensor& tensor) {

@@ -25,13 +25,20 @@ AutocastScope::~AutocastScope() {
   catch_ops_of_thread(OpHook::kIntercept, was_caught_);
 }
 
-at::Tensor cast_as_autocast(const at::Tensor& tensor) {
+Autocast without_autocast() {
+  Autocast settings;
+  settings.cpu = false;
+  settings.device = false;
+  settings.ops = nullptr;
+  return settings;
+}
+
+at::Tensor cast_as_autocast(const at::Tensor& tensor, const char* op) {
   if (!at::autocast::is_cpu_enabled()) {
     return tensor;
   }
   const auto& ops = current_op_casts();
-  const bool is_full =
-      ops != nullptr && ops->of("linear") == OpCasts::To::kFloat;
+  const bool is_full = ops != nullptr && ops->of(op) == OpCasts::To::kFloat;
   return at::autocast::cached_cast(
       is_full ? at::kFloat : at::autocast::get_autocast_cpu_dtype(),
       tensor,

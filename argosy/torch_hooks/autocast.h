@@ -51,7 +51,11 @@ inline void end_casts() {
   }
 }
 
-// What autocast makes of an argument of at::linear() on the CPU.
-at::Tensor cast_as_autocast(const at::Tensor& tensor);
+// The settings of the calling thread, but with autocast off.
+Autocast without_autocast();
+
+// What autocast makes of an argument of a product on the CPU. `op` is its name
+// in lists of ops.
+at::Tensor cast_as_autocast(const at::Tensor& tensor, const char* op);
 
 } // namespace argosy::torch_hooks

@@ -7,6 +7,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
+#include <limits>
+
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
 #include "argosy/data_parallel/data_parallel.h"
@@ -150,6 +153,102 @@ TEST(Compression, DgcWithWarmUpConverges) {
     EXPECT_LT(compressed, 5 * plain + 0.01 * start);
     EXPECT_THROW(
         deep_gradient_compression({.sparsity = {1.5}}), InvalidArgument);
+  });
+}
+
+// Averages of one step after the other; `scales` has one for each, and 0 for
+// steps whose gradients are not finite on rank 1.
+std::vector<at::Tensor> averages(
+    World& world,
+    const std::shared_ptr<BucketHook>& hook,
+    const std::vector<double>& scales) {
+  torch::nn::Linear net(torch::nn::LinearOptions(64, 32).bias(false));
+  DataParallel model(net, DataParallelOptions{.hook = hook});
+  std::vector<at::Tensor> results;
+  int batch = 0;
+  for (const double scale : scales) {
+    const bool is_finite = scale != 0;
+    hook->set_loss_scale(is_finite ? scale : 1);
+    const at::Tensor x =
+        ((torch::arange(16 * 64) * 31 + 977 * batch + 13 * world.rank()) % 89 -
+         44)
+            .reshape({16, 64})
+            .to(torch::kFloat);
+    batch += is_finite;
+    const at::Tensor weight =
+        (torch::arange(32, torch::kFloat) + 1).remainder(3 + world.rank());
+    const float factor = is_finite ? static_cast<float>(scale)
+        : world.rank() == 1        ? std::numeric_limits<float>::infinity()
+                                   : 1.0f;
+    net->zero_grad();
+    ((model(x) * weight).sum() * factor).backward();
+    const bool taken =
+        net->weight.grad().isfinite().all().template item<bool>();
+    EXPECT_EQ(taken, is_finite);
+    hook->settle(taken);
+    if (taken) {
+      results.push_back(net->weight.grad() / scale);
+    }
+  }
+  return results;
+}
+
+// A step that is skipped leaves no trace, and the scale of the loss none.
+TEST(Compression, FollowsTheScaleOfTheLoss) {
+  const std::vector<double> once(8, 1);
+  const std::vector<double> changing{1, 0, 1, 8, 8, 0, 0, 0.5, 64, 64, 2};
+  using Make = std::function<std::shared_ptr<BucketHook>()>;
+  const std::vector<Make> hooks{
+      [] {
+        return deep_gradient_compression(
+            {.rampup_begin_step = 2,
+             .sparsity = {0.9},
+             .momentum = 0.5,
+             .clip_norm = 100,
+             .min_count = 1});
+      },
+      [] { return power_sgd({.rank = 2, .start_step = 2}); }};
+  for (const int n : {2, 3}) {
+    for (const Make& make : hooks) {
+      argosy::testing::run_ranks(n, [&](World& world) {
+        const auto expected = averages(world, make(), once);
+        const auto got = averages(world, make(), changing);
+        ASSERT_EQ(got.size(), expected.size());
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          EXPECT_TRUE(torch::allclose(got[i], expected[i], 1e-4, 1e-4)) << i;
+        }
+      });
+    }
+  }
+}
+
+// A checkpoint knows the scale of what it has.
+TEST(Compression, KeepsTheScaleInItsMemory) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const auto make = [] { return power_sgd({.rank = 2, .start_step = 0}); };
+    const auto before = make();
+    averages(world, before, {1, 16, 16});
+    const auto after = make();
+    after->set_memory(before->memory());
+    const auto got = averages(world, after, {2});
+    const auto expected = averages(world, before, {16});
+    EXPECT_TRUE(torch::allclose(got[0], expected[0], 1e-4, 1e-4));
+  });
+}
+
+// One that was written without it is of the scale that goes on.
+TEST(Compression, TakesAMemoryWithoutAScale) {
+  argosy::testing::run_ranks(2, [](World& world) {
+    const auto make = [] { return power_sgd({.rank = 2, .start_step = 0}); };
+    const auto before = make();
+    averages(world, before, {16, 16});
+    auto memory = before->memory();
+    EXPECT_EQ(memory.erase("0.scale"), 1u);
+    const auto after = make();
+    after->set_memory(memory);
+    const auto got = averages(world, after, {16});
+    const auto expected = averages(world, before, {16});
+    EXPECT_TRUE(torch::allclose(got[0], expected[0], 1e-4, 1e-4));
   });
 }
 

@@ -85,14 +85,47 @@ TEST(FusedAllReduceGradients, SumsAndScalesOverAGroup) {
   });
 }
 
-TEST(FusedAllReduceGradients, RefusesSparseOnes) {
+// Ranks have different rows, one of them in common.
+TEST(FusedAllReduceGradients, TakesSparseOnes) {
+  for (const int n : {1, 2, 3}) {
+    testing::run_ranks(n, [n](World& world) {
+      for (const std::optional<double> scale :
+           {std::optional<double>(), std::optional(0.5)}) {
+        at::Tensor table = torch::zeros({5, 2}, torch::requires_grad());
+        at::Tensor dense = torch::zeros({3}, torch::requires_grad());
+        const auto loss_of = [&](int rank) {
+          const at::Tensor rows = torch::tensor({0L, 1L + rank});
+          return (torch::embedding(table, rows, -1, false, true) * (rank + 1))
+                     .sum() +
+              dense.sum() * rank;
+        };
+        loss_of(world.rank()).backward();
+        EXPECT_TRUE(table.grad().is_sparse());
+        fused_allreduce_gradients_with_group(
+            {table, dense}, nullptr, 1000, scale);
+        const at::Tensor got = table.grad().to_dense();
+        const at::Tensor got_dense = dense.grad().clone();
+        table.mutable_grad().reset();
+        dense.mutable_grad().reset();
+        for (int rank = 0; rank < n; ++rank) {
+          loss_of(rank).backward();
+        }
+        const double factor = scale.value_or(1.0 / n);
+        EXPECT_TRUE(torch::allclose(got, table.grad().to_dense() * factor));
+        EXPECT_TRUE(torch::allclose(got_dense, dense.grad() * factor));
+      }
+    });
+  }
+}
+
+TEST(FusedAllReduceGradients, RefusesOtherSparseOnes) {
   testing::run_ranks(1, [](World&) {
-    at::Tensor param = torch::zeros({3}, torch::requires_grad());
-    param.mutable_grad() = torch::ones({3}).to_sparse();
+    at::Tensor param = torch::zeros({3, 3}, torch::requires_grad());
+    param.mutable_grad() = torch::ones({3, 3}).to_sparse();
     EXPECT_THAT(
         testing::refusal(
             [&] { fused_allreduce_gradients_with_group({param}); }),
-        HasSubstr("a sparse gradient"));
+        HasSubstr("sparse in 2 dims"));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <fstream>
 #include <sstream>
 
 #include "argosy/common/error.h"
@@ -17,6 +18,7 @@
 #include "argosy/optim/lamb.h"
 #include "argosy/recomputation/recompute.h"
 #include "argosy/semi_auto/parallelize.h"
+#include "argosy/semi_auto/shard_optimizer.h"
 #include "argosy/testing/ranks.h"
 #include "argosy/world/world.h"
 #include "tests/support/refusal.h"
@@ -391,6 +393,91 @@ TEST(SpreadRanks, StatesMayBeInAFile) {
   });
 }
 
+// Whether the memory is that of a file in the folder.
+bool is_mapped(const at::Tensor& tensor, const std::string& folder) {
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    std::istringstream(line) >> std::hex >> begin >> dash >> end;
+    if (begin <= address && address < end) {
+      return line.find(folder) != std::string::npos;
+    }
+  }
+  return false;
+}
+
+// Shards of parameters and gradients in a file give the same bits, also where
+// several passes add up.
+TEST(SpreadRanks, ShardsMayBeInAFile) {
+  const TempDir folder;
+  const std::string path = folder.path().string();
+  const auto strategy = [&](int stage, const std::string& offload) {
+    return str(
+        R"({"hybrid_configs": {"sharding_degree": 2, "mp_degree": 2},)"
+        R"( "gradient_merge": true, "gradient_merge_configs": {"k_steps": 2},)"
+        R"( "sharding_configs": {"stage": )",
+        stage,
+        offload,
+        "}}");
+  };
+  const std::string offload =
+      R"(, "offload": true, "offload_path": ")" + path + R"(")";
+  testing::run_ranks(4, [&](World&) {
+    for (const int stage : {2, 3}) {
+      const std::string moved = stage == 3 ? R"(, "offload_params": true)" : "";
+      expect_close(
+          train(
+              strategy(stage, offload + R"(, "offload_grads": true)" + moved),
+              torch::kDouble,
+              [&](NetImpl& net) {
+                const at::Tensor weight = net.up->weight;
+                EXPECT_EQ(
+                    is_mapped(to_local(weight.detach()), path), stage == 3);
+                EXPECT_TRUE(is_mapped(to_local(weight.grad()), path));
+              }),
+          train(strategy(stage, "")),
+          0);
+    }
+    expect_close(
+        train<optim::Lamb>(
+            strategy(3, offload + R"(, "offload_params": true)")),
+        train<optim::Lamb>(strategy(3, "")),
+        0);
+  });
+}
+
+TEST(SpreadRanks, ShardsInAFileOutliveTheOptimizer) {
+  const TempDir folder;
+  testing::run_ranks(2, [&](World&) {
+    Net net;
+    const ProcessMesh mesh = ProcessMesh::of_shape({2}, {"dp"});
+    parallelize(*net, mesh, {});
+    const Parameters before = whole(*net);
+    const offload::OffloadOptions options{
+        .offload_path = folder.path().string()};
+    {
+      optim::AdamW adam(net->parameters(), 1e-2);
+      const auto optimizer = shard_optimizer(
+          adam,
+          ShardingStage3(),
+          {.parameters = options, .gradients = options});
+      net(inputs(0).to(torch::kFloat)).sum().backward();
+    }
+    expect_close(whole(*net), before, 0);
+    EXPECT_TRUE(
+        full_tensor(net->up->weight.grad()).isfinite().all().item<bool>());
+    EXPECT_THAT(
+        testing::refusal([&] {
+          optim::AdamW adam(net->parameters(), 1e-2);
+          shard_optimizer(adam, ShardingStage2(), {.parameters = options});
+        }),
+        HasSubstr("stage 2 keeps whole parameters"));
+  });
+}
+
 TEST(SpreadRanks, SaysWhatDoesNotGoTogether) {
   testing::run_ranks(2, [](World&) {
     const auto refused = [](const std::string& json) {
@@ -400,7 +487,6 @@ TEST(SpreadRanks, SaysWhatDoesNotGoTogether) {
       return testing::refusal([&] { distributed_model(net); });
     };
     EXPECT_THAT(refused(R"({"localsgd": true})"), HasSubstr("does not take"));
-    EXPECT_THAT(refused(R"({"fp16_allreduce": true})"), HasSubstr("buckets"));
     init(true, {});
     Net other;
     parallelize(*other, ProcessMesh::of_shape({2}, {"dp"}), {});

@@ -501,8 +501,7 @@ TEST(Combination, TheRestGoesTogether) {
           : 1;
     }
   }
-  // And those of dgc and power_sgd with amp, which depend on its settings.
-  EXPECT_EQ(refused, exclusions().size() + 2);
+  EXPECT_EQ(refused, exclusions().size());
 }
 
 TEST(Combination, CompressionWithAnErrorGoesWithStage1) {
@@ -520,17 +519,6 @@ TEST(Combination, CompressionWithAnErrorGoesWithStage1) {
                   " exclude each other: it keeps an error of the size of all "
                   "gradients on every rank, which is what stage 2 saves")));
     }
-  }
-}
-
-TEST(Combination, CompressionWithAnErrorNeedsAFixedScale) {
-  for (const std::string name : {"dgc", "power_sgd"}) {
-    auto strategy = with({name, "amp"});
-    EXPECT_THAT(
-        refusal([&] { check_strategy(strategy); }),
-        HasSubstr(name + " and amp exclude each other while the scale"));
-    strategy.amp_configs.use_dynamic_loss_scaling = false;
-    EXPECT_NO_THROW(check_strategy(strategy));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -375,6 +376,46 @@ TEST_P(Switches, CompressionGoesWithAFixedScaleOfTheLoss) {
       const Params scaled = trained(1024);
       for (std::size_t i = 0; i < once.size(); ++i) {
         EXPECT_TRUE(torch::allclose(scaled[i], once[i], 1e-5, 1e-6)) << i;
+      }
+    }
+  });
+}
+
+// The scale doubles every other step.
+TEST_P(Switches, CompressionFollowsAScaleThatChanges) {
+  on_ranks([](World& world) {
+    for (const bool is_dgc : {false, true}) {
+      for (const bool sharding : {false, true}) {
+        const auto trained = [&](double scale, bool changes) {
+          return by_fleet<optim::SGD>(
+              world,
+              [&](auto& s) {
+                if (is_dgc) {
+                  use_dgc(s);
+                } else {
+                  s.power_sgd = true;
+                  s.power_sgd_configs.rank = 1;
+                  s.power_sgd_configs.start_step = 3;
+                }
+                s.sharding = sharding;
+                s.grad_clip = true;
+                s.grad_clip_configs.limit = 0.05;
+                s.amp = true;
+                s.amp_configs.use_dynamic_loss_scaling = changes;
+                s.amp_configs.incr_every_n_steps = 2;
+                s.amp_configs.init_loss_scaling = scale;
+              },
+              momentum());
+        };
+        const Params once = trained(1, false);
+        const Params scaled = trained(256, true);
+        for (std::size_t i = 0; i < once.size(); ++i) {
+          EXPECT_TRUE(torch::allclose(scaled[i], once[i], 1e-5, 1e-6)) << i;
+        }
+        // Gradients of the first steps are infinite.
+        for (const at::Tensor& each : trained(std::ldexp(1.0, 126), true)) {
+          EXPECT_TRUE(each.isfinite().all().template item<bool>());
+        }
       }
     }
   });

@@ -10,6 +10,7 @@
 #include "argosy/comm/traffic.h"
 #include "argosy/common/error.h"
 #include "argosy/observe/tensor_memory.h"
+#include "argosy/optim/autocast.h"
 #include "argosy/recomputation/recompute.h"
 #include "argosy/tensor_parallel/rng.h"
 #include "argosy/testing/gtest_ranks.h"
@@ -290,6 +291,41 @@ TEST(RingAttentionRanks, ShorterTypes) {
       .options = {.causal = true, .key_padding_mask = padding_masks(12)[3]},
       .dtype = torch::kBFloat16};
   check(each, zigzag_split(each.length, 3));
+}
+
+// As if the inputs were bfloat16: products round their inputs to it, sums are
+// float32. Backward may run in the scope, too.
+TEST(RingAttentionRanks, UnderAutoCast) {
+  const at::Tensor mask = padding_masks(13)[2];
+  for (const AttentionOptions& options :
+       {AttentionOptions{},
+        AttentionOptions{.causal = true, .dropout = 0.3, .dropout_seed = 7},
+        AttentionOptions{
+            .key_padding_mask = mask, .dropout = 0.3, .dropout_seed = 7}}) {
+    AttentionCase each{.key_heads = 2, .length = 13, .options = options};
+    each.dtype = torch::kBFloat16;
+    const Results whole = expected_results(each);
+    for (const int n : {1, 2, 3}) {
+      run_ranks(n, [&](World&) {
+        const SegmentParallel segment(nullptr, zigzag_split(13, n));
+        const std::vector<at::Tensor> own =
+            parts_of(segment, whole_inputs(each));
+        const Results shorter = results_of(ring(each, segment), own);
+        expect_close(shorter, parts_of(segment, whole), "bfloat16");
+        std::vector<at::Tensor> wider = own;
+        for (int i : {0, 1, 2}) {
+          wider[i] = own[i].to(torch::kFloat);
+        }
+        const optim::AutoCast scope;
+        Results got = results_of(ring(each, segment), wider);
+        EXPECT_EQ(got[0].scalar_type(), torch::kBFloat16);
+        EXPECT_EQ(got[1].scalar_type(), torch::kFloat);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          EXPECT_TRUE(torch::equal(got[i], shorter[i].to(got[i].dtype())));
+        }
+      });
+    }
+  }
 }
 
 TEST(RingAttention, OneRankNeedsNoGroup) {

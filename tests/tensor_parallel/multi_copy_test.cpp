@@ -6,12 +6,21 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
 
+#include "argosy/comm/flight/black_box.h"
+#include "argosy/comm/flight_record.h"
 #include "argosy/comm/traffic.h"
+#include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
+#include "argosy/common/file.h"
 #include "argosy/data_parallel/data_parallel.h"
 #include "argosy/observe/session.h"
 #include "argosy/observe/span.h"
@@ -254,11 +263,14 @@ double common(const Stretch& a, const Stretch& b) {
   return std::max(0.0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
 }
 
-// Spans of a name by thread, and operations, of one rank.
+// What one rank computed, and its operations.
 struct Trace {
-  std::map<std::string, std::map<int, std::vector<Stretch>>> spans;
+  std::vector<Stretch> computed;
   std::vector<Stretch> operations;
+  std::set<int> threads_of_parts;
 };
+
+constexpr const char* kCompute = "observed products";
 
 Trace read_trace(const std::filesystem::path& path, int rank) {
   Trace trace;
@@ -272,84 +284,148 @@ Trace read_trace(const std::filesystem::path& path, int rank) {
     const Stretch stretch{begin, begin + event["dur"].get<double>()};
     if (event["name"] == "all_reduce") {
       trace.operations.push_back(stretch);
-    } else {
-      trace.spans[event["name"]][event["tid"]].push_back(stretch);
+    } else if (event["name"] == kCompute) {
+      trace.computed.push_back(stretch);
+    } else if (event["name"] == "forward of a part") {
+      trace.threads_of_parts.insert(event["tid"].get<int>());
     }
   }
   return trace;
 }
 
-// For how long some part computed during the operation.
-double computed_during(Trace& trace, const Stretch& operation) {
+// What part of the stretch the operations cover.
+double covered(const Stretch& stretch, const std::vector<Stretch>& operations) {
   double sum = 0;
-  for (const char* name : {"forward of a part", "backward of a part"}) {
-    for (const auto& [thread, parts] : trace.spans[name]) {
-      for (const Stretch& part : parts) {
-        sum += common(part, operation);
-      }
-      for (const char* idle : {"turn of others", "wait for an operation"}) {
-        for (const Stretch& each : trace.spans[idle][thread]) {
-          for (const Stretch& part : parts) {
-            const Stretch both{
-                std::max(part.begin, each.begin), std::min(part.end, each.end)};
-            sum -= common(both, operation);
-          }
-        }
-      }
-    }
+  for (const Stretch& operation : operations) {
+    sum += common(stretch, operation);
   }
-  return sum;
+  return sum / (stretch.end - stretch.begin);
 }
 
-// The operations of a rank, and what part of their time its parts computed.
-struct Beside {
-  std::size_t operations = 0;
-  double share = 0;
+// Counts what a rank has computed; another rank waits for a count.
+class Computed {
+ public:
+  void add() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    changed_.notify_all();
+  }
+  void wait_for(int count) {
+    std::unique_lock lock(mutex_);
+    ARGOSY_CHECK(
+        changed_.wait_for(
+            lock, std::chrono::seconds(30), [&] { return count_ >= count; }),
+        "[test] rank 1 computed {} times while operations waited for rank 0, "
+        "expected {}",
+        count_,
+        count);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
 };
 
-Beside trace_of_training(int parts) {
-  const auto path =
-      std::filesystem::path(::testing::TempDir()) / "multi_copy_trace.json";
-  run_ranks(2, [&](World&) {
+void wait_for_an_operation(World& world) {
+  const Deadline deadline = Deadline::after(std::chrono::seconds(30));
+  const auto runs = [&] {
+    const auto record = comm::black_box_of(world)->record();
+    return std::ranges::any_of(record.operations, [](const auto& each) {
+      return each.state == comm::flight::State::Started;
+    });
+  };
+  while (!runs()) {
+    ARGOSY_CHECK(!deadline.expired(), "[test] no operation runs");
+    std::this_thread::yield();
+  }
+}
+
+void products(const at::Tensor& x) {
+  for (int i = 0; i < 10; ++i) {
+    torch::mm(x, x.t());
+  }
+}
+
+constexpr int kSteps = 2;
+constexpr int kLayers = 4;
+
+// Trains on two ranks, and reads what rank 1 did. Each layer ends with an
+// operation. `before(part, layer, x)` runs before a layer.
+Trace trace_of_training(
+    int parts,
+    const std::function<void(World&, int, int, const at::Tensor&)>& before) {
+  const TempDir folder;
+  const auto path = folder.path() / "trace.json";
+  run_ranks(2, [&](World& world) {
     RowParallelLinear layer(
         RowParallelLinearOptions(256, 256).input_is_parallel(true));
     MicroBatchInterleaved copies(
         *layer,
         [&](const Tensors& in) {
+          const int part = in[0][0][0].item<int>();
           at::Tensor x = in[0];
-          for (int i = 0; i < 4; ++i) {
+          for (int i = 0; i < kLayers; ++i) {
+            before(world, part, i, x.detach());
             x = torch::gelu(layer(x).narrow(1, 0, 128)).tanh();
           }
           return x.sum();
         },
         {.interleave_num = parts});
     observe::Session session({.progress = false, .trace = path.string()});
-    for (int step = 0; step < 2; ++step) {
-      copies({torch::ones({2 * 1024, 128})}).backward();
+    const at::Tensor numbers_of_parts =
+        torch::arange(parts).repeat_interleave(256).unsqueeze(1);
+    for (int step = 0; step < kSteps; ++step) {
+      copies({numbers_of_parts.to(torch::kFloat).repeat({1, 128})}).backward();
     }
     session.finish();
   });
-  Trace trace = read_trace(path, 1);
-  std::filesystem::remove(path);
+  const Trace trace = read_trace(path, 1);
+  EXPECT_EQ(trace.threads_of_parts.size(), static_cast<std::size_t>(parts));
   EXPECT_EQ(
-      trace.spans["forward of a part"].size(), static_cast<std::size_t>(parts));
-  double computed = 0;
-  double all = 0;
-  for (const Stretch& operation : trace.operations) {
-    computed += computed_during(trace, operation);
-    all += operation.end - operation.begin;
-  }
-  return {trace.operations.size(), computed / all};
+      trace.operations.size(),
+      static_cast<std::size_t>(kSteps * parts * kLayers));
+  return trace;
 }
 
-// How much it is depends on what else the machine does. Without parts, only
-// the moments between issuing an operation and waiting for it count.
+// Rank 0 comes to the operations of its first part only after the second part
+// of rank 1 has computed beside the same operations there.
 TEST(MultiCopyTrace, ShowsOperationsBesideCompute) {
-  const Beside alone = trace_of_training(1);
-  const Beside two = trace_of_training(2);
-  EXPECT_EQ(alone.operations, 2u * 4);
-  EXPECT_EQ(two.operations, 2u * 2 * 4);
-  EXPECT_GT(two.share, alone.share + 0.1) << alone.share;
+  Computed computed;
+  int held = 0; // of rank 0
+  const Trace trace = trace_of_training(
+      2, [&](World& world, int part, int, const at::Tensor& x) {
+        if (world.rank() == 0 && part == 0) {
+          computed.wait_for(++held);
+        }
+        if (world.rank() == 1 && part == 1) {
+          wait_for_an_operation(world);
+          {
+            const observe::Span span(kCompute);
+            products(x);
+          }
+          computed.add();
+        }
+      });
+  EXPECT_EQ(trace.computed.size(), static_cast<std::size_t>(kSteps * kLayers));
+  for (const Stretch& each : trace.computed) {
+    EXPECT_GT(covered(each, trace.operations), 0.9);
+  }
+}
+
+// Alone, a part waits for its operation and goes on afterwards.
+TEST(MultiCopyTrace, ShowsOperationsOfOnePartAfterItsCompute) {
+  const Trace trace =
+      trace_of_training(1, [&](World& world, int, int, const at::Tensor& x) {
+        if (world.rank() == 1) {
+          const observe::Span span(kCompute);
+          products(x);
+        }
+      });
+  EXPECT_EQ(trace.computed.size(), static_cast<std::size_t>(kSteps * kLayers));
+  for (const Stretch& each : trace.computed) {
+    EXPECT_LT(covered(each, trace.operations), 0.1);
+  }
 }
 
 } // namespace

@@ -234,8 +234,11 @@ at::Tensor recorded_embedding(
     bool sparse) {
   ARGOSY_CHECK(
       !sparse,
-      "[dtensor.embedding] sparse gradients are not possible on DTensors; make "
-      "the embedding without `sparse`");
+      "[dtensor.embedding] sparse gradients are not possible on DTensors, "
+      "whose "
+      "parts have sizes that all ranks know; make the embedding without "
+      "`sparse`, or keep a table of which batches use few rows on servers "
+      "(ps::SparseEmbedding)");
   record_plain(weight);
   return Embedding::apply(weight, indices, padding, by_frequency);
 }
