@@ -23,7 +23,7 @@ struct VerifyOptions {
   bool json = false;
 };
 
-// The checkpoints that were asked for: one, the latest, or all.
+// The checkpoints that were asked for: one, the newest, or all.
 std::vector<fs::Location> checkpoints_of(const VerifyOptions& options) {
   const fs::Location folder = fs::open(options.folder);
   if (checkpoint::exists(
@@ -32,7 +32,7 @@ std::vector<fs::Location> checkpoints_of(const VerifyOptions& options) {
   }
   std::vector<fs::Location> found;
   for (const auto& entry : checkpoint::list_checkpoints(folder)) {
-    if (entry.committed) {
+    if (options.all ? entry.committed : entry.latest) {
       found.push_back(checkpoint::below(folder, entry.name));
     }
   }
@@ -40,7 +40,7 @@ std::vector<fs::Location> checkpoints_of(const VerifyOptions& options) {
       !found.empty(),
       "[ckpt.verify] no committed checkpoint in {}",
       options.folder);
-  return options.all ? found : std::vector<fs::Location>{found.back()};
+  return found;
 }
 
 // The whole checkpoint cannot be read: one damage.

@@ -174,6 +174,25 @@ TEST_F(CkptCommand, EncryptsWithAKeyFile) {
   EXPECT_EQ(ckpt("diff " + path("open") + " " + run()).code, 0);
 }
 
+// A job that is killed after it has committed a checkpoint leaves `latest` as
+// it was.
+TEST_F(CkptCommand, TakesTheNewestCommitted) {
+  write_file(run() + "/latest", "step-00000010\n");
+  EXPECT_EQ(ckpt("show --json " + run()).json()["step"], 20);
+  const auto verified = ckpt("verify --json " + run()).json();
+  ASSERT_EQ(verified["checkpoints"].size(), 1u);
+  EXPECT_THAT(verified.dump(), HasSubstr("step-00000020"));
+  const auto listed = ckpt("ls --json " + run()).json()["checkpoints"];
+  EXPECT_EQ(listed[0]["latest"], false);
+  EXPECT_EQ(listed[1]["latest"], true);
+  ASSERT_EQ(ckpt("convert " + run() + " " + path("copy")).code, 0);
+  EXPECT_EQ(ckpt("show --json " + path("copy")).json()["step"], 20);
+  EXPECT_EQ(ckpt("diff " + run() + " " + run() + "/step-00000020").code, 0);
+  // Without the file, too.
+  std::filesystem::remove(run() + "/latest");
+  EXPECT_EQ(ckpt("show --json " + run()).json()["step"], 20);
+}
+
 TEST_F(CkptCommand, PrunesByPolicies) {
   make("step-00000040", "--step 40");
   const Answer dry = ckpt("prune --last 1 --dry-run " + run());
