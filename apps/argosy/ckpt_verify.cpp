@@ -101,10 +101,10 @@ void print(const std::string& url, const VerifyReport& report) {
   std::cout << url << ": "
             << (report.damages.empty()
                     ? std::string("good")
-                    : str("DAMAGED in ", report.damages.size(), " places"))
-            << ", " << report.tensors << " tensors, " << report.pieces
-            << " pieces, " << bytes_text(report.bytes) << ", " << report.roots
-            << " roots"
+                    : "DAMAGED in " + counted(report.damages.size(), "place"))
+            << ", " << counted(report.tensors, "tensor") << ", "
+            << counted(report.pieces, "piece") << ", "
+            << bytes_text(report.bytes) << ", " << counted(report.roots, "root")
             << (report.roots_unreadable ? " (of tensors: needs --key)" : "")
             << "\n";
 }

@@ -110,12 +110,26 @@ TEST_F(CkptCommand, VerifiesAndNamesDamage) {
       bad.text,
       AllOf(
           HasSubstr("tensor model/columns.weight, from byte"),
-          HasSubstr("DAMAGED in 1 places")));
+          HasSubstr("DAMAGED in 1 place, ")));
   const auto json = ckpt("verify --all --json " + run()).json();
   EXPECT_EQ(json["good"], false);
   EXPECT_EQ(json["checkpoints"][0]["good"], true);
   EXPECT_EQ(
       json["checkpoints"][1]["damages"][0]["tensor"], "model/columns.weight");
+}
+
+// One line, not one for each tensor.
+TEST_F(CkptCommand, TellsOfAShortFileOnce) {
+  const std::string checkpoint = run() + "/step-00000010";
+  std::filesystem::resize_file(checkpoint + "/rank-00000-0.safetensors", 100);
+  const Answer bad = ckpt("verify " + checkpoint);
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(
+      bad.text,
+      AllOf(HasSubstr("has 100 bytes"), HasSubstr("DAMAGED in 1 place, ")));
+  const Answer wrong = ckpt("frob " + checkpoint);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.text, HasSubstr("no command \"frob\""));
 }
 
 TEST_F(CkptCommand, ComparesAcrossLayoutsAndFormats) {
