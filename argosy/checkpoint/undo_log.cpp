@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "argosy/comm/kernels/reduce.h"
 #include "argosy/common/error.h"
 
 namespace argosy::checkpoint {
@@ -16,7 +17,8 @@ void UndoLog::reset(std::size_t bytes) {
 
 void UndoLog::keep(std::byte* memory, std::size_t bytes) {
   ARGOSY_ASSERT(used_ + bytes <= size_);
-  std::memcpy(begin_ + used_, memory, bytes);
+  // Past the caches: nobody reads the copy soon.
+  comm::copy(begin_ + used_, memory, bytes, true);
   used_ += bytes;
   if (!entries_.empty() &&
       entries_.back().memory + entries_.back().bytes == memory) {
