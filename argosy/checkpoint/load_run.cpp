@@ -10,6 +10,7 @@
 
 #include "argosy/checkpoint/boxes.h"
 #include "argosy/common/error.h"
+#include "argosy/torch_hooks/backward.h"
 
 namespace argosy::checkpoint {
 
@@ -181,7 +182,7 @@ void LoadRun::take() {
     if (is_staged(target)) {
       target.values.copy_(target.buffer);
     } else if (!target.values.is_inference()) { // tells who depends on them
-      target.values.unsafeGetTensorImpl()->bump_version();
+      torch_hooks::bump_version(target.values);
     }
   }
 }
