@@ -52,6 +52,26 @@ std::string bar_of(double share) {
       std::string(static_cast<std::size_t>(kWidth - full), '.') + "]";
 }
 
+// CLI11 would say that one is missing.
+void check_command(
+    const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0].starts_with('-')) {
+    return;
+  }
+  std::string known;
+  for (const CLI::App* each :
+       app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (each->get_name() == arguments[0]) {
+      return;
+    }
+    known += (known.empty() ? "" : ", ") + each->get_name();
+  }
+  throw InvalidArgument(str_format(
+      "[ckpt] there is no command \"{}\", expected one of {}",
+      arguments[0],
+      known));
+}
+
 } // namespace
 
 ProgressBar::ProgressBar(std::string verb)
@@ -172,6 +192,10 @@ std::unique_ptr<checkpoint::Cipher> cipher_of(
       checkpoint::Key::of_file(key_file), *set.encryption);
 }
 
+std::string counted(std::size_t number, const std::string& what) {
+  return str(number, ' ', what, number == 1 ? "" : "s");
+}
+
 int ckpt(const std::vector<std::string>& arguments) {
   CLI::App app(
       "Looks at, verifies, compares, converts and prunes checkpoints "
@@ -187,6 +211,7 @@ int ckpt(const std::vector<std::string>& arguments) {
   add_ckpt_convert(app, run);
   add_ckpt_prune(app, run);
   try {
+    check_command(app, arguments);
     // CLI11 expects the words in reverse order.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return run();

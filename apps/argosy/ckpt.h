@@ -53,6 +53,8 @@ class ProgressBar {
 
 // "1.50 GB": in powers of 1000, as disks have it.
 std::string bytes_text(std::uint64_t bytes);
+// "1 tensor", "2 tensors".
+std::string counted(std::size_t number, const std::string& what);
 // "500", "64MB", "1.5 GiB"; throws InvalidArgument for others.
 std::uint64_t parse_bytes(const std::string& text);
 

@@ -47,14 +47,15 @@ std::string text_of(const TensorDiff& diff) {
   if (!diff.what.empty()) {
     return diff.what;
   }
+  const auto range_of = [](const auto& block) {
+    return block.second - block.first == 1
+        ? str(block.first)
+        : str(block.first, " to ", block.second - 1);
+  };
   std::string text = "other values in elements ";
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < std::min(kShown, diff.blocks.size()); ++i) {
-    text +=
-        str(i == 0 ? "" : ", ",
-            diff.blocks[i].first,
-            " to ",
-            diff.blocks[i].second - 1);
+    text += (i == 0 ? "" : ", ") + range_of(diff.blocks[i]);
   }
   if (diff.blocks.size() > kShown) {
     text += str(" and ", diff.blocks.size() - kShown, " more ranges");

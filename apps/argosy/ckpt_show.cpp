@@ -186,7 +186,7 @@ void add_ckpt_show(CLI::App& app, CkptRun& run) {
       ->add_option(
           "PATH",
           options->path,
-          "Checkpoint, or folder of checkpoints (its latest), or a file or "
+          "Checkpoint, or folder of checkpoints (its newest), or a file or "
           "folder of\nanother format")
       ->required();
   command->add_option(

@@ -23,7 +23,7 @@ struct VerifyOptions {
   bool json = false;
 };
 
-// The checkpoints that were asked for: one, the latest, or all.
+// The checkpoints that were asked for: one, the newest, or all.
 std::vector<fs::Location> checkpoints_of(const VerifyOptions& options) {
   const fs::Location folder = fs::open(options.folder);
   if (checkpoint::exists(
@@ -32,7 +32,7 @@ std::vector<fs::Location> checkpoints_of(const VerifyOptions& options) {
   }
   std::vector<fs::Location> found;
   for (const auto& entry : checkpoint::list_checkpoints(folder)) {
-    if (entry.committed) {
+    if (options.all ? entry.committed : entry.latest) {
       found.push_back(checkpoint::below(folder, entry.name));
     }
   }
@@ -40,7 +40,7 @@ std::vector<fs::Location> checkpoints_of(const VerifyOptions& options) {
       !found.empty(),
       "[ckpt.verify] no committed checkpoint in {}",
       options.folder);
-  return options.all ? found : std::vector<fs::Location>{found.back()};
+  return found;
 }
 
 // The whole checkpoint cannot be read: one damage.
@@ -101,10 +101,10 @@ void print(const std::string& url, const VerifyReport& report) {
   std::cout << url << ": "
             << (report.damages.empty()
                     ? std::string("good")
-                    : str("DAMAGED in ", report.damages.size(), " places"))
-            << ", " << report.tensors << " tensors, " << report.pieces
-            << " pieces, " << bytes_text(report.bytes) << ", " << report.roots
-            << " roots"
+                    : "DAMAGED in " + counted(report.damages.size(), "place"))
+            << ", " << counted(report.tensors, "tensor") << ", "
+            << counted(report.pieces, "piece") << ", "
+            << bytes_text(report.bytes) << ", " << counted(report.roots, "root")
             << (report.roots_unreadable ? " (of tensors: needs --key)" : "")
             << "\n";
 }

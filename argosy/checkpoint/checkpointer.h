@@ -71,10 +71,10 @@ struct LoadOptions {
   // The name that the checkpoint has for a name of the state. Null: the same.
   std::function<std::string(const std::string&)> rename;
   std::optional<Key> key; // of an encrypted checkpoint
-  // Verify all bytes before the state changes, so that damage leaves it as it
-  // was. If false, bytes are verified as they arrive in the state's memory:
-  // faster by a pass over the checkpoint, but a load that fails leaves old and
-  // new values, and says so.
+  // A load that fails leaves the state as it was: bytes are verified first, or
+  // what they replace is kept until all are verified. If false, a load is
+  // faster by a pass over the checkpoint or by that copy, but one that fails
+  // leaves old and new values, and says so.
   bool verify_first = true;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   GroupPtr group; // as in CheckpointOptions

@@ -174,7 +174,8 @@ void read_all(const Ranks& ranks, LoadRun& run, Order order) {
   try {
     ranks.agree("load", [&] { run.read(); });
   } catch (const std::exception& error) {
-    if (order == Order::ReadThenCopy) {
+    if (order == Order::ReadWithUndo) {
+      run.undo();
       throw;
     }
     throw CheckpointError(str_format(

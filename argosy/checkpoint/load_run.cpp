@@ -10,6 +10,7 @@
 
 #include "argosy/checkpoint/boxes.h"
 #include "argosy/common/error.h"
+#include "argosy/torch_hooks/backward.h"
 
 namespace argosy::checkpoint {
 
@@ -51,21 +52,59 @@ LoadRun::LoadRun(
           str("[checkpoint.load] step ", manifest.step),
           ranks.is_first(),
           ProgressLog::Clock::now()) {
-  std::size_t most_staged = 0;
+  for (const Piece& piece : pieces_of(request)) {
+    add(piece);
+  }
+  make_room();
+}
+
+std::vector<LoadRun::Piece> LoadRun::pieces_of(const Request& request) const {
+  std::vector<Piece> pieces;
   for (const Request::Slot& slot : request.slots()) {
-    const std::size_t width =
-        element_bytes(manifest.tensors[slot.tensor].info.dtype);
+    const TensorInfo& info = manifest_.tensors[slot.tensor].info;
     for (const LocalPiece& piece : slot.pieces) {
-      most_staged +=
-          Staging::rounded(static_cast<std::size_t>(piece.box.numel()) * width);
+      pieces.push_back({slot, piece, scalar_type_of(info.dtype, info.name)});
     }
   }
-  if (order == Order::ReadThenCopy) {
-    staging_.reset(most_staged);
+  return pieces;
+}
+
+void LoadRun::add(const Piece& piece) {
+  const auto& [slot, local, type] = piece;
+  wants_.push_back({static_cast<std::uint32_t>(slot.tensor), local.box});
+  const bool needs_undo = slot.in_place && order_ == Order::ReadWithUndo;
+  const bool is_direct =
+      piece.is_alike() && (!needs_undo || claimed_.claim(local.values));
+  Target target{.values = local.values, .is_undoable = is_direct && needs_undo};
+  target.buffer = is_direct ? local.values : at::empty({0}, type);
+  targets_.push_back(std::move(target));
+}
+
+bool LoadRun::is_staged(const Target& target) const {
+  return !target.values.is_same(target.buffer);
+}
+
+// For old values, and for new ones that have another form in the state.
+void LoadRun::make_room() {
+  std::size_t kept = 0;
+  std::size_t staged = 0;
+  const auto bytes_of = [&](std::size_t want) {
+    return static_cast<std::size_t>(wants_[want].box.numel()) *
+        targets_[want].buffer.itemsize();
+  };
+  for (std::size_t want = 0; want < targets_.size(); ++want) {
+    kept += targets_[want].is_undoable ? bytes_of(want) : 0;
+    staged += is_staged(targets_[want]) ? Staging::rounded(bytes_of(want)) : 0;
   }
-  for (const Request::Slot& slot : request.slots()) {
-    for (const LocalPiece& piece : slot.pieces) {
-      add(slot, piece);
+  undo_.reset(kept);
+  staging_.reset(staged);
+  for (std::size_t want = 0; want < targets_.size(); ++want) {
+    Target& target = targets_[want];
+    if (is_staged(target) && bytes_of(want) > 0) {
+      target.buffer = at::from_blob(
+          staging_.take(bytes_of(want)),
+          wants_[want].box.size,
+          target.buffer.options());
     }
   }
 }
@@ -137,37 +176,33 @@ void LoadRun::read() {
   }
 }
 
-// Brings the values into the state.
 void LoadRun::take() {
   const at::NoGradGuard no_grad;
   for (const Target& target : targets_) {
-    if (!target.values.is_same(target.buffer)) {
+    if (is_staged(target)) {
       target.values.copy_(target.buffer);
+    } else if (!target.values.is_inference()) { // tells who depends on them
+      torch_hooks::bump_version(target.values);
     }
   }
 }
 
-void LoadRun::add(const Request::Slot& slot, const LocalPiece& piece) {
-  const TensorRecord& record = manifest_.tensors[slot.tensor];
-  const auto type = scalar_type_of(record.info.dtype, record.info.name);
-  const bool direct = (!slot.in_place || order_ != Order::ReadThenCopy) &&
-      piece.values.is_contiguous() && piece.values.scalar_type() == type;
-  wants_.push_back({static_cast<std::uint32_t>(slot.tensor), piece.box});
-  targets_.push_back(
-      {piece.values, direct ? piece.values : staged(piece.box, type)});
+void LoadRun::undo() {
+  ARGOSY_ASSERT(order_ == Order::ReadWithUndo);
+  undo_.restore();
 }
 
-at::Tensor LoadRun::staged(const Box& box, at::ScalarType type) {
-  if (order_ != Order::ReadThenCopy || box.numel() == 0) {
-    return at::empty(box.size, type);
+// Where `bytes` of a want are written, from its byte `first` on.
+std::byte* LoadRun::place_in(
+    std::uint32_t want, std::int64_t first, std::size_t bytes) {
+  Target& target = targets_[want];
+  auto* const memory = static_cast<std::byte*>(target.buffer.data_ptr());
+  const std::size_t end = static_cast<std::size_t>(first) + bytes;
+  if (target.is_undoable && end > target.num_kept) {
+    undo_.keep(memory + target.num_kept, end - target.num_kept);
+    target.num_kept = end;
   }
-  const auto bytes =
-      static_cast<std::size_t>(box.numel()) * c10::elementSize(type);
-  return at::from_blob(staging_.take(bytes), box.size, type);
-}
-
-std::byte* LoadRun::memory_of(std::uint32_t want) {
-  return static_cast<std::byte*>(targets_[want].buffer.data_ptr());
+  return memory + first;
 }
 
 const PieceRecord& LoadRun::piece_of(const PlannedRead& read) const {
@@ -271,7 +306,7 @@ std::byte* LoadRun::place_of(const PlannedRead& read, const Chunk& chunk) {
   for_each_run(
       chunk.record().box, chunk.begin, chunk.end, box, [&](const Run& run) {
         if (run.count == count) {
-          place = memory_of(want) + run.to * width_of(read);
+          place = place_in(want, run.to * width_of(read), chunk.bytes());
         }
       });
   return place;
@@ -285,7 +320,6 @@ void LoadRun::give(
     std::vector<std::byte*>& next) {
   const std::int64_t width = width_of(read);
   const bool own = taker.rank == ranks_.rank();
-  std::byte* const memory = own ? memory_of(taker.want) : nullptr;
   std::byte*& message = next[taker.rank];
   for_each_run(
       chunk.record().box,
@@ -296,7 +330,7 @@ void LoadRun::give(
         const auto count = static_cast<std::size_t>(run.count * width);
         const std::byte* const from = bytes + (run.from - chunk.begin) * width;
         if (own) {
-          std::memcpy(memory + run.to * width, from, count);
+          std::memcpy(place_in(taker.want, run.to * width, count), from, count);
         } else {
           std::memcpy(message, from, count);
           message += count;
@@ -328,7 +362,6 @@ void LoadRun::unpack_chunk(
     std::uint32_t want,
     std::byte*& message) {
   const std::int64_t width = width_of(read);
-  std::byte* const memory = memory_of(want);
   for_each_run(
       chunk.record().box,
       chunk.begin,
@@ -336,7 +369,7 @@ void LoadRun::unpack_chunk(
       wants_[want].box,
       [&](const Run& run) {
         const auto bytes = static_cast<std::size_t>(run.count * width);
-        std::memcpy(memory + run.to * width, message, bytes);
+        std::memcpy(place_in(want, run.to * width, bytes), message, bytes);
         message += bytes;
       });
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <vector>
 
+#include "argosy/checkpoint/claimed_storages.h"
 #include "argosy/checkpoint/exchange.h"
 #include "argosy/checkpoint/load_way.h"
 #include "argosy/checkpoint/piece_reader.h"
@@ -12,6 +13,7 @@
 #include "argosy/checkpoint/read_plan.h"
 #include "argosy/checkpoint/staging.h"
 #include "argosy/checkpoint/state_part.h"
+#include "argosy/checkpoint/undo_log.h"
 
 // Executes the plan of a load on one rank. Not installed.
 namespace argosy::checkpoint {
@@ -45,26 +47,48 @@ class LoadRun {
   // Collective. Throws on this rank alone; the others get values without
   // meaning, and learn of it when ranks agree.
   void read();
-  // Brings the values into the state.
+  // Brings the values into the state that read() did not read to it.
   void take();
+  // Brings back what was in the state before read(). Only with ReadWithUndo.
+  void undo();
 
  private:
   // A box that this rank needs, and where its values go.
   struct Target {
     at::Tensor values; // of the state
-    at::Tensor
-        buffer; // row-major; the same memory, or copied to `values` at last
+    // Row-major: the same memory, or staged and copied to `values` at last.
+    at::Tensor buffer;
+    bool is_undoable = false;
+    std::size_t num_kept = 0; // bytes from the begin that the log has
+  };
+  // A piece of a slot, and the type that its values have in the file.
+  struct Piece {
+    const Request::Slot& slot;
+    const LocalPiece& local;
+    at::ScalarType type;
+
+    // Whether the bytes in the file are those in memory.
+    bool is_alike() const {
+      return local.values.is_contiguous() && local.values.scalar_type() == type;
+    }
+    std::size_t bytes() const {
+      return static_cast<std::size_t>(local.box.numel()) *
+          c10::elementSize(type);
+    }
   };
 
-  void add(const Request::Slot& slot, const LocalPiece& piece);
-  std::byte* memory_of(std::uint32_t want);
+  std::vector<Piece> pieces_of(const Request& request) const;
+  void add(const Piece& piece);
+  void make_room();
+  bool is_staged(const Target& target) const;
+  std::byte* place_in(
+      std::uint32_t want, std::int64_t first, std::size_t bytes);
   const PieceRecord& piece_of(const PlannedRead& read) const;
   std::int64_t width_of(const PlannedRead& read) const;
   template <typename F>
   void for_each_chunk(const PlannedRead& read, const F& f) const;
   std::uint64_t bytes_to_read() const;
   std::vector<Chunk> own_chunks() const;
-  at::Tensor staged(const Box& box, at::ScalarType type);
   void read_wave(const std::vector<PlannedRead>& wave);
   void read_own(
       const std::vector<PlannedRead>& wave, std::vector<std::byte*>& next);
@@ -93,7 +117,9 @@ class LoadRun {
   ReusedBytes received_;
   std::vector<Want> wants_;
   std::vector<Target> targets_; // by want
-  Staging staging_;             // of ReadThenCopy
+  ClaimedStorages claimed_;     // of undoable targets
+  UndoLog undo_;
+  Staging staging_;
   const std::vector<std::vector<Want>>* wants_of_all_ = nullptr;
   std::exception_ptr error_;
   std::uint64_t total_bytes_ = 0; // that this rank has to read

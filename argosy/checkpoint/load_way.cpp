@@ -59,7 +59,7 @@ LoadWay parse_load_way(const std::string& text) {
 
 std::ostream& operator<<(std::ostream& out, const LoadWay& way) {
   constexpr const char* kNames[] = {
-      "verify, then read", "read, then copy", "read in place"};
+      "verify, then read", "read with undo", "read in place"};
   return out << kNames[static_cast<int>(way.order)]
              << (way.ahead ? ", ahead" : "");
 }
@@ -73,12 +73,12 @@ LoadWay choose_way(bool verify_first, const LoadPlace& place) {
     return {Order::ReadInPlace, on_disk};
   }
   if (!place.is_local) {
-    return {Order::ReadThenCopy, false};
+    return {Order::ReadWithUndo, false};
   }
   // Half of the memory: others need some too, and copies may be on the way to
   // be made.
   return on_disk && place.copy_bytes <= place.free_memory / 2
-      ? LoadWay{Order::ReadThenCopy, true}
+      ? LoadWay{Order::ReadWithUndo, true}
       : LoadWay{Order::VerifyThenRead, false};
 }
 

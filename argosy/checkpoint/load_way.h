@@ -11,7 +11,7 @@ namespace argosy::checkpoint {
 // When the state's memory changes.
 enum class Order {
   VerifyThenRead, // all bytes are read and verified, then read again
-  ReadThenCopy,   // all bytes are read into memory of our own first
+  ReadWithUndo,   // at once; what was there is kept, and comes back on an error
   ReadInPlace,    // at once
 };
 

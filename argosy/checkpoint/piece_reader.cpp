@@ -113,8 +113,8 @@ void PieceReader::throw_damaged(const Chunk& chunk) const {
   const std::uint64_t offset = record.offset + chunk.byte_in_piece();
   throw CheckpointError(str_format(
       "[checkpoint.load] {}: bytes {} to {} are damaged: {} (box {}) does not "
-      "have the hash that the manifest has for it. Load another checkpoint; "
-      "`argosy ckpt verify` lists all damage",
+      "have the hash that the manifest has for it. Load another checkpoint "
+      "(LoadOptions::step); `argosy ckpt verify` lists all damage",
       folder_.fs().url(fs::join_path(
           folder_.path_of(name_), manifest_.files[record.file].path)),
       offset,

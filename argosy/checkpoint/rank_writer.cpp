@@ -126,10 +126,10 @@ struct RankWriter::Impl {
   const Folder folder;
   const std::shared_ptr<const SavePlan> plan;
   const WriteSettings settings;
+  StreamWriter stream;
   std::shared_ptr<const Cipher> cipher; // null: plain
   std::vector<at::Tensor> views;        // by write; of the user's memory
   std::vector<const std::byte*> staged; // by write; null: not staged
-  StreamWriter stream;
   Written written;
   std::map<std::uint32_t, BlockSums> sums;
   std::size_t file = 0;    // the next one, or the open one
@@ -343,8 +343,13 @@ RankWriter::RankWriter(
     const Folder& folder,
     std::shared_ptr<const SavePlan> plan,
     const Contents& contents,
-    WriteSettings settings)
-    : impl_(new Impl{folder, std::move(plan), std::move(settings), nullptr}) {
+    WriteSettings settings,
+    WriteBuffers& buffers)
+    : impl_(new Impl{
+          folder,
+          std::move(plan),
+          std::move(settings),
+          StreamWriter(buffers)}) {
   const auto& sources = impl_->plan->inventory.sources[contents.rank()];
   for (const PlannedWrite& write : impl_->plan->writes) {
     const auto& source = sources[write.holding];

@@ -15,7 +15,6 @@
 #include "argosy/checkpoint/save_plan.h"
 #include "argosy/checkpoint/staging.h"
 #include "argosy/checkpoint/stream_writer.h"
-
 // Writes the files of one rank. Not installed.
 namespace argosy::checkpoint {
 
@@ -55,7 +54,8 @@ class RankWriter {
       const Folder& folder,
       std::shared_ptr<const SavePlan> plan,
       const Contents& contents,
-      WriteSettings settings);
+      WriteSettings settings,
+      WriteBuffers& buffers); // which must outlive it
   ~RankWriter();
 
   // Before anything is written. Null: plain.

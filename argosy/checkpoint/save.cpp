@@ -126,6 +126,7 @@ struct Checkpointer::Impl {
   std::optional<FolderLock> lock; // of the first rank
   SavePlanner planner;
   Staging staging;
+  WriteBuffers buffers;
   // What this rank wrote last, as a manifest of its own pieces alone.
   std::shared_ptr<const Manifest> last;
   std::string last_name;
@@ -226,7 +227,8 @@ void Checkpointer::Impl::copy_or_write(SaveRun& run, const Contents& contents) {
             .last = last,
             .last_name = last_name,
             .deadline = deadline(),
-            .on_progress = progress_of(run)});
+            .on_progress = progress_of(run)},
+        buffers);
     run.report.bytes = run.writer->bytes();
     if (!options.async) {
       return; // complete() writes from the user's memory

@@ -19,9 +19,7 @@ namespace argosy::checkpoint {
 namespace {
 
 struct Buffer {
-  explicit Buffer(std::size_t bytes) : memory(bytes, "save") {}
-
-  HugeBuffer memory;
+  std::unique_ptr<HugeBuffer> memory;
   std::size_t used = 0;
 };
 
@@ -30,10 +28,23 @@ constexpr std::size_t kNumBuffers = 3;
 
 } // namespace
 
+std::unique_ptr<HugeBuffer> WriteBuffers::take() {
+  if (idle_.empty()) {
+    return std::make_unique<HugeBuffer>(kBufferBytes, "save");
+  }
+  auto buffer = std::move(idle_.back());
+  idle_.pop_back();
+  return buffer;
+}
+
+void WriteBuffers::give_back(std::unique_ptr<HugeBuffer> buffer) {
+  idle_.push_back(std::move(buffer));
+}
+
 struct StreamWriter::Impl {
-  Impl() {
+  explicit Impl(WriteBuffers& its_buffers) : buffers(its_buffers) {
     for (std::size_t i = 0; i < kNumBuffers; ++i) {
-      idle.push_back(std::make_unique<Buffer>(kBufferBytes));
+      idle.push_back(std::make_unique<Buffer>(Buffer{buffers.take()}));
     }
     thread = std::thread([this] { run(); });
   }
@@ -48,6 +59,12 @@ struct StreamWriter::Impl {
     changed.notify_all();
     given_up.clear(); // gives buffers back, which takes the lock
     thread.join();
+    if (current != nullptr) {
+      idle.push_back(std::move(current));
+    }
+    for (const auto& buffer : idle) {
+      buffers.give_back(std::move(buffer->memory));
+    }
   }
 
   // Runs jobs in order. After an error, jobs only give their buffers back.
@@ -120,7 +137,7 @@ struct StreamWriter::Impl {
         [this](Buffer* buffer) { give_back(std::unique_ptr<Buffer>(buffer)); });
     add([writer = writer, deadline = deadline, full] {
       fault_point("checkpoint.write");
-      writer->write({full->memory.data(), full->used}, deadline);
+      writer->write({full->memory->data(), full->used}, deadline);
     });
   }
 
@@ -136,6 +153,7 @@ struct StreamWriter::Impl {
   }
 
   // Of the caller.
+  WriteBuffers& buffers;
   std::shared_ptr<fs::Writer> writer; // null: no file is open
   Deadline deadline = Deadline::after(std::chrono::milliseconds(0));
   std::unique_ptr<Buffer> current;
@@ -152,7 +170,8 @@ struct StreamWriter::Impl {
   std::thread thread; // last: it uses the others
 };
 
-StreamWriter::StreamWriter() : impl_(std::make_unique<Impl>()) {}
+StreamWriter::StreamWriter(WriteBuffers& buffers)
+    : impl_(std::make_unique<Impl>(buffers)) {}
 
 StreamWriter::~StreamWriter() = default;
 
@@ -175,7 +194,7 @@ void StreamWriter::write(std::span<const std::byte> bytes) {
     Buffer& buffer = *impl_->current;
     const std::size_t count =
         std::min(bytes.size(), kBufferBytes - buffer.used);
-    std::memcpy(buffer.memory.data() + buffer.used, bytes.data(), count);
+    std::memcpy(buffer.memory->data() + buffer.used, bytes.data(), count);
     buffer.used += count;
     bytes = bytes.subspan(count);
     if (buffer.used == kBufferBytes) {

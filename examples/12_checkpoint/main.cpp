@@ -2,8 +2,7 @@
 // ranks, it goes on where the newest checkpoint is.
 //
 //   argosy run -n 2 ./checkpoint --folder run --die-at 50   # is killed
-//   argosy run -n 3 ./checkpoint --folder run               # goes on at step
-//   40
+//   argosy run -n 3 ./checkpoint --folder run   # goes on at step 40
 //
 // prints from rank 0, among other lines:
 //   resumed at step 40

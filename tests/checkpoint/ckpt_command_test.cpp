@@ -110,12 +110,26 @@ TEST_F(CkptCommand, VerifiesAndNamesDamage) {
       bad.text,
       AllOf(
           HasSubstr("tensor model/columns.weight, from byte"),
-          HasSubstr("DAMAGED in 1 places")));
+          HasSubstr("DAMAGED in 1 place, ")));
   const auto json = ckpt("verify --all --json " + run()).json();
   EXPECT_EQ(json["good"], false);
   EXPECT_EQ(json["checkpoints"][0]["good"], true);
   EXPECT_EQ(
       json["checkpoints"][1]["damages"][0]["tensor"], "model/columns.weight");
+}
+
+// One line, not one for each tensor.
+TEST_F(CkptCommand, TellsOfAShortFileOnce) {
+  const std::string checkpoint = run() + "/step-00000010";
+  std::filesystem::resize_file(checkpoint + "/rank-00000-0.safetensors", 100);
+  const Answer bad = ckpt("verify " + checkpoint);
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(
+      bad.text,
+      AllOf(HasSubstr("has 100 bytes"), HasSubstr("DAMAGED in 1 place, ")));
+  const Answer wrong = ckpt("frob " + checkpoint);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.text, HasSubstr("no command \"frob\""));
 }
 
 TEST_F(CkptCommand, ComparesAcrossLayoutsAndFormats) {
@@ -172,6 +186,25 @@ TEST_F(CkptCommand, EncryptsWithAKeyFile) {
           .code,
       0);
   EXPECT_EQ(ckpt("diff " + path("open") + " " + run()).code, 0);
+}
+
+// A job that is killed after it has committed a checkpoint leaves `latest` as
+// it was.
+TEST_F(CkptCommand, TakesTheNewestCommitted) {
+  write_file(run() + "/latest", "step-00000010\n");
+  EXPECT_EQ(ckpt("show --json " + run()).json()["step"], 20);
+  const auto verified = ckpt("verify --json " + run()).json();
+  ASSERT_EQ(verified["checkpoints"].size(), 1u);
+  EXPECT_THAT(verified.dump(), HasSubstr("step-00000020"));
+  const auto listed = ckpt("ls --json " + run()).json()["checkpoints"];
+  EXPECT_EQ(listed[0]["latest"], false);
+  EXPECT_EQ(listed[1]["latest"], true);
+  ASSERT_EQ(ckpt("convert " + run() + " " + path("copy")).code, 0);
+  EXPECT_EQ(ckpt("show --json " + path("copy")).json()["step"], 20);
+  EXPECT_EQ(ckpt("diff " + run() + " " + run() + "/step-00000020").code, 0);
+  // Without the file, too.
+  std::filesystem::remove(run() + "/latest");
+  EXPECT_EQ(ckpt("show --json " + run()).json()["step"], 20);
 }
 
 TEST_F(CkptCommand, PrunesByPolicies) {

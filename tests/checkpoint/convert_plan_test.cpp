@@ -145,7 +145,7 @@ TEST(PlanPrune, NeverRemovesTheNewestGoodOne) {
   EXPECT_THAT(
       removed(entries, {.keep = {.every = 1000}}),
       ElementsAre("step-10", "step-20"));
-  entries[0].latest = true;
+  entries[0].named = true;
   EXPECT_THAT(
       removed(entries, {.keep = {.every = 1000}}), ElementsAre("step-20"));
   for (CheckpointEntry& entry : entries) {

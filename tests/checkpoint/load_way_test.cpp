@@ -27,15 +27,15 @@ TEST(LoadWay, DependsOnWhereTheBytesAre) {
   const LoadPlace remote{.is_local = false, .cached_share = 0};
   using enum Order;
   EXPECT_EQ(choose_way(true, cached), (LoadWay{VerifyThenRead, false}));
-  EXPECT_EQ(choose_way(true, on_disk), (LoadWay{ReadThenCopy, true}));
+  EXPECT_EQ(choose_way(true, on_disk), (LoadWay{ReadWithUndo, true}));
   EXPECT_EQ(choose_way(true, small), (LoadWay{VerifyThenRead, false}));
   EXPECT_EQ(choose_way(false, small), (LoadWay{ReadInPlace, false}));
   EXPECT_EQ(choose_way(true, too_large), (LoadWay{VerifyThenRead, false}));
-  EXPECT_EQ(choose_way(true, remote), (LoadWay{ReadThenCopy, false}));
+  EXPECT_EQ(choose_way(true, remote), (LoadWay{ReadWithUndo, false}));
   EXPECT_EQ(choose_way(false, cached), (LoadWay{ReadInPlace, false}));
   EXPECT_EQ(choose_way(false, on_disk), (LoadWay{ReadInPlace, true}));
   EXPECT_EQ(choose_way(false, remote), (LoadWay{ReadInPlace, false}));
-  for (const Order order : {VerifyThenRead, ReadThenCopy, ReadInPlace}) {
+  for (const Order order : {VerifyThenRead, ReadWithUndo, ReadInPlace}) {
     for (const bool ahead : {false, true}) {
       const LoadWay way{order, ahead};
       EXPECT_EQ(parse_load_way(to_text(way)), way);

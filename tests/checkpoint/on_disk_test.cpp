@@ -102,7 +102,7 @@ TEST(OnDisk, LoadsWhatWasSaved) {
   if (way_of(plain, 2) == LoadWay{Order::VerifyThenRead, false}) {
     GTEST_SKIP() << folder.path() << " is in memory, or there is little of it";
   }
-  EXPECT_EQ(way_of(plain, 2), (LoadWay{Order::ReadThenCopy, true}));
+  EXPECT_EQ(way_of(plain, 2), (LoadWay{Order::ReadWithUndo, true}));
   EXPECT_EQ(way_of(plain, 1'000'000), (LoadWay{Order::VerifyThenRead, false}));
   expect_loads(plain, {});
   expect_loads(secret, {.key = key});
@@ -145,6 +145,109 @@ TEST(OnDisk, DamageLeavesTheState) {
         HasSubstr("rank-00000-0.safetensors has 5000 bytes"));
     EXPECT_TRUE(net.is_clear());
   });
+}
+
+// A bit in the last chunk of a file, on the disk.
+void damage_end(const std::filesystem::path& file) {
+  std::string bytes = *read_file(file);
+  bytes[bytes.size() - 9] ^= 16;
+  write_file(file, bytes);
+  put_on_disk(file.parent_path());
+}
+
+// A tensor of another type, one of another order in memory, and two of one
+// memory.
+struct MixedNet : torch::nn::Module {
+  explicit MixedNet(double value) {
+    const auto filled = [&](double more) {
+      return torch::full({1500, 1000}, value + more, torch::kDouble);
+    };
+    cast = register_buffer("cast", filled(1).to(torch::kFloat));
+    turned = register_buffer("turned", filled(2).t().contiguous().t());
+    first = register_buffer("first", filled(3));
+    second = register_buffer("second", first.view({3000, 500}));
+  }
+  at::Tensor cast;
+  at::Tensor turned;
+  at::Tensor first;
+  at::Tensor second;
+
+  bool is(double value) const {
+    const auto all = [](const at::Tensor& tensor, double expected) {
+      return tensor.eq(expected).all().item<bool>();
+    };
+    return all(cast, value + 1) && all(turned, value + 2) &&
+        all(first, value + 3) && all(second, value + 3);
+  }
+};
+
+TEST(OnDisk, DamageLeavesTensorsOfAnyForm) {
+  const TempDir folder;
+  MixedNet net(5);
+  State state;
+  state.add("model", net);
+  save(folder.path(), state, 1);
+  const torch::NoGradGuard no_grad;
+  net.cast.set_data(net.cast.to(torch::kDouble));
+  for (const at::Tensor& each : net.buffers()) {
+    each.zero_();
+  }
+  put_on_disk(folder.path());
+  load(folder.path(), state, {.cast = true});
+  EXPECT_TRUE(net.is(5));
+  for (const at::Tensor& each : {net.cast, net.turned, net.first}) {
+    each.add_(4);
+  }
+  damage_end(folder.path() / "step-00000001" / "rank-00000-0.safetensors");
+  EXPECT_THAT(
+      testing::refusal<CheckpointError>(
+          [&] { load(folder.path(), state, {.cast = true}); }),
+      HasSubstr("are damaged"));
+  EXPECT_TRUE(net.is(9));
+}
+
+// What one rank has overwritten is not what the other finds there.
+TEST(OnDisk, DamageLeavesWhatThreadsShare) {
+  const TempDir folder;
+  LargeNet net;
+  testing::run_ranks(2, [&](World&) {
+    State state;
+    state.add("model", net);
+    save(folder.path(), state, 1);
+  });
+  net.clear();
+  put_on_disk(folder.path());
+  const auto load_shared = [&](World&) {
+    State state;
+    state.add("model", net);
+    load(folder.path(), state);
+  };
+  damage_end(folder.path() / "step-00000001" / "rank-00001-0.safetensors");
+  EXPECT_THROW(testing::run_ranks(2, load_shared), Error);
+  EXPECT_TRUE(net.is_clear());
+  damage_end(folder.path() / "step-00000001" / "rank-00001-0.safetensors");
+  testing::run_ranks(2, load_shared);
+  EXPECT_TRUE(net.is_whole());
+}
+
+// Those who keep what they made of a tensor ask for its version: gathers ahead,
+// and autograd.
+TEST(OnDisk, LoadsCountAsWrites) {
+  const TempDir folder;
+  LargeNet net;
+  State state;
+  state.add("model", net);
+  save(folder.path(), state, 1);
+  for (const bool on_disk : {false, true}) {
+    for (const bool verify_first : {false, true}) {
+      if (on_disk) {
+        put_on_disk(folder.path());
+      }
+      const auto before = net.a._version();
+      load(folder.path(), state, {.verify_first = verify_first});
+      EXPECT_GT(net.a._version(), before) << on_disk << verify_first;
+    }
+  }
 }
 
 } // namespace

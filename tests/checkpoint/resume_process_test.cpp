@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <csignal>
+#include <set>
 
 #include "argosy/common/file.h"
 #include "tests/checkpoint/gpt_runs.h"
@@ -117,38 +118,91 @@ struct ProcessPair {
   const char* to;
 };
 
-class ProcessReshard : public ::testing::TestWithParam<ProcessPair> {};
-INSTANTIATE_TEST_SUITE_P(
-    Checkpoint,
-    ProcessReshard,
-    ::testing::Values(
-        ProcessPair{"sharding4_3", "dp3"},
-        ProcessPair{"mp2", "sharding4_1"},
-        ProcessPair{"dp3", "pp2"},
-        ProcessPair{"pp2_sharding2_3", "mp2"}),
-    [](const auto& of) { return str(of.param.from, "_to_", of.param.to); });
+constexpr ProcessPair kPairs[] = {
+    {"sharding4_3", "dp3"},
+    {"sharding4_3", "pp2_vpp2"},
+    {"sharding4_3", "sharding2_3_mp2"},
+    {"sharding4_2", "pp2_sharding2_3"},
+    {"dp2_sharding2_3", "mp4_tokens"},
+    {"dp4", "sep2_mp2"},
+    {"dp3", "sharding4_3"},
+    {"dp3", "mp2"},
+    {"dp3", "pp2"},
+    {"mp2", "dp3"},
+    {"mp2", "pp2"},
+    {"mp2", "sharding4_1"},
+    {"mp4_tokens", "dp3"},
+    {"sharding2_3_mp2", "pp2"},
+    {"sep2_mp2", "mp2"},
+    {"grid2x2", "sharding4_3"},
+    {"pp2", "mp2"},
+    {"pp2", "dp3"},
+    {"pp2", "pp4_zbh1"},
+    {"pp2_vpp2", "sharding4_2"},
+    {"pp4_zbh1", "dp2_sharding2_3"},
+    {"pp2_sharding2_3", "mp2"},
+    {"ep2", "dp2_ep2"},
+    {"ep2_mp2", "ep2"}};
 
-TEST_P(ProcessReshard, ContinuesOnAnotherNumberOfProcesses) {
+Layout plain_layout(const std::string& name) {
+  return without_extras(layout_named(name));
+}
+
+std::string saved_in(const std::string& layout) {
+  return checkpoints() + '-' + layout;
+}
+
+std::string name_of(const ProcessPair& pair) {
+  return str(pair.from, "-to-", pair.to);
+}
+
+// Trains in each layout that has as many ranks, and saves on the way.
+void train_sources(int num_ranks) {
+  std::set<std::string> done;
+  for (const ProcessPair& pair : kPairs) {
+    const Layout from = plain_layout(pair.from);
+    if (from.ranks == num_ranks && done.insert(from.name).second) {
+      GptRun run(from);
+      run.train(3);
+      State state = run.state();
+      save(saved_in(from.name), state, 3);
+      write_end(from.name, train_to_end(run, 3));
+    }
+  }
+}
+
+void resume_targets(int num_ranks) {
+  for (const ProcessPair& pair : kPairs) {
+    const Layout from = plain_layout(pair.from);
+    const Layout to = plain_layout(pair.to);
+    if (to.ranks == num_ranks) {
+      SCOPED_TRACE(name_of(pair));
+      GptRun run(to);
+      State state = run.state();
+      const LoadReport report =
+          load(saved_in(from.name), state, {.rename = renaming(from, to)});
+      EXPECT_EQ(report.step, 3);
+      write_end(name_of(pair), train_to_end(run, 3));
+    }
+  }
+}
+
+// Processes start slowly: those of one number run all layouts of that number.
+TEST(ProcessReshard, ContinuesInOtherLayouts) {
   const ParentTempDir parent;
   testing::ProcessRuns runs;
-  const Layout from = without_extras(layout_named(GetParam().from));
-  const Layout to = without_extras(layout_named(GetParam().to));
-  runs.run(from.ranks, [&](World&) {
-    GptRun run(from);
-    run.train(3);
-    State state = run.state();
-    save(checkpoints(), state, 3);
-    write_end("through", train_to_end(run, 3));
-  });
-  runs.run(to.ranks, [&](World&) {
-    GptRun run(to);
-    State state = run.state();
-    EXPECT_EQ(
-        load(checkpoints(), state, {.rename = renaming(from, to)}).step, 3);
-    write_end("resumed", train_to_end(run, 3));
-  });
-  expect_close(
-      read_ends("resumed", to.ranks), read_ends("through", from.ranks));
+  for (const int num_ranks : {2, 3, 4}) {
+    runs.run(num_ranks, [&](World&) { train_sources(num_ranks); });
+  }
+  for (const int num_ranks : {2, 3, 4}) {
+    runs.run(num_ranks, [&](World&) { resume_targets(num_ranks); });
+  }
+  for (const ProcessPair& pair : kPairs) {
+    SCOPED_TRACE(name_of(pair));
+    expect_close(
+        read_ends(name_of(pair), plain_layout(pair.to).ranks),
+        read_ends(pair.from, plain_layout(pair.from).ranks));
+  }
 }
 
 } // namespace

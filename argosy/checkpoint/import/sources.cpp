@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "argosy/checkpoint/folder.h"
 #include "argosy/checkpoint/import/pickle_value.h"
 #include "argosy/checkpoint/import/zip_reader.h"
 #include "argosy/common/error.h"
@@ -52,11 +53,9 @@ TensorSet open_folder(const fs::Location& folder) {
   if (exists(below(folder, kDcpName))) {
     return open_dcp(folder);
   }
-  if (exists(below(folder, kLatestName))) {
-    const std::string latest(trim(
-        fs::read_text(below(folder, kLatestName), Deadline::after(kAskLimit))));
-    check_relative(latest, url_of(below(folder, kLatestName)));
-    return open_argosy(below(folder, latest));
+  // As load() does.
+  if (const auto newest = Folder(folder).newest(Deadline::after(kAskLimit))) {
+    return open_argosy(below(folder, newest->name));
   }
   if (exists(below(folder, kIndexName)) || has_safetensors(folder)) {
     return open_safetensors(folder);
@@ -66,9 +65,9 @@ TensorSet open_folder(const fs::Location& folder) {
           url_of(folder),
           " has neither ",
           kManifestName,
-          " (a committed checkpoint) nor ",
-          kLatestName,
-          ", ",
+          " (a committed checkpoint) nor a folder ",
+          folder_name(0),
+          " with one, ",
           kDcpName,
           " or *.safetensors"));
 }

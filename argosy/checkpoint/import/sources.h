@@ -27,7 +27,7 @@ TensorSet open_torch(const fs::Location& file);
 TensorSet open_dcp(const fs::Location& folder);
 
 // Any of them, told by its contents. Of a folder of checkpoints of Argosy it
-// opens the latest.
+// opens the newest that is committed.
 TensorSet open_tensors(const std::string& url);
 
 // For the readers above.

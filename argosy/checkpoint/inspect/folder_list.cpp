@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "argosy/checkpoint/folder.h"
 #include "argosy/checkpoint/import/byte_source.h"
 #include "argosy/checkpoint/import/sources.h"
 #include "argosy/checkpoint/manifest.h"
@@ -78,14 +79,16 @@ std::vector<CheckpointEntry> list_checkpoints(const fs::Location& folder) {
   if (exists(below(folder, kManifestName))) {
     return {entry_of(folder, fs::base_name(folder.path))};
   }
-  const std::string latest = read_latest(folder);
+  const std::string named = read_latest(folder);
+  const auto newest = Folder(folder).newest(list_deadline());
   std::vector<CheckpointEntry> entries;
   for (const fs::Entry& child : folder.fs->list(folder.path, list_deadline())) {
     const fs::Location path = below(folder, child.name);
     if (child.is_dir &&
         (step_of(child.name) || exists(below(path, kManifestName)))) {
       entries.push_back(entry_of(path, child.name));
-      entries.back().latest = child.name == latest;
+      entries.back().named = child.name == named;
+      entries.back().latest = newest && child.name == newest->name;
     }
   }
   std::sort(

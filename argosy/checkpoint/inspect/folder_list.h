@@ -16,7 +16,8 @@ struct CheckpointEntry {
   std::string name; // of its folder
   std::int64_t step = 0;
   bool committed = false;  // it has a manifest
-  bool latest = false;     // the file `latest` names it
+  bool latest = false;     // load() takes it: the newest that is committed
+  bool named = false;      // the file `latest` names it
   std::uint64_t bytes = 0; // of all files in its folder
   std::string created{};
   std::optional<Hash128> root{};

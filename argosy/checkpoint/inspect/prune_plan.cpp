@@ -54,7 +54,7 @@ class PrunePlanner {
     if (entry.step == newest_) {
       return "the newest good one";
     }
-    if (entry.latest) {
+    if (entry.named) {
       return "named by latest";
     }
     return superfluous_.count(entry.step) == 0 ? "by the policy" : "";

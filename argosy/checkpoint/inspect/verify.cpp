@@ -206,6 +206,9 @@ class Verifier {
       const PieceRecord& piece,
       std::uint64_t from,
       std::span<std::byte> chunk) {
+    if (piece.offset + from + chunk.size() > files_[piece.file]->size()) {
+      return false; // open_file() has told it of the whole file
+    }
     const std::size_t index = from / kChunkBytes;
     Damage damage{
         manifest_.files[piece.file].path,
