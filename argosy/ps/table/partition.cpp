@@ -45,6 +45,7 @@ PartitionStat& PartitionStat::operator+=(const PartitionStat& other) {
   disk_rows += other.disk_rows;
   pending += other.pending;
   memory_bytes += other.memory_bytes;
+  disk_reads += other.disk_reads;
   disk_hits += other.disk_hits;
   lookups += other.lookups;
   return *this;
@@ -55,7 +56,10 @@ Partition::Impl::Impl(const SparseConfig& config, int index)
   if (config.on_ssd) {
     const auto parts = static_cast<std::size_t>(config.num_partitions);
     disk = std::make_unique<DiskRows>(
-        disk_folder(config, index), config.ssd.block_cache_bytes / parts);
+        disk_folder(config, index),
+        DiskRows::Memory{
+            config.ssd.block_cache_bytes / parts,
+            config.ssd.write_buffer_bytes / parts});
     memory_limit = config.ssd.max_rows_in_memory / parts;
   }
 }
@@ -343,6 +347,10 @@ PartitionStat Partition::stat() const {
   stat.rows = impl_->rows_in_memory() + stat.disk_rows;
   stat.pending = store.slab(RowKind::Pending).size();
   stat.memory_bytes = store.memory_bytes();
+  if (impl_->disk) {
+    stat.memory_bytes += impl_->disk->memory_bytes();
+    stat.disk_reads = impl_->disk->reads();
+  }
   stat.disk_hits = impl_->disk_hits;
   stat.lookups = impl_->lookups;
   return stat;

@@ -17,7 +17,8 @@ struct PartitionStat {
   std::size_t full_rows = 0; // of those in memory, with embedx
   std::size_t disk_rows = 0;
   std::size_t pending = 0;      // ids that a count filter has not admitted yet
-  std::size_t memory_bytes = 0; // of rows and index
+  std::size_t memory_bytes = 0; // of rows, index, and what the disk needs
+  std::uint64_t disk_reads = 0; // keys that were looked up on disk
   std::uint64_t disk_hits = 0;  // rows that came back from disk
   std::uint64_t lookups = 0;
 
