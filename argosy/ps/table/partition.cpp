@@ -269,6 +269,34 @@ void Partition::push(
   impl.evict();
 }
 
+void Partition::set_weights(
+    std::span<const std::uint64_t> keys, std::span<const float> weights) {
+  Impl& impl = *impl_;
+  const SparseConfig& config = impl.rules.config();
+  ARGOSY_CHECK(
+      config.accessor == Accessor::Embedding,
+      "[ps.set_rows] table '{}' counts shows and clicks, expected weights "
+      "alone",
+      config.name);
+  const auto dim = static_cast<std::size_t>(layout().embedx_dim);
+  check_floats(config, "set_rows", keys.size(), weights.size(), dim);
+  impl.promote(keys);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    RowRef row = impl.store.find(keys[i]);
+    if (row.exists() && row.kind() == RowKind::Full) {
+      impl.before_change(row);
+    } else {
+      row = impl.create(keys[i], row);
+    }
+    std::copy_n(
+        weights.begin() + static_cast<std::ptrdiff_t>(i * dim),
+        dim,
+        impl.store.words(row) + layout().embedx_w);
+    impl.mark_recent(row);
+  }
+  impl.evict();
+}
+
 void Partition::set_learning_rate(float rate) {
   ARGOSY_CHECK(
       std::isfinite(rate),

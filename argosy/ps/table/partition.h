@@ -55,6 +55,12 @@ class Partition {
   void push(
       std::span<const std::uint64_t> keys, std::span<const float> records);
 
+  // Gives rows these weights, embedx_dim floats for each key, creating those
+  // that do not exist; the rest of a row stays. For accessor Embedding; throws
+  // InvalidArgument otherwise, and for a wrong size.
+  void set_weights(
+      std::span<const std::uint64_t> keys, std::span<const float> weights);
+
   // Rates of both rules, for schedules: used from the next push on.
   void set_learning_rate(float rate);
 
