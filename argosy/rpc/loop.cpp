@@ -191,17 +191,19 @@ bool Loop::works_soon() {
   return false;
 }
 
-// Spins, then sleeps until something happens.
+// Spins, then sleeps until something happens. After deferred tasks, sleeps at
+// once: whom they have woken needs a CPU.
 void Loop::wait() {
-  if (!deferred_.empty()) {
+  const bool tasks = !deferred_.empty();
+  if (tasks) {
     if (works_soon()) {
       return;
     }
     run_deferred();
   }
   SpinBudget& budget = expects_work() ? spin_ : socket_spin_;
-  const bool spins = expects_work() || socket_talks_;
-  if (spin()) {
+  const bool spins = !tasks && (expects_work() || socket_talks_);
+  if (spins && spin()) {
     return;
   }
   const auto before = Deadline::Clock::now();
