@@ -4,6 +4,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "argosy/common/error.h"
@@ -157,10 +158,14 @@ PsModel::PsModel(
     }
   }
   if (!placement_.tables.empty()) {
-    tables_.emplace(module, session_, [&](const std::string& name) {
-      return std::ranges::find(placement_.tables, name) !=
-          placement_.tables.end();
-    });
+    tables_.emplace(
+        module,
+        session_,
+        [&](const std::string& name) {
+          return std::ranges::find(placement_.tables, name) !=
+              placement_.tables.end();
+        },
+        strategy.ps_configs.init_in_server);
   }
 }
 
@@ -218,26 +223,24 @@ void PsModel::add_dense(Optimizer* optimizer) {
   if (dense_.empty()) {
     return;
   }
-  std::vector<at::Tensor> parameters;
-  std::set<std::size_t> groups;
+  // A table for each group of the optimizer.
+  std::map<std::size_t, std::vector<at::Tensor>> groups;
   for (const Dense& each : dense_) {
-    parameters.push_back(each.parameter);
-    if (optimizer != nullptr) {
-      groups.insert(group_of(*optimizer, each.name, each.parameter));
+    const std::size_t group = optimizer == nullptr
+        ? 0
+        : group_of(*optimizer, each.name, each.parameter);
+    groups[group].push_back(each.parameter);
+  }
+  for (const auto& [group, parameters] : groups) {
+    const auto* options = optimizer == nullptr
+        ? nullptr
+        : &optimizer->param_groups()[group].options();
+    const std::uint32_t table = session_->add_dense(
+        parameters, is_geo() ? ps::DenseConfig{} : dense_rule_of(options));
+    if (options != nullptr) {
+      rates_.push_back({table, group, options->get_lr()});
     }
   }
-  ARGOSY_CHECK(
-      groups.size() <= 1,
-      "[fleet.distributed_optimizer] {} groups of the optimizer have dense "
-      "parameters on servers, expected one: they are one table",
-      groups.size());
-  const torch::optim::OptimizerOptions* options = nullptr;
-  if (!groups.empty()) {
-    options = &optimizer->param_groups()[*groups.begin()].options();
-    dense_rate_ = Rate{0, *groups.begin(), options->get_lr()};
-  }
-  session_->add_dense(
-      parameters, is_geo() ? ps::DenseConfig{} : dense_rule_of(options));
   if (optimizer != nullptr && !is_geo()) {
     for (const Dense& each : dense_) {
       remove_from(*optimizer, each.parameter);
@@ -277,9 +280,6 @@ void PsModel::update_rates(Optimizer& optimizer) {
     if (now(rate)) {
       session_->set_learning_rate(rate.table, static_cast<float>(rate.rate));
     }
-  }
-  if (dense_rate_ && now(*dense_rate_)) {
-    session_->set_dense_learning_rate(static_cast<float>(dense_rate_->rate));
   }
 }
 

@@ -89,7 +89,6 @@ class PsModel : public std::enable_shared_from_this<PsModel> {
   std::optional<ps::TableParameters> tables_;
   bool has_optimizer_ = false;
   std::vector<Rate> rates_;
-  std::optional<Rate> dense_rate_;
 };
 
 } // namespace argosy::fleet

@@ -389,13 +389,19 @@ struct PsConfigs : Section {
       1e-4,
       at_least(0),
       "rows of embeddings begin with values between -initial_range and it"};
+  Setting<bool> init_in_server{
+      this,
+      "init_in_server",
+      true,
+      "rows of embeddings begin with what servers draw; false: with the "
+      "module's values, those of the first worker"};
   Setting<int> shard_num{
       this,
       "shard_num",
-      1000,
-      at_least(1),
+      0,
+      at_least(0),
       "parts of each embedding, at least as many as servers; each is a file "
-      "of a save"};
+      "of a save; 0: about 16 for each server"};
   Setting<int> cache_rows{
       this,
       "cache_rows",

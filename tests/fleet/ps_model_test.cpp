@@ -93,6 +93,36 @@ TEST(PsModel, InSyncModeHasTheBitsOfOneProcess) {
   }
 }
 
+// Rows begin with the module's values of the first worker.
+TEST(PsModel, RowsStartFromTheModulesValues) {
+  for (const int workers : {1, 2}) {
+    Values own; // of the first worker's module
+    std::mutex mutex;
+    int next = 0;
+    const Trained run = train(
+        {.num_workers = workers,
+         .strategy =
+             strategy_of(R"({"ps_configs": {"init_in_server": false}})")},
+        kSgd,
+        [&](Net& net) {
+          const std::lock_guard lock(mutex);
+          torch::manual_seed(++next);
+          for (const auto& each : net->parameters()) {
+            const torch::NoGradGuard no_grad;
+            each.uniform_(-0.5, 0.5);
+          }
+          if (fleet::worker_index() == 0) {
+            own = values_of(net);
+          }
+        });
+    expect_same_bits(run.start, own);
+    const Values alone = train_alone(own, workers, sgd_of_servers);
+    for (const Values& end : run.end) {
+      expect_same_bits(end, alone);
+    }
+  }
+}
+
 TEST(PsModel, HasTheOptimizersOfServers) {
   // Servers add it at another place, which matters for gradients near zero.
   static constexpr double kEpsilon = 1e-12;
@@ -154,6 +184,46 @@ TEST(PsModel, ServersHoldDenseParametersAlone) {
     }
     for (const auto& each : {net->items->weight, net->tags->weight}) {
       each.sub_(each.grad(), rate_of(step));
+    }
+  });
+  expect_same_bits(run.end[0], alone);
+  expect_same_bits(run.end[1], alone);
+}
+
+// Groups of the optimizer with dense parameters are tables of their own.
+TEST(PsModel, ServersHoldDenseParametersOfSeveralGroups) {
+  const auto two_groups = [](const std::vector<torch::Tensor>& parameters) {
+    return torch::optim::SGD(
+        std::vector<torch::optim::OptimizerParamGroup>{
+            {{parameters[0], parameters[2]},
+             std::make_unique<torch::optim::SGDOptions>(0.5)},
+            {{parameters[1], parameters[3]},
+             std::make_unique<torch::optim::SGDOptions>(0.125)}},
+        torch::optim::SGDOptions(0.5));
+  };
+  Trained run;
+  run.end.resize(2);
+  PsThreads{.strategy = strategy_of()}.run([&](int worker) {
+    Net net;
+    auto model = fleet::distributed_model(net);
+    auto inner = two_groups(net->parameters());
+    auto optimizer = fleet::distributed_optimizer(inner);
+    if (worker == 0) {
+      run.start = values_of(net);
+    }
+    fleet::barrier_worker();
+    for (int step = 0; step < kSteps; ++step) {
+      loss_of(model, worker, step).backward();
+      optimizer.step();
+    }
+    run.end[static_cast<std::size_t>(worker)] = values_of(net);
+    fleet::barrier_worker();
+  });
+  const Values alone = train_alone(run.start, 2, [](Net& net, int) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      torch::Tensor parameter = net->parameters()[i];
+      parameter.copy_(
+          parameter - parameter.grad() * (i % 2 == 0 ? 0.5 : 0.125));
     }
   });
   expect_same_bits(run.end[0], alone);

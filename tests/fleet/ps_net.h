@@ -99,11 +99,9 @@ Values train_alone(const Values& start, int num_workers, const Update& update) {
       }
     }
     const torch::NoGradGuard no_grad;
-    // Servers multiply gradients of rows, and divide dense ones.
-    const auto count = static_cast<float>(num_workers);
     for (std::size_t i = 0; i < sums.size(); ++i) {
       net->parameters()[i].mutable_grad() =
-          i < 2 ? sums[i] * (1.0f / count) : sums[i] / count;
+          sums[i] / static_cast<float>(num_workers);
     }
     update(net, step);
   }

@@ -30,6 +30,9 @@ std::vector<std::string> saved_keys(
   std::vector<std::string> keys;
   for (const auto& entry :
        std::filesystem::directory_iterator(folder / table)) {
+    if (!entry.path().filename().string().starts_with("part-")) {
+      continue;
+    }
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) {
       keys.push_back(line.substr(0, line.find(' ')));

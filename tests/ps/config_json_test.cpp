@@ -62,12 +62,13 @@ TEST(SparseTableConfigs, ReadTheProtosFields) {
 TEST(SparseTableConfigs, ReadOurOwnFields) {
   const SparseConfig config = nested(R"({
     "table_id": 3, "table_class": "SSDSparseTable", "ssd_folder": "/tmp/x",
-    "ssd_max_rows_in_memory": 1000, "entry": "count_filter_entry:4",
+    "ssd_max_rows_in_memory": 1000, "ssd_write_buffer_bytes": 4096, "entry": "count_filter_entry:4",
     "unknown_key": "create", "seed": 7, "num_partitions": 2,
     "accessor": {"accessor_class": "EmbeddingAccessor"}})");
   EXPECT_EQ(config.table_id, 3);
   EXPECT_TRUE(config.on_ssd);
   EXPECT_EQ(config.ssd.max_rows_in_memory, 1000u);
+  EXPECT_EQ(config.ssd.write_buffer_bytes, 4096u);
   EXPECT_EQ(config.entry, count_filter_entry(4));
   EXPECT_EQ(config.unknown_key, UnknownKey::Create);
   EXPECT_EQ(config.seed, 7u);

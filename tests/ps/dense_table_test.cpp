@@ -162,7 +162,7 @@ TEST(SparseReservoir, SumsKeysInTheOrderOfTrainers) {
   SparseReservoir reservoir(2, 4);
   reservoir.push(1, Keys{7, 3}, Floats{9, 1, 0, 2, 9, 1, 1, 4});
   reservoir.push(0, Keys{7}, Floats{8, 2, 1, 6});
-  const auto merged = reservoir.pour(3, true, 0.5f);
+  const auto merged = reservoir.pour(3, true, 2);
   EXPECT_THAT(merged.keys, ElementsAre(3, 7));
   EXPECT_THAT(merged.records, ElementsAre(9, 1, 1, 2, 9, 3, 1, 4));
   EXPECT_THAT(reservoir.pour(3, true, 1).keys, IsEmpty());

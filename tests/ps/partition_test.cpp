@@ -118,6 +118,22 @@ INSTANTIATE_TEST_SUITE_P(
         Combination{Accessor::Sparse, Rule::AdaGradV2, Rule::Naive, 7},
         Combination{Accessor::Sparse, Rule::SharedAdam, Rule::AdaGrad, 1}));
 
+TEST(Partition, TakesWeights) {
+  Partition table(embedding_config(2, {.rule = Rule::AdaGrad}));
+  testing::push(table, {1}, 0);
+  Floats before(2);
+  table.pull(Keys{1}, before);
+  table.set_weights(Keys{1, 9}, Floats{1, 2, 3, 4});
+  EXPECT_EQ(table.stat().rows, 2u);
+  Floats after(4);
+  table.pull(Keys{9, 1}, after);
+  EXPECT_EQ(after, (Floats{3, 4, 1, 2}));
+  EXPECT_THROW(table.set_weights(Keys{1}, Floats{1}), InvalidArgument);
+  EXPECT_THROW(
+      Partition(SparseConfig{}).set_weights(Keys{1}, Floats(8)),
+      InvalidArgument);
+}
+
 TEST(Partition, UnknownKeysAreZerosAndStayUnknown) {
   Partition table(SparseConfig{});
   EXPECT_THAT(pull(table, {1, 2}), Each(0.0f));

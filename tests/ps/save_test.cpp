@@ -114,7 +114,7 @@ TEST(Save, ReplacesFilesOfOtherServers) {
   fill_table(table);
   save_sparse(table, dir.path().string(), SaveMode::Checkpoint, soon());
   const auto files = std::filesystem::directory_iterator(dir.path() / "004");
-  EXPECT_EQ(std::distance(begin(files), end(files)), 7);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 8); // and "shards"
   SparseTable other(config);
   load_sparse(other, dir.path().string(), soon());
   EXPECT_EQ(all_rows(other), all_rows(table));
@@ -175,10 +175,13 @@ TEST(Load, RefusesWhatIsNotTheTable) {
       ThrowsMessage<CheckpointError>(
           HasSubstr("files of 0 shards, expected 7")));
   save_sparse(table, path, SaveMode::Checkpoint, soon());
-  SparseConfig other = save_config();
-  other.shard_num = 6;
-  SparseTable fewer(other);
-  EXPECT_THROW(load_sparse(fewer, path, soon()), CheckpointError);
+  const std::string last = shard_path(path, 4, 0, 6, false);
+  std::filesystem::remove(last);
+  EXPECT_THAT(
+      [&] { load_sparse(table, path, soon()); },
+      ThrowsMessage<CheckpointError>(
+          HasSubstr("files of 6 shards, expected 7")));
+  std::ofstream{last};
   const std::string first = shard_path(path, 4, 0, 0, false);
   for (const char* text :
        {"7 1 2\n",
@@ -196,6 +199,61 @@ TEST(Load, RefusesWhatIsNotTheTable) {
   EXPECT_THAT(
       [&] { load_sparse(table, path, soon()); },
       ThrowsMessage<CheckpointError>(HasSubstr("are of shard 0")));
+}
+
+// Saves by 7 shards on two servers, loads by other numbers on three.
+TEST(Load, TakesAnyNumberOfShards) {
+  const TempDir dir("argosy_save");
+  const std::string path = dir.path().string();
+  RowMap saved;
+  for (int server = 0; server < 2; ++server) {
+    SparseTable table(save_config(), 2, server);
+    fill_table(table);
+    saved.merge(all_rows(table));
+    save_sparse(table, path, SaveMode::Checkpoint, soon());
+  }
+  const auto loaded = [&](int shards) {
+    SparseConfig config = save_config();
+    config.shard_num = shards;
+    RowMap rows;
+    for (int server = 0; server < 3; ++server) {
+      SparseTable table(config, 3, server);
+      load_sparse(table, path, soon());
+      for (const auto& [key, words] : all_rows(table)) {
+        EXPECT_EQ(table.shard_map().server_of(key), server);
+        EXPECT_TRUE(rows.emplace(key, words).second) << key;
+      }
+    }
+    return rows;
+  };
+  for (const int shards : {3, 7, 1000}) {
+    EXPECT_EQ(loaded(shards), saved) << shards;
+  }
+  std::filesystem::remove(dir.path() / "004/shards"); // as older saves
+  EXPECT_EQ(loaded(5), saved);
+  // A save by fewer shards replaces all files.
+  SparseConfig fewer = save_config();
+  fewer.shard_num = 3;
+  SparseTable table(fewer);
+  load_sparse(table, path, soon());
+  save_sparse(table, path, SaveMode::Checkpoint, soon());
+  const std::filesystem::directory_iterator files(dir.path() / "004");
+  EXPECT_EQ(std::distance(begin(files), end(files)), 4);
+  EXPECT_EQ(loaded(7), saved);
+}
+
+TEST(ShardMap, HasAPrimeOfShardsForEachNumberOfServers) {
+  EXPECT_EQ(default_shard_num(1), 17);
+  EXPECT_EQ(default_shard_num(2), 31);
+  for (int servers = 2; servers <= 40; ++servers) {
+    const ShardMap map{default_shard_num(servers), servers};
+    EXPECT_GE(map.shard_num, 16 * servers - 1);
+    EXPECT_LT(map.shard_num, 32 * servers);
+    const int last = servers - 1;
+    EXPECT_EQ(
+        map.end_shard(last) - map.first_shard(last),
+        map.shards_per_server() - 1);
+  }
 }
 
 TEST(Load, NoticesDamagedCompression) {

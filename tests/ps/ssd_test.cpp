@@ -142,6 +142,44 @@ TEST(Ssd, EndOfAPassMovesUnseenRowsOut) {
   EXPECT_EQ(table.stat().rows, 0u);
 }
 
+TEST(Ssd, NewKeysAreNotLookedUpOnDisk) {
+  const TempDir folder("argosy_ssd");
+  Partition table(ssd_config(folder, 100));
+  for (std::uint64_t key = 0; key < 20000; key += 200) {
+    push(table, range(key, key + 200), 1);
+  }
+  EXPECT_EQ(table.stat().rows, 20000u);
+  EXPECT_LT(table.stat().disk_reads, 400u);
+  const std::uint64_t before = table.stat().disk_reads;
+  pull(table, range(0, 1000));
+  EXPECT_GE(table.stat().disk_reads - before, 900u);
+}
+
+TEST(Ssd, ShrinkForgetsKeysOfRemovedRows) {
+  const TempDir folder("argosy_ssd");
+  SparseConfig config = ssd_config(folder, 100);
+  config.ctr.delete_threshold = 0.8f;
+  config.ctr.show_click_decay_rate = 1;
+  Partition table(config);
+  Partition plain(in_memory(config));
+  for (Partition* each : {&table, &plain}) {
+    push(*each, range(0, 2000), 1); // score below the threshold
+    push(*each, range(2000, 4000), 50, 40);
+  }
+  // Rows come and go while the round is under way.
+  for (std::uint64_t key = 2000; table.shrink_slice(100); key += 50) {
+    pull(table, range(key, key + 50), false);
+  }
+  plain.shrink();
+  EXPECT_EQ(rows_of(table), rows_of(plain));
+  EXPECT_EQ(table.stat().rows, 2000u);
+  const std::uint64_t before = table.stat().disk_reads;
+  pull(table, range(0, 2000), false);
+  EXPECT_LT(table.stat().disk_reads - before, 100u);
+  const Keys left = range(2000, 4000);
+  EXPECT_EQ(pull(table, left), pull(plain, left));
+}
+
 TEST(Ssd, NeedsAFolder) {
   SparseConfig config;
   config.on_ssd = true;

@@ -157,6 +157,11 @@ class Client {
 
   // Replaces all values of a dense table.
   void set_dense(std::uint32_t table, std::span<const float> values);
+  // Gives rows of a table without shows and clicks these weights.
+  void set_rows(
+      std::uint32_t table,
+      std::span<const std::uint64_t> keys,
+      std::span<const float> weights);
   void set_learning_rate(std::uint32_t table, float rate);
 
   // Rows that other workers have changed since the last call (geo).

@@ -87,6 +87,41 @@ void Client::set_dense(std::uint32_t id, std::span<const float> values) {
   }
 }
 
+void Client::set_rows(
+    std::uint32_t id,
+    std::span<const std::uint64_t> keys,
+    std::span<const float> weights) {
+  const SparseConfig& config = spec(id).sparse;
+  const auto dim = static_cast<std::size_t>(layout(id).embedx_dim);
+  check_floats(config, "set_rows", keys.size(), weights.size(), dim);
+  struct Part {
+    std::vector<std::uint64_t> keys;
+    std::vector<float> weights;
+  };
+  const ShardMap map{config.shard_num, options_.shape.num_regions()};
+  std::vector<Part> parts(static_cast<std::size_t>(map.num_servers));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    Part& part = parts[static_cast<std::size_t>(map.server_of(keys[i]))];
+    part.keys.push_back(keys[i]);
+    const auto row = weights.subspan(i * dim, dim);
+    part.weights.insert(part.weights.end(), row.begin(), row.end());
+  }
+  const Deadline limit = deadline();
+  for (std::size_t r = 0; r < parts.size(); ++r) {
+    Command command{.kind = CommandKind::SetRows};
+    command.sections.push_back(
+        {.table = id,
+         .count = parts[r].keys.size(),
+         .width = static_cast<std::uint32_t>(dim),
+         .keys = parts[r].keys,
+         .values = parts[r].weights});
+    commands_[r]->send(std::move(command), {}, limit);
+  }
+  for (const auto& lane : commands_) {
+    lane->flush(limit);
+  }
+}
+
 void Client::set_learning_rate(std::uint32_t id, float rate) {
   table(id);
   command_all(

@@ -114,6 +114,8 @@ std::string_view to_string(CommandKind kind) {
       return "geo_take";
     case CommandKind::Leave:
       return "leave";
+    case CommandKind::SetRows:
+      return "set_rows";
     case CommandKind::Skip:
       return "skip";
   }

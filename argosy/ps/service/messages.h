@@ -77,6 +77,7 @@ enum class CommandKind : std::uint8_t {
   GeoTake, // which rows others have changed
   Leave,   // a worker has ended: nobody waits for its gradients
   Skip,    // in the place of a command that was refused
+  SetRows, // replaces weights of rows
 };
 
 std::string_view to_string(CommandKind kind);

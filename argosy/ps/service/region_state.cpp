@@ -60,6 +60,25 @@ void check_sparse(const Section& section, RegionTable& table) {
       name);
 }
 
+void check_weights(const Section& section, RegionTable& table) {
+  const SparseConfig& config = table.spec.sparse;
+  ARGOSY_CHECK(
+      config.accessor == Accessor::Embedding &&
+          static_cast<int>(section.width) == config.embedx_dim,
+      "[ps.set_rows] {} weights per key for table {} ('{}'), expected {} of a "
+      "table without shows and clicks",
+      section.width,
+      section.table,
+      config.name,
+      config.embedx_dim);
+  check_keys(*table.sparse, section.keys);
+  ARGOSY_CHECK(
+      all_finite(section.values),
+      "[ps.set_rows] a weight of table {} ('{}') is no finite number",
+      section.table,
+      config.name);
+}
+
 void check_dense(const Section& section, RegionTable& table) {
   const std::string& name = table.spec.name();
   ARGOSY_CHECK(
@@ -128,6 +147,11 @@ void RegionState::check(const Command& command) {
         check_dense(section, tables_.dense(section.table));
       }
       return;
+    case CommandKind::SetRows:
+      for (const Section& section : command.sections) {
+        check_weights(section, tables_.sparse(section.table));
+      }
+      return;
     case CommandKind::ImportRows:
       tables_.sparse(command.table);
       return;
@@ -182,6 +206,13 @@ Reply RegionState::apply(const Command& command) {
     case CommandKind::SetDense:
       for (const Section& section : command.sections) {
         tables_.dense(section.table).dense->set_values(section.values);
+      }
+      break;
+    case CommandKind::SetRows:
+      for (const Section& section : command.sections) {
+        tables_.sparse(section.table)
+            .sparse->partition(0)
+            .set_weights(section.keys, section.values);
       }
       break;
     case CommandKind::ImportRows: {
@@ -348,7 +379,7 @@ void RegionState::merge_sparse(
   const auto merged = reservoir.pour(
       layout.push_embed >= 0 ? layout.push_embed : layout.push_embedx,
       layout.has_ctr(),
-      1.0f / static_cast<float>(pushes.size()));
+      static_cast<int>(pushes.size()));
   Partition& partition = table.sparse->partition(0);
   if (job_.keeps_last_step) {
     const auto width = static_cast<std::size_t>(layout.pull_dim);

@@ -96,6 +96,7 @@ void visit_sparse(Visit& visit, auto& sparse) {
   visit(sparse.ssd.folder);
   visit(sparse.ssd.max_rows_in_memory);
   visit(sparse.ssd.block_cache_bytes);
+  visit(sparse.ssd.write_buffer_bytes);
   visit(sparse.compress_in_save);
   visit(sparse.converter);
   visit(sparse.deconverter);

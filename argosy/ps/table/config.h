@@ -60,7 +60,9 @@ struct SsdConfig {
   // Rows that a table keeps in memory, over all its partitions; 0: only
   // demote_cold() moves rows to disk.
   std::size_t max_rows_in_memory = 0;
-  std::size_t block_cache_bytes = 32u << 20; // over all partitions
+  // Over all partitions: of what was read, and of rows on their way to files.
+  std::size_t block_cache_bytes = 32u << 20;
+  std::size_t write_buffer_bytes = 64u << 20;
 
   bool operator==(const SsdConfig&) const = default;
 };

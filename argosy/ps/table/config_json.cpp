@@ -252,9 +252,12 @@ void read_own(JsonFields& fields, SparseConfig& config) {
   std::uint64_t rows = config.ssd.max_rows_in_memory;
   fields.read("ssd_max_rows_in_memory", rows);
   config.ssd.max_rows_in_memory = rows;
-  std::uint64_t bytes = config.ssd.block_cache_bytes;
-  fields.read("ssd_block_cache_bytes", bytes);
-  config.ssd.block_cache_bytes = bytes;
+  std::uint64_t cache = config.ssd.block_cache_bytes;
+  fields.read("ssd_block_cache_bytes", cache);
+  config.ssd.block_cache_bytes = cache;
+  std::uint64_t written = config.ssd.write_buffer_bytes;
+  fields.read("ssd_write_buffer_bytes", written);
+  config.ssd.write_buffer_bytes = written;
 }
 
 // Fields of caches that only the reference's devices read.

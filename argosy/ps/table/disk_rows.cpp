@@ -4,9 +4,11 @@
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/slice.h>
+#include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -24,19 +26,45 @@ void check_status(
   }
 }
 
-rocksdb::Options database_options(std::size_t cache_bytes) {
+rocksdb::BlockBasedTableOptions table_options(std::size_t cache_bytes) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(cache_bytes);
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.block_size = 4096;
+  table.format_version = 5;
+  table.checksum = rocksdb::kXXH3;
+  table.data_block_index_type =
+      rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
+  return table;
+}
+
+// For rows that are written in random order, taken out again by key, and almost
+// always there when they are asked for.
+rocksdb::Options database_options(DiskRows::Memory memory) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.compression = rocksdb::kNoCompression; // floats do not shrink
-  options.write_buffer_size = 16u << 20;
+  // Merges write each row a few times, not once a level for each of ten.
+  options.compaction_style = rocksdb::kCompactionStyleUniversal;
+  options.compaction_options_universal.allow_trivial_move = true;
+  options.level0_file_num_compaction_trigger = 8;
+  options.level0_slowdown_writes_trigger = 24;
+  options.level0_stop_writes_trigger = 40;
+  options.max_write_buffer_number = 4;
+  options.write_buffer_size = memory.write_bytes / 2; // one is being written
+  options.memtable_insert_with_hint_prefix_extractor.reset(
+      rocksdb::NewFixedPrefixTransform(0)); // one hint for all keys
+  options.allow_concurrent_memtable_write = false;
+  options.memtable_prefix_bloom_size_ratio = 0.05;
+  options.memtable_whole_key_filtering = true;
+  options.optimize_filters_for_hits = true; // none for the oldest rows
   options.max_background_jobs = 2;
   options.max_open_files = 256;
   options.keep_log_file_num = 1;
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  options.table_factory.reset(
+      rocksdb::NewBlockBasedTableFactory(table_options(memory.cache_bytes)));
   return options;
 }
 
@@ -73,11 +101,13 @@ struct DiskRows::Database {
   std::unique_ptr<rocksdb::DB> db;
   rocksdb::WriteOptions write;
 
-  Database(const std::string& folder_, std::size_t cache_bytes)
-      : folder(folder_) {
+  DiskRows::Memory memory;
+
+  Database(const std::string& folder_, DiskRows::Memory memory_)
+      : folder(folder_), memory(memory_) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    const rocksdb::Options options = database_options(cache_bytes);
+    const rocksdb::Options options = database_options(memory);
     check_status(rocksdb::DestroyDB(folder, options), "clear", folder);
     rocksdb::DB* opened = nullptr;
     check_status(rocksdb::DB::Open(options, folder, &opened), "open", folder);
@@ -87,15 +117,25 @@ struct DiskRows::Database {
   }
 };
 
-DiskRows::DiskRows(const std::string& folder, std::size_t cache_bytes)
-    : database_(std::make_unique<Database>(folder, cache_bytes)) {}
+DiskRows::DiskRows(const std::string& folder, Memory memory)
+    : database_(std::make_unique<Database>(folder, memory)) {}
 
 DiskRows::~DiskRows() = default;
 
 void DiskRows::put(const RowBatch& rows) {
-  rocksdb::WriteBatch batch;
+  // In order: a row then begins in RocksDB's list where the last one was put.
+  std::vector<std::pair<std::uint64_t, std::size_t>> order(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    order[i] = {rows.keys[i], i};
+  }
+  std::sort(order.begin(), order.end());
+  rocksdb::WriteBatch batch;
+  for (const auto& [key, i] : order) {
     batch.Put(DiskKey(rows.keys[i]).slice(), slice_of(rows.row(i)));
+    filter_.add(rows.keys[i]);
+    if (new_filter_) {
+      new_filter_->add(rows.keys[i]);
+    }
   }
   check_status(
       database_->db->Write(database_->write, &batch),
@@ -105,9 +145,10 @@ void DiskRows::put(const RowBatch& rows) {
 }
 
 std::vector<float> DiskRows::read(std::uint64_t key) {
-  if (empty()) {
+  if (empty() || !filter_.may_contain(key)) {
     return {};
   }
+  ++reads_;
   rocksdb::PinnableSlice value;
   const rocksdb::Status status = database_->db->Get(
       {}, database_->db->DefaultColumnFamily(), DiskKey(key).slice(), &value);
@@ -120,18 +161,24 @@ std::vector<float> DiskRows::read(std::uint64_t key) {
   return words;
 }
 
+// Deletes meet their row early and vanish with it (SingleDelete), which needs
+// that each row is written once in between.
 void DiskRows::replace(std::uint64_t key, std::span<const float> words) {
+  rocksdb::WriteBatch batch;
+  batch.SingleDelete(DiskKey(key).slice());
+  batch.Put(DiskKey(key).slice(), slice_of(words));
   check_status(
-      database_->db->Put(
-          database_->write, DiskKey(key).slice(), slice_of(words)),
+      database_->db->Write(database_->write, &batch),
       "write",
       database_->folder);
 }
 
-void DiskRows::take(std::span<const std::uint64_t> keys, RowBatch& out) {
+void DiskRows::take(std::vector<std::uint64_t> keys, RowBatch& out) {
+  filter_.keep_contained(keys);
   if (empty() || keys.empty()) {
     return;
   }
+  reads_ += keys.size();
   std::vector<DiskKey> bytes;
   std::vector<rocksdb::Slice> slices;
   bytes.reserve(keys.size());
@@ -147,7 +194,8 @@ void DiskRows::take(std::span<const std::uint64_t> keys, RowBatch& out) {
       keys.size(),
       slices.data(),
       values.data(),
-      statuses.data());
+      statuses.data(),
+      true); // sorted: DiskKey keeps the order
   rocksdb::WriteBatch taken;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (statuses[i].IsNotFound()) {
@@ -155,7 +203,7 @@ void DiskRows::take(std::span<const std::uint64_t> keys, RowBatch& out) {
     }
     check_status(statuses[i], "read", database_->folder);
     append_row(keys[i], values[i], out);
-    taken.Delete(slices[i]);
+    taken.SingleDelete(slices[i]);
   }
   check_status(
       database_->db->Write(database_->write, &taken),
@@ -166,21 +214,37 @@ void DiskRows::take(std::span<const std::uint64_t> keys, RowBatch& out) {
 
 void DiskRows::erase(std::uint64_t key) {
   check_status(
-      database_->db->Delete(database_->write, DiskKey(key).slice()),
+      database_->db->SingleDelete(database_->write, DiskKey(key).slice()),
       "write",
       database_->folder);
   --size_;
 }
 
 void DiskRows::clear() {
-  Cut all(*this);
-  RowBatch rows;
-  while (all.next(4096, rows)) {
-    for (const std::uint64_t key : rows.keys) {
-      erase(key);
-    }
-    rows.clear();
-  }
+  const std::string folder = database_->folder;
+  const Memory memory = database_->memory;
+  database_.reset(); // before it is opened again
+  database_ = std::make_unique<Database>(folder, memory);
+  filter_ = {};
+  new_filter_.reset();
+  size_ = 0;
+}
+
+void DiskRows::end_new_filter() {
+  filter_ = std::move(*new_filter_);
+  new_filter_.reset();
+}
+
+std::size_t DiskRows::memory_bytes() const {
+  const auto property = [&](const std::string& name) {
+    std::uint64_t bytes = 0;
+    database_->db->GetIntProperty(name, &bytes);
+    return static_cast<std::size_t>(bytes);
+  };
+  return filter_.memory_bytes() +
+      property(rocksdb::DB::Properties::kSizeAllMemTables) +
+      property(rocksdb::DB::Properties::kEstimateTableReadersMem) +
+      property(rocksdb::DB::Properties::kBlockCacheUsage);
 }
 
 struct DiskRows::Cut::Impl {

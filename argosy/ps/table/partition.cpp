@@ -45,6 +45,7 @@ PartitionStat& PartitionStat::operator+=(const PartitionStat& other) {
   disk_rows += other.disk_rows;
   pending += other.pending;
   memory_bytes += other.memory_bytes;
+  disk_reads += other.disk_reads;
   disk_hits += other.disk_hits;
   lookups += other.lookups;
   return *this;
@@ -55,7 +56,10 @@ Partition::Impl::Impl(const SparseConfig& config, int index)
   if (config.on_ssd) {
     const auto parts = static_cast<std::size_t>(config.num_partitions);
     disk = std::make_unique<DiskRows>(
-        disk_folder(config, index), config.ssd.block_cache_bytes / parts);
+        disk_folder(config, index),
+        DiskRows::Memory{
+            config.ssd.block_cache_bytes / parts,
+            config.ssd.write_buffer_bytes / parts});
     memory_limit = config.ssd.max_rows_in_memory / parts;
   }
 }
@@ -265,6 +269,34 @@ void Partition::push(
   impl.evict();
 }
 
+void Partition::set_weights(
+    std::span<const std::uint64_t> keys, std::span<const float> weights) {
+  Impl& impl = *impl_;
+  const SparseConfig& config = impl.rules.config();
+  ARGOSY_CHECK(
+      config.accessor == Accessor::Embedding,
+      "[ps.set_rows] table '{}' counts shows and clicks, expected weights "
+      "alone",
+      config.name);
+  const auto dim = static_cast<std::size_t>(layout().embedx_dim);
+  check_floats(config, "set_rows", keys.size(), weights.size(), dim);
+  impl.promote(keys);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    RowRef row = impl.store.find(keys[i]);
+    if (row.exists() && row.kind() == RowKind::Full) {
+      impl.before_change(row);
+    } else {
+      row = impl.create(keys[i], row);
+    }
+    std::copy_n(
+        weights.begin() + static_cast<std::ptrdiff_t>(i * dim),
+        dim,
+        impl.store.words(row) + layout().embedx_w);
+    impl.mark_recent(row);
+  }
+  impl.evict();
+}
+
 void Partition::set_learning_rate(float rate) {
   ARGOSY_CHECK(
       std::isfinite(rate),
@@ -343,6 +375,10 @@ PartitionStat Partition::stat() const {
   stat.rows = impl_->rows_in_memory() + stat.disk_rows;
   stat.pending = store.slab(RowKind::Pending).size();
   stat.memory_bytes = store.memory_bytes();
+  if (impl_->disk) {
+    stat.memory_bytes += impl_->disk->memory_bytes();
+    stat.disk_reads = impl_->disk->reads();
+  }
   stat.disk_hits = impl_->disk_hits;
   stat.lookups = impl_->lookups;
   return stat;

@@ -17,7 +17,8 @@ struct PartitionStat {
   std::size_t full_rows = 0; // of those in memory, with embedx
   std::size_t disk_rows = 0;
   std::size_t pending = 0;      // ids that a count filter has not admitted yet
-  std::size_t memory_bytes = 0; // of rows and index
+  std::size_t memory_bytes = 0; // of rows, index, and what the disk needs
+  std::uint64_t disk_reads = 0; // keys that were looked up on disk
   std::uint64_t disk_hits = 0;  // rows that came back from disk
   std::uint64_t lookups = 0;
 
@@ -53,6 +54,12 @@ class Partition {
   // refuse_non_finite, a value that is no number, naming its key.
   void push(
       std::span<const std::uint64_t> keys, std::span<const float> records);
+
+  // Gives rows these weights, embedx_dim floats for each key, creating those
+  // that do not exist; the rest of a row stays. For accessor Embedding; throws
+  // InvalidArgument otherwise, and for a wrong size.
+  void set_weights(
+      std::span<const std::uint64_t> keys, std::span<const float> weights);
 
   // Rates of both rules, for schedules: used from the next push on.
   void set_learning_rate(float rate);

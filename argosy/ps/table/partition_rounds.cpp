@@ -146,6 +146,7 @@ void Partition::Impl::shrink_disk_row(std::uint64_t key) {
     disk->erase(key);
   } else {
     disk->replace(key, on_disk);
+    disk->keep(key);
   }
 }
 
@@ -155,6 +156,9 @@ bool Partition::Impl::shrink_slice(std::size_t max_rows) {
   }
   if (!shrinking) {
     shrinking.emplace(begin_round(true));
+    if (disk) {
+      disk->begin_new_filter();
+    }
   }
   std::size_t visited = 0;
   for (; visited < max_rows; ++visited) {
@@ -177,6 +181,9 @@ bool Partition::Impl::shrink_slice(std::size_t max_rows) {
   }
   if (visited < max_rows) {
     shrinking.reset();
+    if (disk) {
+      disk->end_new_filter();
+    }
   }
   return shrinking.has_value();
 }
@@ -210,7 +217,7 @@ void Partition::Impl::promote(std::span<const std::uint64_t> keys) {
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
   RowBatch found;
-  disk->take(missing, found);
+  disk->take(std::move(missing), found);
   disk_hits += found.size();
   for (std::size_t i = 0; i < found.size(); ++i) {
     insert_copy(found.keys[i], found.row(i));

@@ -106,7 +106,7 @@ void SparseReservoir::push(
 }
 
 SparseReservoir::Merged SparseReservoir::pour(
-    int first_gradient, bool has_slot, float scale) {
+    int first_gradient, bool has_slot, int trainers) {
   const auto dim = static_cast<std::size_t>(push_dim_);
   // By key, and within a key in the order of trainers and pushes.
   std::vector<std::pair<std::uint64_t, const float*>> all;
@@ -133,7 +133,7 @@ SparseReservoir::Merged SparseReservoir::pour(
   }
   for (std::size_t i = 0; i < merged.records.size(); ++i) {
     if (i % dim >= static_cast<std::size_t>(first_gradient)) {
-      merged.records[i] *= scale;
+      merged.records[i] /= static_cast<float>(trainers);
     }
   }
   clear();

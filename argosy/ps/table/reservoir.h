@@ -53,10 +53,10 @@ class SparseReservoir {
     std::vector<float> records;      // sums over trainers
   };
 
-  // The next step begins. Fields from `first_gradient` on are multiplied by
-  // `scale` (1 / trainers for the mean); those before are summed, except for a
-  // slot, the first field if `has_slot`, of which the last stays.
-  Merged pour(int first_gradient, bool has_slot, float scale);
+  // The next step begins. Fields from `first_gradient` on are divided by
+  // `trainers`, for the mean; those before are summed, except for a slot, the
+  // first field if `has_slot`, of which the last stays.
+  Merged pour(int first_gradient, bool has_slot, int trainers);
 
   void clear();
 

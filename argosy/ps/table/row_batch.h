@@ -31,6 +31,12 @@ struct RowBatch {
     return std::span(words).last(num_words);
   }
 
+  void remove_last() {
+    keys.pop_back();
+    ends.pop_back();
+    words.resize(ends.empty() ? 0 : ends.back());
+  }
+
   void clear() {
     keys.clear();
     words.clear();

@@ -43,10 +43,12 @@ class ShardFilesWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-// Reads the files of one server's shards. There must be a file for every shard
-// of the table, written by any number of servers; throws CheckpointError, with
-// the path and what was expected, otherwise, and for lines that are no rows.
-// What was saved in modes Delta and Base goes through the deconverter.
+// Reads the rows of one server's shards. There must be a file for every shard
+// of the table that was saved, written by any number of servers; throws
+// CheckpointError, with the path and what was expected, otherwise, and for
+// lines that are no rows. If that table had another number of shards, every
+// server reads all files. What was saved in modes Delta and Base goes through
+// the deconverter.
 class ShardFilesReader {
  public:
   ShardFilesReader(

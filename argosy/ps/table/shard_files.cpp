@@ -20,6 +20,10 @@ namespace {
 
 constexpr std::string_view kGzipEnding = ".gz";
 
+// Holds the number of shards of the table that was saved. Older saves have
+// none.
+constexpr const char* kShardCount = "shards";
+
 std::string table_folder(const std::string& dir, int table_id) {
   std::array<char, 16> name;
   std::snprintf(name.data(), name.size(), "%03d", table_id);
@@ -121,15 +125,24 @@ struct ShardFilesWriter::Impl {
     }
   }
 
+  void write_count(Deadline deadline) {
+    TextWriter writer(
+        {folder.fs, fs::join_path(folder.path, kShardCount)}, false, deadline);
+    writer.write(str(shard_map.shard_num, '\n'), deadline);
+    writer.commit(deadline);
+  }
+
   // Files of the same shards that another number of servers, or one with
-  // another ending, has left.
+  // another ending, has left; and those of shards that the table does not have.
   void remove_stale(Deadline deadline) {
     for (const fs::Entry& entry : folder.fs->list(folder.path, deadline)) {
       const auto file = parse_shard_file(entry.name);
       const bool mine = file && file->shard >= first_shard() &&
           file->shard < end_shard() &&
           entry.name != shard_file_name(server, file->shard, gzip);
-      if (mine) {
+      const bool of_nobody =
+          file && file->shard >= shard_map.shard_num && first_shard() == 0;
+      if (mine || of_nobody) {
         folder.fs->remove(fs::join_path(folder.path, entry.name), deadline);
       }
     }
@@ -183,6 +196,9 @@ void ShardFilesWriter::finish(Deadline deadline) {
     impl_->write_file(shard, deadline);
   }
   impl_->remove_stale(deadline);
+  if (impl_->first_shard() == 0) {
+    impl_->write_count(deadline);
+  }
 }
 
 std::size_t ShardFilesWriter::rows() const {
@@ -196,7 +212,9 @@ struct ShardFilesReader::Impl {
   const ShardMap shard_map;
   const std::string deconverter; // empty: none
   const fs::Location folder;
-  std::vector<ShardFile> files; // of this server's shards
+  const int server;
+  int saved_shards = 0;         // of the table that was saved
+  std::vector<ShardFile> files; // of this server's shards; all if others saved
   std::size_t next_file = 0;
   std::unique_ptr<ShellFilter> filter;
   std::unique_ptr<LineReader> lines;
@@ -206,19 +224,33 @@ struct ShardFilesReader::Impl {
         str("[ps.load] ", folder.fs->url(folder.path), ": ", what));
   }
 
-  void find_files(int server, Deadline deadline) {
+  // As the save says, else by its files: all shards up to the highest.
+  int num_saved(
+      const std::map<int, ShardFile>& by_shard,
+      bool has_count,
+      Deadline deadline) const {
+    if (!has_count) {
+      return by_shard.empty() ? 0 : by_shard.rbegin()->first + 1;
+    }
+    LineReader reader(
+        {folder.fs, fs::join_path(folder.path, kShardCount)}, false, deadline);
+    std::string_view line;
+    const bool read = reader.next(line, deadline);
+    const auto number = read ? digits(line) : std::nullopt;
+    if (!number || *number < 1) {
+      fail(str(kShardCount, " has no number of shards"));
+    }
+    return *number;
+  }
+
+  void find_files(Deadline deadline) {
     std::map<int, ShardFile> by_shard;
+    bool has_count = false;
     for (const fs::Entry& entry : folder.fs->list(folder.path, deadline)) {
       const auto file = parse_shard_file(entry.name);
+      has_count = has_count || entry.name == kShardCount;
       if (!file) {
         continue;
-      }
-      if (file->shard >= shard_map.shard_num) {
-        fail(
-            str(entry.name,
-                " is of a table with more than the ",
-                shard_map.shard_num,
-                " shards of this one"));
       }
       const auto [other, fresh] = by_shard.emplace(file->shard, *file);
       if (!fresh) {
@@ -231,18 +263,24 @@ struct ShardFilesReader::Impl {
                 file->shard));
       }
     }
-    if (by_shard.size() != static_cast<std::size_t>(shard_map.shard_num)) {
+    saved_shards = num_saved(by_shard, has_count, deadline);
+    if (by_shard.empty() ||
+        by_shard.size() != static_cast<std::size_t>(saved_shards) ||
+        by_shard.rbegin()->first + 1 != saved_shards) {
       fail(
           str("has files of ",
               by_shard.size(),
               " shards, expected ",
-              shard_map.shard_num,
+              saved_shards == 0 ? shard_map.shard_num : saved_shards,
               ", one for each shard of the table"));
     }
-    for (int shard = shard_map.first_shard(server);
-         shard < shard_map.end_shard(server);
-         ++shard) {
-      files.push_back(by_shard.at(shard));
+    const bool same = saved_shards == shard_map.shard_num;
+    for (const auto& [shard, file] : by_shard) {
+      if (!same ||
+          (shard >= shard_map.first_shard(server) &&
+           shard < shard_map.end_shard(server))) {
+        files.push_back(file);
+      }
     }
   }
 
@@ -261,6 +299,14 @@ struct ShardFilesReader::Impl {
     filter->run(deadline);
     lines = std::make_unique<LineReader>(
         fs::open(filter->output()), false, deadline);
+  }
+
+  void check_key(std::uint64_t key) const {
+    const ShardFile& file = files[next_file - 1];
+    const int shard = ShardMap{.shard_num = saved_shards}.shard_of(key);
+    if (shard != file.shard) {
+      fail(str(file.name, " has key ", key, " of shard ", shard));
+    }
   }
 
   void take_row(std::string_view line, RowBatch& out) const {
@@ -288,8 +334,9 @@ ShardFilesReader::ShardFilesReader(
       table.layout(),
       table.shard_map(),
       converts(mode, config.deconverter) ? config.deconverter : "",
-      fs::open(table_folder(dir, config.table_id))});
-  impl_->find_files(table.server(), deadline);
+      fs::open(table_folder(dir, config.table_id)),
+      table.server()});
+  impl_->find_files(deadline);
 }
 
 ShardFilesReader::~ShardFilesReader() = default;
@@ -311,14 +358,9 @@ bool ShardFilesReader::next(
       continue;
     }
     impl.take_row(line, out);
-    const int shard = impl.shard_map.shard_of(out.keys.back());
-    if (shard != impl.files[impl.next_file - 1].shard) {
-      impl.fail(
-          str(impl.files[impl.next_file - 1].name,
-              " has key ",
-              out.keys.back(),
-              " of shard ",
-              shard));
+    impl.check_key(out.keys.back());
+    if (impl.shard_map.server_of(out.keys.back()) != impl.server) {
+      out.remove_last(); // another server's, of a save by other shards
     }
   }
   return out.size() > 0;

@@ -7,8 +7,8 @@ namespace argosy::ps {
 // Which server holds a key, and which part of a dense table.
 //
 // shard = key % shard_num; a server holds ceil(shard_num / servers) consecutive
-// shards, the last ones fewer or none. Files are written by shard, so the
-// number of servers may change between save and load; shard_num may not.
+// shards, the last ones fewer or none. Files are written by shard; the number
+// of servers and shard_num may change between save and load.
 struct ShardMap {
   int shard_num = 1000;
   int num_servers = 1;
@@ -28,6 +28,11 @@ struct ShardMap {
 
   bool operator==(const ShardMap&) const = default;
 };
+
+// How many shards a table should have: a prime, so that keys at any distance
+// from each other go to all servers, and one less than a multiple of them, at
+// least 16 for each, so that all but the last have as many.
+int default_shard_num(int num_servers);
 
 // Elements [begin, end) of a dense table of `total`: each server has
 // total / servers + 1 of them, the last ones fewer or none.

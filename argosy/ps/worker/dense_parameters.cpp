@@ -10,8 +10,14 @@
 namespace argosy::ps {
 
 DenseParameters::DenseParameters(
-    Client& client, Communicator& communicator, DensePulls pulls)
-    : client_(client), communicator_(communicator), pulls_(pulls) {
+    Client& client,
+    Communicator& communicator,
+    DensePulls pulls,
+    std::uint32_t table)
+    : client_(client),
+      communicator_(communicator),
+      pulls_(pulls),
+      table_(table) {
   ARGOSY_CHECK(
       pulls_.every >= 1,
       "[ps.session] dense values every {} steps, expected 1 or more",
@@ -56,7 +62,6 @@ void DenseParameters::set_values(std::span<const float> values) {
 
 void DenseParameters::add(
     std::vector<at::Tensor> parameters, DenseConfig config) {
-  ARGOSY_CHECK(empty(), "[ps.add_dense] dense parameters were added before");
   for (const at::Tensor& parameter : parameters) {
     ARGOSY_CHECK(
         parameter.scalar_type() == at::kFloat,
@@ -65,7 +70,7 @@ void DenseParameters::add(
     size_ += static_cast<std::size_t>(parameter.numel());
   }
   parameters_ = std::move(parameters);
-  config.table_id = static_cast<int>(kTable);
+  config.table_id = static_cast<int>(table_);
   if (communicator_.options().mode == Mode::Geo) {
     config.rule = DenseRule::Sum;
   }
@@ -73,7 +78,7 @@ void DenseParameters::add(
       {.is_dense = true, .dense = config, .dense_size = size_});
   const bool begins = communicator_.step() <= 0;
   if (client_.options().worker == 0 && begins) {
-    client_.set_dense(kTable, values(false));
+    client_.set_dense(table_, values(false));
   }
   if (begins) {
     client_.barrier("dense");
@@ -87,7 +92,7 @@ void DenseParameters::pull() {
   }
   finish_pull();
   std::vector<float> values(size_);
-  client_.pull({}, {{kTable, values}}, communicator_.step());
+  client_.pull({}, {{table_, values}}, communicator_.step());
   set_values(values);
   old_ = std::move(values);
 }
@@ -102,7 +107,7 @@ void DenseParameters::finish_pull() {
 
 void DenseParameters::add_gradients(Gradients& gradients) const {
   if (!empty()) {
-    gradients.dense.push_back({kTable, values(true)});
+    gradients.dense.push_back({table_, values(true)});
   }
 }
 
@@ -116,7 +121,7 @@ void DenseParameters::receive() {
   }
   age_ = 0;
   coming_.resize(size_);
-  pending_ = client_.start_pull({}, {{kTable, coming_}}, communicator_.step());
+  pending_ = client_.start_pull({}, {{table_, coming_}}, communicator_.step());
   if (!pulls_.beside) {
     finish_pull();
   }
@@ -138,7 +143,7 @@ void DenseParameters::exchange() {
   std::vector<float> local = values(false);
   const auto workers = static_cast<float>(client_.options().job.num_workers);
   Gradients deltas;
-  deltas.dense.push_back({kTable, std::vector<float>(size_)});
+  deltas.dense.push_back({table_, std::vector<float>(size_)});
   for (std::size_t i = 0; i < size_; ++i) {
     const float delta = (local[i] - old_[i]) / workers;
     deltas.dense[0].gradient[i] = delta;
@@ -146,7 +151,7 @@ void DenseParameters::exchange() {
   }
   communicator_.push(deltas);
   std::vector<float> theirs(size_);
-  client_.pull({}, {{kTable, theirs}});
+  client_.pull({}, {{table_, theirs}});
   for (std::size_t i = 0; i < size_; ++i) {
     local[i] += theirs[i] - old_[i];
   }

@@ -12,13 +12,17 @@
 
 namespace argosy::ps {
 
-// A worker's copies of the parameters in the dense table. One thread at a time.
+// A worker's copies of the parameters in a dense table. One thread at a time.
 class DenseParameters {
  public:
-  static constexpr std::uint32_t kTable = 0;
-
   // Both must outlive it.
-  DenseParameters(Client& client, Communicator& communicator, DensePulls pulls);
+  DenseParameters(
+      Client& client,
+      Communicator& communicator,
+      DensePulls pulls,
+      std::uint32_t table);
+
+  std::uint32_t table() const { return table_; }
 
   // Once; see Session::add_dense().
   void add(std::vector<at::Tensor> parameters, DenseConfig config);
@@ -43,6 +47,7 @@ class DenseParameters {
   Client& client_;
   Communicator& communicator_;
   const DensePulls pulls_;
+  const std::uint32_t table_;
   std::vector<at::Tensor> parameters_;
   std::size_t size_ = 0;
   std::vector<float> old_; // geo: what the servers have, as we think

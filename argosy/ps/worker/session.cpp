@@ -32,6 +32,11 @@ std::span<float> floats(const at::Tensor& tensor, std::size_t count) {
 } // namespace
 
 struct Session::Impl {
+  // Ids of dense tables: this one, and then from the other on. Sparse ones
+  // stand between.
+  static constexpr std::uint32_t kFirstDense = 0;
+  static constexpr std::uint32_t kSecondDense = 1'000'000;
+
   struct Table {
     SparseConfig config;
     CacheOptions cache_options{};
@@ -56,9 +61,18 @@ struct Session::Impl {
   explicit Impl(const SessionOptions& options)
       : client(options.client),
         communicator(client, options.communicator),
-        dense(client, communicator, options.dense_pulls) {}
+        dense_pulls(options.dense_pulls) {
+    // Checks the options.
+    DenseParameters(client, communicator, dense_pulls, kFirstDense);
+  }
 
   bool is_geo() const { return communicator.options().mode == Mode::Geo; }
+
+  bool is_dense(std::uint32_t id) const {
+    return std::any_of(dense.begin(), dense.end(), [&](const auto& each) {
+      return each->table() == id;
+    });
+  }
 
   Table& table(std::uint32_t id) {
     const std::lock_guard lock(mutex);
@@ -94,7 +108,8 @@ struct Session::Impl {
 
   Client client;
   Communicator communicator;
-  DenseParameters dense;
+  const DensePulls dense_pulls;
+  std::vector<std::unique_ptr<DenseParameters>> dense;
   mutable std::mutex mutex;
   // Guarded by mutex; entries of `tables` stay where they are.
   std::map<std::uint32_t, Table> tables;
@@ -173,6 +188,27 @@ void Session::forget_rows() {
 bool Session::has_table(const std::string& name) const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->ids.contains(name);
+}
+
+void Session::set_rows(std::uint32_t table, const at::Tensor& values) {
+  constexpr std::int64_t kChunkFloats = 1 << 20;
+  Client& client = impl_->client;
+  if (client.options().worker == 0 && client.stat(table).rows == 0) {
+    const at::Tensor all = values.to(at::kFloat).contiguous();
+    const std::int64_t dim = all.size(1);
+    const std::int64_t chunk = std::max<std::int64_t>(1, kChunkFloats / dim);
+    const float* const data = all.data_ptr<float>();
+    for (std::int64_t row = 0; row < all.size(0); row += chunk) {
+      const auto count = std::min(chunk, all.size(0) - row);
+      std::vector<std::uint64_t> keys(static_cast<std::size_t>(count));
+      std::iota(keys.begin(), keys.end(), static_cast<std::uint64_t>(row));
+      client.set_rows(
+          table,
+          keys,
+          {data + row * dim, static_cast<std::size_t>(count * dim)});
+    }
+  }
+  client.barrier("set_rows");
 }
 
 bool Session::Impl::take_prefetched(
@@ -355,13 +391,23 @@ Gradients Session::Impl::take_gradients() {
   return gradients;
 }
 
-void Session::add_dense(
+std::uint32_t Session::add_dense(
     std::vector<at::Tensor> parameters, DenseConfig config) {
-  impl_->dense.add(std::move(parameters), std::move(config));
+  auto& dense = impl_->dense;
+  const auto index = static_cast<std::uint32_t>(dense.size());
+  const std::uint32_t id =
+      index == 0 ? Impl::kFirstDense : Impl::kSecondDense + index - 1;
+  auto added = std::make_unique<DenseParameters>(
+      impl_->client, impl_->communicator, impl_->dense_pulls, id);
+  added->add(std::move(parameters), std::move(config));
+  dense.push_back(std::move(added));
+  return id;
 }
 
 void Session::pull_dense() {
-  impl_->dense.pull();
+  for (const auto& each : impl_->dense) {
+    each->pull();
+  }
 }
 
 // Until every region has applied the steps so far: asks each for a row.
@@ -379,6 +425,13 @@ void Session::Impl::wait_for_step() {
 
 void Session::set_learning_rate(std::uint32_t table, float rate) {
   Impl& impl = *impl_;
+  if (impl.is_dense(table)) {
+    if (!impl.is_geo() && impl.client.options().worker == 0) {
+      impl.wait_for_step();
+      impl.client.set_learning_rate(table, rate);
+    }
+    return;
+  }
   Impl::Table& entry = impl.table(table);
   if (entry.geo) {
     entry.config.embedx_rule.learning_rate = rate;
@@ -386,14 +439,6 @@ void Session::set_learning_rate(std::uint32_t table, float rate) {
   } else if (impl.client.options().worker == 0) {
     impl.wait_for_step();
     impl.client.set_learning_rate(table, rate);
-  }
-}
-
-void Session::set_dense_learning_rate(float rate) {
-  Impl& impl = *impl_;
-  if (!impl.is_geo() && impl.client.options().worker == 0) {
-    impl.wait_for_step();
-    impl.client.set_learning_rate(DenseParameters::kTable, rate);
   }
 }
 
@@ -411,7 +456,9 @@ void Session::Impl::exchange() {
   for (auto& [id, entry] : tables) {
     entry.geo->exchange();
   }
-  dense.exchange();
+  for (const auto& each : dense) {
+    each->exchange();
+  }
   unexchanged = 0;
 }
 
@@ -421,10 +468,14 @@ void Session::step() {
   if (impl.is_geo()) {
     impl.step_geo(gradients);
   } else {
-    impl.dense.add_gradients(gradients);
+    for (const auto& each : impl.dense) {
+      each->add_gradients(gradients);
+    }
     impl.communicator.push(std::move(gradients));
-    impl.dense.receive();
-    impl.dense.zero_gradients();
+    for (const auto& each : impl.dense) {
+      each->receive();
+      each->zero_gradients();
+    }
   }
   const std::lock_guard lock(impl.mutex);
   ++impl.steps;

@@ -69,6 +69,12 @@ class Session {
 
   bool has_table(const std::string& name) const;
 
+  // Rows 0, 1, ... of a table of accessor Embedding begin with these values,
+  // [rows, dim], unless servers have rows of it (which they loaded). Worker 0's
+  // count; others may pass an undefined tensor. Blocks until all workers have
+  // called it.
+  void set_rows(std::uint32_t table, const at::Tensor& values);
+
   // Rows of a tensor of ids (>= 0), [..., pull_dim]. Equal ids are pulled once.
   // Throws InvalidArgument for negative ids, naming the table.
   at::Tensor lookup(
@@ -89,8 +95,10 @@ class Session {
 
   // Parameters that servers hold and update; the worker has copies. Worker 0's
   // values count. Blocks until all workers have called it. In geo mode the
-  // worker's own optimizer updates them. Float, one call.
-  void add_dense(std::vector<at::Tensor> parameters, DenseConfig config = {});
+  // worker's own optimizer updates them. Float. Each call makes a table of its
+  // own, and returns its id.
+  std::uint32_t add_dense(
+      std::vector<at::Tensor> parameters, DenseConfig config = {});
   // Makes the copies those of the servers.
   void pull_dense();
 
@@ -100,9 +108,8 @@ class Session {
 
   // For schedules: from the next step on. All workers call it alike; worker 0's
   // rate counts, and in geo mode each worker's own. In sync mode it comes
-  // between two steps.
+  // between two steps. Of dense tables, nothing changes in geo mode.
   void set_learning_rate(std::uint32_t table, float rate);
-  void set_dense_learning_rate(float rate);
 
   // Pushes the gradients of the lookups since the last step, and of the dense
   // parameters, as the mode says; then takes the new dense values. Gradients of

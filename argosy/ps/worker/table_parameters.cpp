@@ -25,6 +25,7 @@ struct TableParameters::State {
   }
 
   std::shared_ptr<Session> session;
+  bool init_in_server = true;
   std::vector<Table> tables{};
   bool is_made = false;
   std::function<void()> maker{};
@@ -141,7 +142,9 @@ std::uint32_t make_table(
   SparseConfig config =
       embedding_config(static_cast<int>(table.weight.size(1)), options.rule);
   config.name = table.name;
-  config.shard_num = options.shard_num;
+  config.shard_num = options.shard_num > 0
+      ? options.shard_num
+      : default_shard_num(session.client().options().shape.num_regions());
   config.unknown_key = UnknownKey::InitialValues;
   return session.add_table(config, options.cache);
 }
@@ -169,8 +172,12 @@ void visit_parameters(torch::nn::Module& module, const Visit& visit) {
 TableParameters::TableParameters(
     torch::nn::Module& module,
     std::shared_ptr<Session> session,
-    const std::function<bool(const std::string& name)>& choose)
-    : state_(std::make_shared<State>(State{std::move(session)})) {
+    const std::function<bool(const std::string& name)>& choose,
+    bool init_in_server)
+    : state_(
+          std::make_shared<State>(State{std::move(session), init_in_server})) {
+  const bool keeps =
+      !init_in_server && state_->session->client().options().worker == 0;
   visit_parameters(
       module,
       [&](const std::string& name, const at::Tensor& weight, bool is_weight) {
@@ -182,9 +189,10 @@ TableParameters::TableParameters(
             "[ps.set_param_ps] {} is not the weight of an Embedding or an "
             "EmbeddingBag",
             name);
+        const at::Tensor values = keeps ? weight.detach() : at::Tensor();
         release(name, weight);
         torch_hooks::set_tag(weight, TableTag{state_, state_->tables.size()});
-        state_->tables.push_back({name, weight});
+        state_->tables.push_back({name, weight, 0, values});
       });
 }
 
@@ -196,6 +204,10 @@ void TableParameters::make(const OptionsOf& options_of) {
   ARGOSY_CHECK(!is_made(), "[ps.set_param_ps] the tables were made before");
   for (Table& table : state_->tables) {
     table.id = make_table(*state_->session, table, options_of(table));
+    if (!state_->init_in_server) {
+      state_->session->set_rows(table.id, table.values);
+      table.values = at::Tensor();
+    }
   }
   state_->is_made = true;
   state_->maker = nullptr;
@@ -229,7 +241,8 @@ std::vector<std::string> set_param_ps(
     torch::nn::Module& module,
     const std::shared_ptr<Session>& session,
     const TableParameterOptions& options) {
-  TableParameters parameters(module, session, options.choose);
+  TableParameters parameters(
+      module, session, options.choose, options.init_in_server);
   ARGOSY_CHECK(
       !parameters.tables().empty(),
       "[ps.set_param_ps] no parameter of the model is chosen");

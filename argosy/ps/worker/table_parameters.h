@@ -19,8 +19,11 @@ struct TableParameterOptions {
   // Which parameters become tables, by their names in named_parameters();
   // unset: the weights of all Embedding and EmbeddingBag modules.
   std::function<bool(const std::string& name)> choose{};
-  RuleConfig rule{};    // how servers update rows, and where these begin
-  int shard_num = 1000; // see SparseConfig
+  RuleConfig rule{}; // how servers update rows, and where these begin
+  // Rows begin with what the rule draws; false: with the module's values, those
+  // of worker 0, unless the servers have loaded the table.
+  bool init_in_server = true;
+  int shard_num = 0; // see SparseConfig; 0: default_shard_num()
   CacheOptions cache{};
 };
 
@@ -29,8 +32,7 @@ struct TableParameterOptions {
 // init_in_server. The worker's memory of them is freed; the modules' forward()
 // pulls rows, Session::step() pushes their gradients, and optimizers leave the
 // parameters alone, as they never have gradients. Other ops on them give
-// tensors of the meta device, without values. Rows begin with values that the
-// rule draws.
+// tensors of the meta device, without values.
 //
 // All workers call it alike. Returns the names of the parameters, which are
 // those of the tables. Throws InvalidArgument if a chosen parameter is no
@@ -48,12 +50,15 @@ class TableParameters {
   TableParameters(
       torch::nn::Module& module,
       std::shared_ptr<Session> session,
-      const std::function<bool(const std::string& name)>& choose);
+      const std::function<bool(const std::string& name)>& choose,
+      bool init_in_server = true);
 
   struct Table {
     std::string name;
     at::Tensor weight;
     std::uint32_t id = 0; // 0 before make()
+    // Worker 0's, unless init_in_server, until make() has sent them.
+    at::Tensor values{};
   };
   // In the order of the model's modules.
   const std::vector<Table>& tables() const;

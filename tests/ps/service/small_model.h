@@ -104,7 +104,7 @@ inline std::vector<float> train_alone(
     }
     for (auto& [key, row] : sums) {
       for (float& value : row) {
-        value *= 1.0f / static_cast<float>(run.num_workers);
+        value /= static_cast<float>(run.num_workers);
       }
       table.push({&key, 1}, row);
     }

@@ -95,10 +95,10 @@ struct Alone {
       table_sum = worker == 0 ? t.grad().clone() : table_sum + t.grad();
       weight_sum = worker == 0 ? w.grad().clone() : weight_sum + w.grad();
     }
-    const float scale = 1.0f / static_cast<float>(num_workers);
+    const auto count = static_cast<float>(num_workers);
     // Two roundings, as the servers': no fused multiply-add.
-    table = table - (table_sum * scale) * kRate;
-    weight = weight - (weight_sum * scale) * kRate;
+    table = table - (table_sum / count) * kRate;
+    weight = weight - (weight_sum / count) * kRate;
   }
 };
 
@@ -376,6 +376,31 @@ TEST_F(SessionTest, GeoSendsItsPartOfADenseDifferenceAndKeepsItsOwn) {
   EXPECT_TRUE(torch::equal(weights[0], torch::full({3}, 1.0f)));
   workers[1]->step();
   EXPECT_TRUE(torch::equal(weights[1], torch::full({3}, 0.75f)));
+}
+
+TEST_F(SessionTest, RowsBeginWithGivenValuesUnlessServersHaveSome) {
+  const auto values = torch::randn({700, 2048}); // two chunks
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < 2; ++worker) {
+    threads.emplace_back([&, worker] {
+      const auto own = session(worker, 2);
+      auto config = embedding_config(2048, {.rule = Rule::Naive});
+      config.name = "wide";
+      const auto table = own->add_table(config);
+      own->set_rows(table, worker == 0 ? values : torch::Tensor());
+      const auto all = torch::arange(700);
+      EXPECT_TRUE(
+          torch::equal(own->lookup(table, all, {.is_test = true}), values));
+      own->client().barrier();
+      own->set_rows(table, torch::zeros({700, 2048})); // too late
+      EXPECT_TRUE(
+          torch::equal(own->lookup(table, all, {.is_test = true}), values));
+      own->client().barrier();
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
 }
 
 // A model that knows nothing of servers.
