@@ -4,8 +4,10 @@
 
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
+#include "argosy/common/log.h"
 #include "argosy/common/text.h"
 #include "argosy/launch/hang_share.h"
+#include "argosy/launch/interrupt.h"
 #include "argosy/launch/job_board.h"
 #include "argosy/launch/meeting.h"
 #include "argosy/launch/patient_calls.h"
@@ -40,6 +42,9 @@ class Rendezvous : public Membership, public JobWatch {
  private:
   template <typename Call>
   bool reaches_store(const Call& call);
+  template <typename Call>
+  bool try_last(const Call& call);
+  void wait_for_readers();
   void open_attempt(const Deadline& deadline);
   void end_last_attempt(const Deadline& deadline);
   void report_vanished(const AttemptState& state);
@@ -61,6 +66,7 @@ class Rendezvous : public Membership, public JobWatch {
   std::optional<Failure> lost_store_;
   std::optional<Failure> untold_; // our failure that no other node knows of
   std::unique_ptr<StoreHangShare> share_; // of the current attempt
+  bool has_warned_ = false;               // of calls that fail while it leaves
 };
 
 NodeAssignment Rendezvous::join() {
@@ -254,26 +260,55 @@ std::optional<Failure> Rendezvous::root_cause() {
   return lost_store_;
 }
 
+// Makes a last call to the store, whose failure changes nothing; returns
+// whether it succeeded.
+template <typename Call>
+bool Rendezvous::try_last(const Call& call) {
+  try {
+    call(Deadline::after(kStoreTry));
+    return true;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    if (store_.server != nullptr && !has_warned_) {
+      has_warned_ = true;
+      log::warn("[launch.leave] {}", error.what());
+    }
+    return false;
+  }
+}
+
+// Who serves the store stays until the other nodes have read why the job ends,
+// also when calls of its own fail.
+void Rendezvous::wait_for_readers() {
+  const Deadline deadline =
+      Deadline::after(2 * options_.rdzv.keep_alive + options_.grace);
+  bool waits = store_.server != nullptr;
+  while (waits && !deadline.expired()) {
+    try_last([&](Deadline each) {
+      auto nodes = board_.look(attempt_, each).nodes;
+      nodes.erase(here_.arrival); // if it could not be withdrawn
+      waits = !nodes.empty();
+    });
+    if (waits) {
+      node_.pause(kStorePoll);
+    }
+  }
+}
+
 void Rendezvous::leave() {
   if (lost_store_) {
     return;
   }
   try {
-    const auto each = [] { return Deadline::after(kStoreTry); };
-    board_.withdraw(attempt_, here_.arrival, each());
-    // Other nodes may still have to read why the job ends.
-    const Deadline deadline =
-        Deadline::after(2 * options_.rdzv.keep_alive + options_.grace);
-    while (store_.server != nullptr &&
-           !board_.look(attempt_, each()).nodes.empty() &&
-           !deadline.expired()) {
-      node_.pause(kStorePoll);
-    }
-    if (meeting_.lease() != nullptr) {
-      meeting_.lease()->release();
+    const bool was_withdrawn = try_last(
+        [&](Deadline each) { board_.withdraw(attempt_, here_.arrival, each); });
+    wait_for_readers();
+    if (was_withdrawn && meeting_.lease() != nullptr) {
+      meeting_.lease()->release(); // else it expires by itself
     }
   } catch (const Error&) {
-    // The store is gone or a signal came: our lease expires by itself.
+    // A signal came: our lease expires by itself.
   }
 }
 

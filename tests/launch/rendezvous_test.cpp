@@ -6,7 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
+#include <map>
 
 #include "argosy/common/error.h"
 #include "argosy/store/kv_server.h"
@@ -19,6 +21,59 @@ namespace {
 using argosy::testing::message_of;
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
+
+// A store that cannot be looked at while `fails`.
+class FailingKv final : public store::Kv {
+ public:
+  explicit FailingKv(std::shared_ptr<store::Kv> kv) : kv_(std::move(kv)) {}
+
+  void set(
+      const std::string& key,
+      const std::string& value,
+      Deadline deadline,
+      const store::Lease* lease) override {
+    kv_->set(key, value, deadline, lease);
+  }
+  std::optional<std::string> get(
+      const std::string& key, Deadline deadline) override {
+    return kv_->get(key, deadline);
+  }
+  std::int64_t add(
+      const std::string& key, std::int64_t amount, Deadline deadline) override {
+    return kv_->add(key, amount, deadline);
+  }
+  store::CompareSet compare_set(
+      const std::string& key,
+      const std::optional<std::string>& expected,
+      const std::string& desired,
+      Deadline deadline) override {
+    return kv_->compare_set(key, expected, desired, deadline);
+  }
+  void wait(const std::vector<std::string>& keys, Deadline deadline) override {
+    kv_->wait(keys, deadline);
+  }
+  bool erase(const std::string& key, Deadline deadline) override {
+    return kv_->erase(key, deadline);
+  }
+  std::map<std::string, std::string> list(
+      const std::string& prefix, Deadline deadline) override {
+    if (fails) {
+      ++failures;
+      throw StoreError("no answer");
+    }
+    return kv_->list(prefix, deadline);
+  }
+  std::unique_ptr<store::Lease> grant(
+      milliseconds ttl, Deadline deadline) override {
+    return kv_->grant(ttl, deadline);
+  }
+
+  std::atomic<bool> fails{false};
+  std::atomic<int> failures{0};
+
+ private:
+  const std::shared_ptr<store::Kv> kv_;
+};
 
 // A node of a job of two, in this process.
 class TestNode {
@@ -122,6 +177,29 @@ TEST(Rendezvous, IsOverForAllWhenItsHostGivesUp) {
   EXPECT_THAT(
       message_of<InvalidArgument>([&] { other.get(); }),
       HasSubstr("nodes came within 100 ms"));
+}
+
+// The store ends with its host: one call that fails must not take it away from
+// a node that has yet to read how the job ended.
+TEST(Rendezvous, ItsHostStaysForTheOthersThoughACallFails) {
+  const auto kv = std::make_shared<store::MemKv>();
+  const auto failing = std::make_shared<FailingKv>(kv);
+  const auto server =
+      std::make_shared<store::KvServer>(Endpoint{"127.0.0.1", 0});
+  RunOptions options = two_nodes();
+  options.grace = milliseconds(20'000);
+  TestNode host(failing, options, server);
+  TestNode b(kv, options);
+  join_both(host, b);
+  failing->fails = true;
+  auto left = std::async(std::launch::async, [&] { host->leave(); });
+  while (failing->failures == 0) {
+    ASSERT_EQ(left.wait_for(milliseconds(1)), std::future_status::timeout);
+  }
+  failing->fails = false;
+  EXPECT_EQ(left.wait_for(milliseconds(300)), std::future_status::timeout);
+  b->leave();
+  EXPECT_EQ(left.wait_for(milliseconds(15'000)), std::future_status::ready);
 }
 
 TEST(Rendezvous, TurnsAwayAThirdNode) {
