@@ -144,10 +144,12 @@ void JobInvariants::check_acting(int node, Acting& acting) {
     acting.lapsed = {};
     return;
   }
-  if (acting.lapsed == Timeline::TimePoint{} || simulation_.is_paused(node)) {
-    acting.lapsed = now; // a node that is stopped cannot know
+  if (acting.lapsed == Timeline::TimePoint{}) {
+    acting.lapsed = now;
     return;
   }
+  // A node that is stopped cannot know.
+  acting.lapsed = std::max(acting.lapsed, simulation_.paused_until(node));
   // Also of a node that is cut off: its own clock tells it.
   require(
       now - acting.lapsed <= longest_acting(),

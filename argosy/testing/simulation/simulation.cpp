@@ -282,8 +282,8 @@ void Simulation::pause(int node, std::chrono::nanoseconds time) {
   note(nodes_[node].name, " is paused for ", duration_text(time));
 }
 
-bool Simulation::is_paused(int node) const {
-  return now_ < nodes_[node].paused_until;
+Simulation::TimePoint Simulation::paused_until(int node) const {
+  return nodes_[node].paused_until;
 }
 
 std::string Simulation::waiting_text() const {

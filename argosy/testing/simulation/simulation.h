@@ -81,7 +81,7 @@ class Simulation final : public Timeline {
 
   // Stops all threads of a node for a time, as SIGSTOP does.
   void pause(int node, std::chrono::nanoseconds time);
-  bool is_paused(int node) const;
+  TimePoint paused_until(int node) const; // of the last pause; maybe past
 
   // The virtual time since the start; of the clock, not of a node.
   std::chrono::nanoseconds elapsed() const { return now_ - TimePoint(); }
