@@ -32,8 +32,9 @@ demo: ## Build library, command and an example, and train on two ranks (10 minut
 test: build ## Build everything but benches, and run all tests (30 minutes)
 	@tools/timed "tests (11 minutes on 2 cores)" tools/run_tests $(BUILD) -LE soak
 
-soak: build ## Run the long and statistical tests too: before a release
+soak: build ## Run the long and statistical tests, then those with sanitizers: before a release
 	@tools/timed "soak tests (an hour or more on 2 cores)" tools/run_tests $(BUILD) -L soak
+	@tools/sanitize
 
 sanitize: ## Run tests with sanitizers: before a release (an hour on 2 cores)
 	@tools/setup build tests

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <iostream>
 
 #include "argosy/common/error.h"
@@ -191,6 +192,16 @@ std::optional<Failure> Agent::tell(const Attempt& attempt) {
       : std::optional<Failure>(attempt.failures.front());
 }
 
+// A worker that had reported its error when the launcher stopped it was about
+// to exit with 1.
+int code_of(const Failure& failure) {
+  const bool was_stopped =
+      failure.status.signal == SIGTERM || failure.status.signal == SIGKILL;
+  return was_stopped && !failure.error_file.empty()
+      ? 1
+      : failure.status.shell_code();
+}
+
 int Agent::exit_code_of_failure(
     const Attempt& attempt, const std::optional<Failure>& cause) {
   std::vector<Failure> failures = attempt.failures;
@@ -211,7 +222,7 @@ int Agent::exit_code_of_failure(
   }
   for (const Failure& failure : by_cause) {
     if (!failure.status.success()) {
-      return failure.status.shell_code();
+      return code_of(failure);
     }
   }
   return 1;

@@ -23,17 +23,20 @@ Meeting::Meeting(
 
 // An arrival lives as long as one lease. A launcher that was stopped for longer
 // needs a new lease and arrives anew: in an attempt that went on without it, it
-// must not come back to life.
+// must not come back to life. Nor may an earlier arrival at the same attempt,
+// which a slow store writes down after all: the node would be there twice.
 void Meeting::arrive(const Deadline& deadline) {
   last_call_.reset();
   conflict_until_.reset();
   calls_(deadline, [&](Deadline each) {
-    if (lease_ == nullptr || !lease_->alive()) {
+    if (lease_ == nullptr || !lease_->alive() || leased_for_ == attempt_) {
       lease_.reset();
       lease_ = store_.kv->grant(options_.rdzv.keep_alive, each);
+      leased_for_.reset();
     }
     arrival_ = board_.arrive(attempt_, each);
   });
+  leased_for_ = attempt_;
   const std::string record = to_json(node_.describe());
   calls_(deadline, [&](Deadline each) {
     if (lease_->alive()) {

@@ -64,6 +64,7 @@ class Meeting {
   AttemptId attempt_;
   int arrival_ = -1;
   std::unique_ptr<store::Lease> lease_;
+  std::optional<AttemptId> leased_for_; // where it arrived last with that lease
   WaitNotice notice_;
   std::optional<Deadline> last_call_;
   std::optional<Deadline> conflict_until_;

@@ -152,7 +152,7 @@ void JobInvariants::check_acting(int node, Acting& acting) {
   acting.lapsed = std::max(acting.lapsed, simulation_.paused_until(node));
   // Also of a node that is cut off: its own clock tells it.
   require(
-      now - acting.lapsed <= longest_acting(),
+      now - acting.lapsed <= longest_acting(attempt),
       "node ",
       node,
       " acts in ",
@@ -161,8 +161,12 @@ void JobInvariants::check_acting(int node, Acting& acting) {
 }
 
 // A look at the store, a report, and another look, of a second each at most.
-std::chrono::nanoseconds JobInvariants::longest_acting() const {
-  return milliseconds(3'500) + 3 * options_.monitor_interval;
+// Who cannot reach the store to see that the attempt has ended relies on its
+// lease until that has lapsed.
+std::chrono::nanoseconds JobInvariants::longest_acting(
+    const Attempt& attempt) const {
+  return milliseconds(3'500) + 3 * options_.monitor_interval +
+      (attempt.ending ? options_.rdzv.keep_alive : milliseconds(0));
 }
 
 void JobInvariants::joined(

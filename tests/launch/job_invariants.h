@@ -73,7 +73,7 @@ class JobInvariants {
   void check_closed(const launch::AttemptId& id, Attempt& attempt);
   void check_ending(const launch::AttemptId& id, const Attempt& attempt);
   void check_acting(int node, Acting& acting);
-  std::chrono::nanoseconds longest_acting() const;
+  std::chrono::nanoseconds longest_acting(const Attempt& attempt) const;
   const launch::AttemptId& attempt_of(int node) const;
 
   Simulation& simulation_;
