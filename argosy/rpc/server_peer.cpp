@@ -312,20 +312,14 @@ void ServerPeer::run(
   }
   // Shared, because std::function needs what can be copied.
   auto shared = std::make_shared<IncomingCall>(std::move(call));
-  const auto work = [served, shared, sink] {
+  service_->pool.run([served, shared, sink] {
     if (sink->cancelled() || shared->deadline().expired()) {
       sink->fail(std::make_exception_ptr(
           Error("[rpc.call] nobody waits for the call any more")));
       return;
     }
     run_handler(served->handler, std::move(*shared), *sink);
-  };
-  // To wake a thread takes longer than a fast call.
-  if (const auto connection = connection_.lock()) {
-    connection->defer([service = service_, work] { service->pool.run(work); });
-  } else {
-    service_->pool.run(work);
-  }
+  });
 }
 
 void ServerPeer::cancel(std::uint64_t sequence) {
