@@ -62,7 +62,6 @@ class InMemoryDataset final : public SlotDataset {
   void preload_into_memory(int num_threads = 0); // 0: as options.files say
   // Throws what reading threw; the old samples are there then.
   void wait_preload_done();
-  bool is_preloading() const { return preload_ != nullptr; }
 
   void release_memory();
 
