@@ -12,6 +12,9 @@
 
 #include "argosy/argosy.h"
 #include "argosy/common/file.h"
+#include "argosy/data/slots/in_memory_dataset.h"
+#include "argosy/data/slots/queue_dataset.h"
+#include "argosy/data/slots/slot_batch.h"
 #include "argosy/testing/ranks.h"
 #include "bench/harness.h"
 

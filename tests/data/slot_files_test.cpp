@@ -53,7 +53,7 @@ class SlotFilesTest : public ::testing::Test {
   Records load(
       const std::vector<std::string>& files,
       const SlotFileOptions& options = {}) {
-    return load_slot_files(files, parser_, options, bad_lines_, stop_);
+    return load_slot_files({files, parser_, options, bad_lines_, stop_});
   }
 
   TempDir dir_;
@@ -84,11 +84,9 @@ TEST_F(SlotFilesTest, AreHandedOverInParts) {
   std::mutex mutex;
   std::multiset<std::uint64_t> seen;
   int parts = 0;
+  const SlotFileOptions three{.num_threads = 3};
   read_slot_files(
-      files,
-      parser_,
-      {.num_threads = 3},
-      bad_lines_,
+      {files, parser_, three, bad_lines_, stop_},
       100,
       [&](std::size_t file, Records&& records) {
         const std::lock_guard lock(mutex);
@@ -98,8 +96,7 @@ TEST_F(SlotFilesTest, AreHandedOverInParts) {
           seen.insert(id);
         }
         return true;
-      },
-      stop_);
+      });
   EXPECT_EQ(seen.size(), 40U * 39 / 2);
   EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), seen.size());
   EXPECT_GT(parts, 40);
@@ -109,13 +106,9 @@ TEST_F(SlotFilesTest, ReadingStopsWhenNobodyTakesMore) {
   const auto files = write_files(10);
   int parts = 0;
   read_slot_files(
-      files,
-      parser_,
-      {},
-      bad_lines_,
+      {files, parser_, SlotFileOptions(), bad_lines_, stop_},
       1,
-      [&](std::size_t, Records&&) { return ++parts < 3; },
-      stop_);
+      [&](std::size_t, Records&&) { return ++parts < 3; });
   EXPECT_EQ(parts, 3);
 }
 
@@ -139,17 +132,33 @@ TEST_F(SlotFilesTest, BadLinesAreCountedAndLimited) {
           HasSubstr("1 bad line in all, expected at most 0")));
   BadLines two(2);
   EXPECT_EQ(
-      ids_of(load_slot_files({file}, parser_, {}, two, stop_)),
+      ids_of(load_slot_files(
+          {std::vector<std::string>{file},
+           parser_,
+           SlotFileOptions(),
+           two,
+           stop_})),
       (std::vector<std::uint64_t>{1, 2, 4}));
   EXPECT_EQ(two.count(), 2);
   ASSERT_EQ(two.samples().size(), 2U);
   EXPECT_THAT(two.samples()[1], HasSubstr("line 4, column 4"));
   EXPECT_THAT(
-      thrown_by<InvalidArgument>(
-          [&] { load_slot_files({file}, parser_, {}, two, stop_); }),
+      thrown_by<InvalidArgument>([&] {
+        load_slot_files(
+            {std::vector<std::string>{file},
+             parser_,
+             SlotFileOptions(),
+             two,
+             stop_});
+      }),
       HasSubstr("3 bad lines in all, expected at most 2"));
   BadLines any(-1);
-  load_slot_files({file, file, file}, parser_, {}, any, stop_);
+  load_slot_files(
+      {std::vector<std::string>{file, file, file},
+       parser_,
+       SlotFileOptions(),
+       any,
+       stop_});
   EXPECT_EQ(any.count(), 6);
 }
 

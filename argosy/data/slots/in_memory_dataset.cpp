@@ -125,7 +125,7 @@ void InMemoryDataset::preload_into_memory(int num_threads) {
       std::launch::async,
       [preload = preload_.get(), how, bad_lines = bad_lines_] {
         return load_slot_files(
-            preload->files, *preload->parser, how, *bad_lines, preload->stop);
+            {preload->files, *preload->parser, how, *bad_lines, preload->stop});
       });
 }
 

@@ -67,13 +67,9 @@ class QueuePass final : public SlotPass {
     std::exception_ptr error;
     try {
       read_slot_files(
-          files,
-          *parser_,
-          options_.files,
-          bad_lines,
+          {files, *parser_, options_.files, bad_lines, stop_},
           kPartBytes,
-          [this](std::size_t, Records&& part) { return put(std::move(part)); },
-          stop_);
+          [this](std::size_t, Records&& part) { return put(std::move(part)); });
     } catch (...) {
       error = std::current_exception();
     }

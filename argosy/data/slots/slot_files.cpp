@@ -30,20 +30,14 @@ std::unique_ptr<fs::ByteStream> open_file(
 class SlotFiles {
  public:
   SlotFiles(
-      const std::vector<std::string>& files,
-      const MultiSlotParser& parser,
-      const SlotFileOptions& options,
-      BadLines& bad_lines,
+      const SlotReading& reading,
       std::size_t part_bytes,
-      const TakeRecords& take,
-      const std::atomic<bool>& stop)
-      : files_(files),
-        parser_(parser),
-        options_(options),
-        bad_lines_(bad_lines),
+      const TakeRecords& take)
+      : files_(reading.files),
+        options_(reading.options),
+        reading_(reading),
         part_bytes_(part_bytes),
-        take_(take),
-        stop_(stop) {}
+        take_(take) {}
 
   void run() {
     const std::size_t num_threads = std::clamp<std::size_t>(
@@ -62,7 +56,7 @@ class SlotFiles {
   }
 
  private:
-  bool ends() const { return done_.load() || stop_.load(); }
+  bool ends() const { return done_.load() || reading_.stop.load(); }
 
   void read_some() {
     try {
@@ -81,8 +75,8 @@ class SlotFiles {
     LineReader lines(open_file(files_[file], options_), options_.read_limit);
     Records records;
     while (const auto line = lines.next()) {
-      if (const auto fault = parser_.parse(*line, records)) {
-        bad_lines_.add(files_[file], lines.line(), *fault);
+      if (const auto fault = reading_.parser.parse(*line, records)) {
+        reading_.bad_lines.add(files_[file], lines.line(), *fault);
       }
       if (records.bytes() >= part_bytes_ && !hand_over(file, records)) {
         return;
@@ -102,12 +96,10 @@ class SlotFiles {
   }
 
   const std::vector<std::string>& files_;
-  const MultiSlotParser& parser_;
   const SlotFileOptions& options_;
-  BadLines& bad_lines_;
+  const SlotReading& reading_;
   const std::size_t part_bytes_;
   const TakeRecords& take_;
-  const std::atomic<bool>& stop_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> done_{false};
   std::mutex mutex_;
@@ -117,38 +109,25 @@ class SlotFiles {
 } // namespace
 
 void read_slot_files(
-    const std::vector<std::string>& files,
-    const MultiSlotParser& parser,
-    const SlotFileOptions& options,
-    BadLines& bad_lines,
+    const SlotReading& reading,
     std::size_t part_bytes,
-    const TakeRecords& take,
-    const std::atomic<bool>& stop) {
+    const TakeRecords& take) {
   ARGOSY_CHECK(
-      options.num_threads > 0,
+      reading.options.num_threads > 0,
       "[data.slots] {} threads, expected at least 1",
-      options.num_threads);
-  SlotFiles(files, parser, options, bad_lines, part_bytes, take, stop).run();
+      reading.options.num_threads);
+  SlotFiles(reading, part_bytes, take).run();
 }
 
-Records load_slot_files(
-    const std::vector<std::string>& files,
-    const MultiSlotParser& parser,
-    const SlotFileOptions& options,
-    BadLines& bad_lines,
-    const std::atomic<bool>& stop) {
-  std::vector<Records> of_file(files.size()); // each is one thread's
+Records load_slot_files(const SlotReading& reading) {
+  std::vector<Records> of_file(reading.files.size()); // each is one thread's
   read_slot_files(
-      files,
-      parser,
-      options,
-      bad_lines,
+      reading,
       std::numeric_limits<std::size_t>::max(),
       [&](std::size_t file, Records&& records) {
         of_file[file] = std::move(records);
         return true;
-      },
-      stop);
+      });
   Records all;
   for (Records& records : of_file) {
     all.append(std::move(records));

@@ -22,29 +22,28 @@ struct SlotFileOptions {
   std::chrono::milliseconds read_limit = std::chrono::seconds(60);
 };
 
+// What is read, and how. References must outlive the reading.
+struct SlotReading {
+  const std::vector<std::string>& files; // URLs of argosy/fs
+  const MultiSlotParser& parser;
+  const SlotFileOptions& options;
+  BadLines& bad_lines;
+  const std::atomic<bool>& stop; // once true, reading ends soon
+};
+
 // Takes samples of one file; called by several threads, for a file by one.
 // Returns false to stop reading all files.
 using TakeRecords = std::function<bool(std::size_t file, Records&& records)>;
 
-// Reads the files (URLs of argosy/fs) on several threads, each file by one, and
-// hands the samples over in parts of about `part_bytes`, and at the end of each
-// file. Throws what the first failing file threw, after all threads have ended.
-// `stop`, once true, ends the threads soon.
+// Reads the files on several threads, each file by one, and hands the samples
+// over in parts of about `part_bytes`, and at the end of each file. Throws what
+// the first failing file threw, after all threads have ended.
 void read_slot_files(
-    const std::vector<std::string>& files,
-    const MultiSlotParser& parser,
-    const SlotFileOptions& options,
-    BadLines& bad_lines,
+    const SlotReading& reading,
     std::size_t part_bytes,
-    const TakeRecords& take,
-    const std::atomic<bool>& stop);
+    const TakeRecords& take);
 
 // All samples, in the order of the files whatever the number of threads.
-Records load_slot_files(
-    const std::vector<std::string>& files,
-    const MultiSlotParser& parser,
-    const SlotFileOptions& options,
-    BadLines& bad_lines,
-    const std::atomic<bool>& stop);
+Records load_slot_files(const SlotReading& reading);
 
 } // namespace argosy::data

@@ -2,53 +2,45 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 
 #include "argosy/common/error.h"
 #include "argosy/common/process_status.h"
 #include "argosy/common/process_watch.h"
+#include "argosy/common/shell.h"
 
 namespace argosy::ps {
 
 namespace {
 
-pid_t start_shell(
+// Closes a descriptor at the end of its scope.
+class OpenFile {
+ public:
+  OpenFile(const std::string& path, int flags)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {
+    if (fd_ < 0) {
+      throw SystemError(with_errno(str("[ps.convert] cannot open ", path)));
+    }
+  }
+  ~OpenFile() { ::close(fd_); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+pid_t start_filter(
     const std::string& command,
     const std::string& input,
     const std::string& output) {
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(
-      &actions, STDIN_FILENO, input.c_str(), O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(
-      &actions,
-      STDOUT_FILENO,
-      output.c_str(),
-      O_WRONLY | O_CREAT | O_TRUNC,
-      0600);
-  // A group of its own: what the shell starts ends with it.
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  std::string shell = "/bin/sh";
-  std::string flag = "-c";
-  std::string script = command;
-  char* const arguments[] = {shell.data(), flag.data(), script.data(), nullptr};
-  pid_t pid = -1;
-  errno = ::posix_spawn(
-      &pid, shell.c_str(), &actions, &attributes, arguments, environ);
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (errno != 0) {
-    throw SystemError(with_errno("[ps.convert] cannot start /bin/sh"));
-  }
-  return pid;
+  const OpenFile in(input, O_RDONLY);
+  const OpenFile out(output, O_WRONLY | O_CREAT | O_TRUNC);
+  return start_shell(command, in.fd(), out.fd());
 }
 
 } // namespace
@@ -83,7 +75,7 @@ void ShellFilter::write(std::string_view text) {
 
 void ShellFilter::run(Deadline deadline) {
   const pid_t pid =
-      start_shell(command_, (folder_.path() / "input").string(), output());
+      start_filter(command_, (folder_.path() / "input").string(), output());
   const auto watch = ProcessWatch::of(pid);
   while (!watch->has_ended() && !deadline.expired()) {
     constexpr std::chrono::milliseconds kSlice(100);
@@ -94,11 +86,7 @@ void ShellFilter::run(Deadline deadline) {
         static_cast<int>(deadline.remaining(kSlice).count()));
   }
   const bool late = !watch->has_ended();
-  if (late) {
-    ::kill(-pid, SIGKILL);
-  }
-  int status = 0;
-  ::waitpid(pid, &status, 0);
+  const int status = end_shell(pid);
   if (late) {
     throw TimeoutError(
         str("[ps.convert] '",
