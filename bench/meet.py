@@ -71,7 +71,10 @@ def main():
         print(json.dumps({"subject": "meet", "rows": rows}, indent=2))
     else:
         for row in rows:
-            print(row)
+            print(row["what"])
+            for name, value in row.items():
+                if name not in ("what", "unit"):
+                    print(f"  {name.removeprefix('also '):24} {value:8.2f} {row['unit']}")
 
 
 if __name__ == "__main__":

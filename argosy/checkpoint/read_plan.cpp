@@ -88,13 +88,19 @@ void check_want(const Manifest& manifest, const Want& want, std::size_t rank) {
       info);
 }
 
-// Puts the reads of one rank into waves, cut at chunks where one is full.
+// Puts the reads of one rank into waves, cut at chunks where one is full. Only
+// what is read for others fills a wave: it is kept until the exchange at its
+// end, for which all ranks wait.
 class Waves {
  public:
   Waves(ReadPlan& plan, std::uint64_t wave_bytes)
       : plan_(plan), wave_bytes_(wave_bytes), room_(wave_bytes) {}
 
   void add(PlannedRead rest, std::uint64_t element) {
+    if (!is_for_others(rest)) {
+      put(std::move(rest), 0);
+      return;
+    }
     while (rest.begin < rest.end) {
       std::uint64_t bytes =
           static_cast<std::uint64_t>(rest.end - rest.begin) * element;
@@ -116,6 +122,11 @@ class Waves {
   }
 
  private:
+  static bool is_for_others(const PlannedRead& read) {
+    return std::ranges::any_of(read.takers, [&](const Taker& taker) {
+      return taker.rank != read.reader;
+    });
+  }
   void put(PlannedRead read, std::uint64_t bytes) {
     plan_.waves.resize(std::max(plan_.waves.size(), wave_ + 1));
     plan_.waves[wave_].push_back(std::move(read));

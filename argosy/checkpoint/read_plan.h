@@ -38,8 +38,8 @@ struct PlannedRead {
 };
 
 struct ReadPlan {
-  // In the order of execution. The reads of a wave have at most the given bytes
-  // for each reader.
+  // In the order of execution. What a rank reads in a wave for others has at
+  // most the given bytes.
   std::vector<std::vector<PlannedRead>> waves;
 
   bool operator==(const ReadPlan&) const = default;
