@@ -7,6 +7,7 @@
 #include "apps/argosy/ckpt.h"
 #include "argosy/checkpoint/import/sources.h"
 #include "argosy/checkpoint/inspect/prune_plan.h"
+#include "argosy/checkpoint/inspect/verify.h"
 #include "argosy/common/error.h"
 
 namespace argosy::cli {
@@ -23,6 +24,37 @@ struct PruneOptions {
   bool json = false;
 };
 
+// Why the contents of a checkpoint are not as they were written; empty if they
+// are.
+std::string damage_of(const fs::Location& folder, ProgressBar& bar) {
+  try {
+    const auto report =
+        checkpoint::verify_checkpoint(folder, nullptr, bar.callback());
+    return report.damages.empty()
+        ? ""
+        : report.damages[0].file + ": " + report.damages[0].what;
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+}
+
+// The list says which checkpoints look good. What the others are removed for
+// must be good: reads it, from the newest on, until one has all its bytes.
+void verify_newest(
+    const fs::Location& folder,
+    std::vector<checkpoint::CheckpointEntry>& entries) {
+  ProgressBar bar("verify");
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (!entry->good()) {
+      continue;
+    }
+    entry->problem = damage_of(checkpoint::below(folder, entry->name), bar);
+    if (entry->good()) {
+      return;
+    }
+  }
+}
+
 int prune(PruneOptions options) {
   options.policy.keep.lower_is_better = !options.highest;
   if (!options.policy.keep.metric.empty()) {
@@ -37,7 +69,8 @@ int prune(PruneOptions options) {
       !checkpoint::exists(checkpoint::below(folder, checkpoint::kManifestName)),
       "[ckpt.prune] {} is a checkpoint, expected a folder of checkpoints",
       options.folder);
-  const auto entries = checkpoint::list_checkpoints(folder);
+  auto entries = checkpoint::list_checkpoints(folder);
+  verify_newest(folder, entries);
   const auto decisions = checkpoint::plan_prune(entries, options.policy);
   std::uint64_t freed = 0;
   auto list = nlohmann::json::array();
@@ -78,8 +111,9 @@ void add_ckpt_prune(CLI::App& app, CkptRun& run) {
   CLI::App* command = app.add_subcommand(
       "prune",
       "Removes the checkpoints of a folder that no policy keeps. What stays "
-      "always: the\nnewest good one, the one that `latest` names, damaged "
-      "ones, and uncommitted ones that\nmay still be written.");
+      "always: the\nnewest good one, which it reads and verifies, the one that "
+      "`latest` names, damaged ones,\nand uncommitted ones that may still be "
+      "written.");
   command->add_option("DIR", options->folder, "Folder of checkpoints")
       ->required();
   command->add_option("--last", options->policy.keep.last, "Keep the newest N");

@@ -226,6 +226,22 @@ TEST_F(CkptCommand, PrunesByPolicies) {
   EXPECT_EQ(ckpt("verify --all " + run()).code, 0);
 }
 
+// The newest that can be loaded, not the newest that looks as if it could.
+TEST_F(CkptCommand, PruningKeepsTheNewestWithAllItsBytes) {
+  make("step-00000040", "--step 40");
+  damage(run() + "/step-00000040");
+  std::filesystem::remove(run() + "/latest");
+  const Answer done = ckpt("prune --last 1 " + run());
+  EXPECT_EQ(done.code, 0);
+  EXPECT_THAT(
+      done.text,
+      AllOf(
+          HasSubstr("remove step-00000010"),
+          HasSubstr("keep step-00000020: the newest good one"),
+          HasSubstr("keep step-00000040: damaged: ")));
+  EXPECT_EQ(ckpt("verify " + run() + "/step-00000020").code, 0);
+}
+
 TEST(CkptUsage, MistakesExitWith2) {
   EXPECT_EQ(ckpt("").code, 2);
   EXPECT_EQ(ckpt("frobnicate").code, 2);
