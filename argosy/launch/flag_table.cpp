@@ -144,6 +144,7 @@ constexpr Flag kPaddle[] = {
     {"run-mode", "collective|ps", "ps: --server-num, --trainer-num"},
     {"max-restart", "N", "--max-restarts"},
     {"elastic-level", "-1|1", "1: --max-restarts 3, or --max-restart"},
+    {"elastic-server", "HOST:PORT", "--rdzv-endpoint etcd://HOST:PORT"},
     {"elastic-timeout", "SECONDS", "--rdzv-conf last_call_timeout"},
     {"auto-parallel-config", "FILE", "refused"},
     {"auto-cluster-config", "FILE", "refused"},

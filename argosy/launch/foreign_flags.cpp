@@ -192,6 +192,10 @@ void translate_elastic(Translation& flags) {
   if (level.value_or(-1) > 0) {
     flags.put_if_absent("max-restart", "3"); // Paddle's default
   }
+  if (const auto etcd = flags.take("elastic-server")) {
+    const bool is_url = etcd->find("://") != std::string::npos;
+    flags.put_if_absent("rdzv-endpoint", is_url ? *etcd : "etcd://" + *etcd);
+  }
   flags.rename("max-restart", "max-restarts");
   if (const auto time = flags.take("elastic-timeout")) {
     const std::string before = flags.get("rdzv-conf");

@@ -286,6 +286,12 @@ TEST(ForeignFlags, OfMsrunAreUnderstood) {
   EXPECT_EQ(parse({"--worker_num=3", "x"}).num_workers, 3);
 }
 
+TEST(ForeignFlags, PaddlesElasticServerIsAnEtcd) {
+  const RunOptions options = parse({"--elastic_server", "n0:2379", "x"});
+  EXPECT_EQ(options.rdzv.backend, RdzvBackend::Etcd);
+  EXPECT_EQ(options.rdzv.endpoint, "n0:2379");
+}
+
 TEST(ForeignFlags, WithoutMeaningAreAnswered) {
   const std::pair<Words, const char*> cases[] = {
       {{"--run_mode", "rpc"}, "expected collective"},
