@@ -243,6 +243,18 @@ Verdict FailureAgreement::call_roll(
             describe_in_group(op),
             deadline.limit_text())};
   }
+  // Among three or more, those who wait for one that is late answer too. If
+  // nobody does, all others are away, or all came at the last moment and are
+  // done: what they sent was still on its way.
+  if (setup_.size > 2 && std::cmp_equal(roll.missing.size(), setup_.size - 1)) {
+    return {
+        Verdict::Kind::TimeoutError,
+        str(begin,
+            "rank ",
+            ranges_text(roll.missing),
+            end,
+            ", or ended it just then")};
+  }
   return {
       Verdict::Kind::TimeoutError, str(begin, "rank ", ranges_text(late), end)};
 }
