@@ -67,9 +67,6 @@ class Region {
   // The log stays valid for the next run of this server.
   void prepare_recovery(const Lineup& recorded);
 
-  // Whether a leader is copying the region to this server now.
-  bool is_catching_up() const { return catching_up_.load(); }
-
   // This server is about to end: calls to the backup that fail from now on say
   // nothing about the backup, which has to take over.
   void leave() { leaving_.store(true); }
@@ -172,7 +169,6 @@ class Region {
   rpc::Endpoint& endpoint_;
   Directory& directory_;
   std::optional<LogPosition> log_position_;
-  std::atomic<bool> catching_up_{false};
 
   // Of the region's thread.
   Role role_ = Role::Idle;
@@ -186,6 +182,7 @@ class Region {
   std::optional<Member> joining_; // waits until it can follow
   std::deque<Unconfirmed> unconfirmed_;
   std::uint64_t fenced_epoch_ = 0; // leaders before it are refused
+  bool catching_up_ = false; // a leader copies the region to this server
   FollowerStream stream_;
   std::vector<HeldBack> held_back_;
   std::size_t held_back_bytes_ = 0;

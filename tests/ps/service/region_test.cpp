@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "argosy/ps/client/lane.h"
 #include "argosy/ps/service/queries.h"
 #include "argosy/ps/service/region.h"
+#include "argosy/ps/service/server.h"
 #include "argosy/store/mem_kv.h"
 #include "tests/ps/service/small_model.h"
 
@@ -153,6 +155,52 @@ TEST_F(RegionTest, PushesKeepTheirOrderBesideASave) {
       ASSERT_EQ(status_of(std::move(answer)), Status::Ok);
     }
   }
+}
+
+// A leader that begins to copy a region to a server, and gives up.
+TEST(FollowerTest, JoinsAgainWhenItsLeaderHasGivenUpCopying) {
+  const auto kv = std::make_shared<store::MemKv>();
+  Directory directory(kv, "ps/");
+  rpc::Endpoint leader({.name = "server 0", .id = 0});
+  std::atomic<int> joins = 0;
+  const auto await_joins = [&joins](int number) {
+    const Deadline deadline = soon();
+    while (joins < number && !deadline.expired()) {
+      std::this_thread::yield();
+    }
+    return joins >= number;
+  };
+  leader.serve(
+      std::string(kManageMethod),
+      [&](IncomingCall call) {
+        const std::string head = call.request().head;
+        ByteReader in(head, "test");
+        const auto region = in.get<std::uint32_t>();
+        joins += in.get<ManageKind>() == ManageKind::Join && region == 0;
+        std::move(call).reply(encode(Reply{}));
+      },
+      {.inline_ = true});
+  directory.register_server(
+      0, {kSelf.incarnation, leader.address(), {{0, {}}, {1, {}}}}, soon());
+  directory.replace_lineup(0, std::nullopt, {1, kSelf, std::nullopt}, soon());
+  Server follower({.server = 1, .shape = {2, 1}, .kv = kv, .replicated = true});
+  ASSERT_TRUE(await_joins(1));
+  const auto servers = directory.servers(soon());
+  leader.set_peers(
+      {{"server 0", leader.address()}, {"server 1", servers.at(1).address}});
+  RegionState state(0, 2);
+  leader
+      .call(
+          1,
+          kReplicateMethod,
+          encode(StreamMessage{
+              .epoch = 1,
+              .session = 5,
+              .kind = StreamKind::Header,
+              .message = {"", {rpc::Bytes::owned(state.save_header())}}}),
+          {.deadline = soon()})
+      .wait();
+  EXPECT_TRUE(await_joins(joins + 2)); // one may have been on its way
 }
 
 // A leader whose answers the test decides, and a lane to it.
