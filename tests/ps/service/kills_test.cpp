@@ -18,6 +18,7 @@
 #include "argosy/store/open_kv.h"
 #include "tests/ps/service/self_process.h"
 #include "tests/ps/service/small_model.h"
+#include "tests/ps/service/two_copies.h"
 #include "tests/support/soak_seeds.h"
 
 namespace argosy::ps {
@@ -91,16 +92,7 @@ class Job {
 
   // Two copies withstand one loss at a time; a log withstands any.
   bool may_lose_server() {
-    if (!log_.empty()) {
-      return true;
-    }
-    for (int region = 0; region < 2; ++region) {
-      const auto lineup = directory_.lineup(region, soon());
-      if (!lineup || !lineup->backup) {
-        return false;
-      }
-    }
-    return true;
+    return !log_.empty() || copies_.there(soon());
   }
 
   void kill_and_restart(const std::string& role, int index) {
@@ -108,6 +100,9 @@ class Job {
     const auto found = running_.find(name);
     if (found == running_.end()) {
       return; // a worker that is done
+    }
+    if (role == "server") {
+      copies_.note_kill(index, soon());
     }
     testing::kill_hard(found->second);
     running_.erase(found);
@@ -147,6 +142,7 @@ class Job {
   const std::string log_;
   std::shared_ptr<store::Kv> kv_;
   Directory directory_;
+  TwoCopies copies_{directory_, 2};
   std::map<std::pair<std::string, int>, pid_t> running_;
 };
 
