@@ -3,21 +3,16 @@
 // torch.distributed.rpc and Redis, and what the machine itself takes: a bare
 // socket, two copies in memory.
 
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <memory>
-#include <thread>
 
-#include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
 #include "argosy/common/file.h"
 #include "argosy/rpc/endpoint.h"
 #include "bench/harness.h"
 #include "bench/redis_peer.h"
+#include "bench/rpc_bare.h"
 #include "bench/rpc_measure.h"
 #include "bench/rpc_process.h"
 
@@ -117,57 +112,6 @@ struct Torch {
   LineProcess caller;
 };
 
-// 64 bytes to another thread and back over a Unix socket, as fast as it goes.
-double bare_socket_us(std::size_t size, int count) {
-  int ends[2];
-  ARGOSY_CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "[bench]");
-  const auto move = [size](auto act) {
-    for (std::size_t done = 0; done < size;) {
-      const ssize_t n = act(done);
-      ARGOSY_CHECK(n > 0, "[bench] socket");
-      done += static_cast<std::size_t>(n);
-    }
-  };
-  const auto send = [&](int fd, std::string& bytes) {
-    move([&](std::size_t done) {
-      return ::write(fd, bytes.data() + done, size - done);
-    });
-  };
-  const auto receive = [&](int fd, std::string& bytes) {
-    move([&](std::size_t done) {
-      return ::read(fd, bytes.data() + done, size - done);
-    });
-  };
-  std::thread other([&] {
-    std::string bytes(size, 'x');
-    for (int i = 0; i < count; ++i) {
-      receive(ends[1], bytes);
-      send(ends[1], bytes);
-    }
-  });
-  std::string bytes(size, 'x');
-  const double median = median_us(count, [&] {
-    send(ends[0], bytes);
-    receive(ends[0], bytes);
-  });
-  other.join();
-  ::close(ends[0]);
-  ::close(ends[1]);
-  return median;
-}
-
-double two_copies_us(std::size_t size, int count) {
-  std::string from(size, 'x');
-  std::string between(size, 'y');
-  std::string to(size, 'z');
-  return median_us(count, [&] {
-    std::memcpy(between.data(), from.data(), size);
-    asm volatile("" : : "r"(between.data()) : "memory");
-    std::memcpy(to.data(), between.data(), size);
-    asm volatile("" : : "r"(to.data()) : "memory");
-  });
-}
-
 struct Size {
   const char* name;
   std::size_t bytes;
@@ -263,8 +207,8 @@ class Bench {
           rounds_,
           {{"ours", [&] { return memory_.tail(10000, slow); }},
            {"gRPC", [&] { return grpc_.caller.ask(str("tail 3000 ", flag)); }},
-           {"torch",
-            [&] { return torch_.caller.ask(str("tail 600 ", flag)); }}}));
+           {"torch", [&] { return torch_.caller.ask(str("tail 600 ", flag)); }},
+           {"bare memory", [&] { return bare_memory_p99_us(10000, slow); }}}));
     }
   }
 

@@ -237,22 +237,6 @@ void Peer::Outgoing::send(const PendingCall& call) {
   connection->send(header, call.method, message);
 }
 
-// A call that was added before there was this connection.
-void Peer::send(
-    const std::shared_ptr<Connection>& connection, PendingCall& call) {
-  Outgoing out{connection};
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = calls_.find(call.sequence);
-    if (found == calls_.end() || connection_ != connection ||
-        call.sent_on == last_connection_) {
-      return; // answered, or another connection carries it
-    }
-    prepare(call, out);
-  }
-  out.send(call);
-}
-
 void Peer::add_callback(PendingCall& call) {
   std::shared_ptr<Connection> connection;
   {
@@ -355,7 +339,7 @@ void Peer::give_up(PendingCall& call, Failure failure, const std::string& why) {
   FrameHeader header{.kind = FrameKind::Cancel, .sequence = taken->sequence};
   {
     const std::lock_guard lock(mutex_);
-    connection = connection_;
+    connection = carrier();
     header.confirmed = confirmed();
   }
   taken->complete(error(*taken, failure, why));
@@ -449,7 +433,7 @@ void Peer::confirm_large(const PendingCall& call, const Frame& frame) {
   {
     const std::lock_guard lock(mutex_);
     header.confirmed = confirmed();
-    connection = connection_;
+    connection = carrier();
   }
   if (connection != nullptr) {
     connection->send(header, "", {});

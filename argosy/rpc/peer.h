@@ -120,12 +120,18 @@ class Peer : public Connection::Owner,
   void wait_for_room(
       std::unique_lock<std::mutex>& lock, std::size_t bytes, Deadline deadline);
   std::shared_ptr<Connection> connection_or_connect();
+  // With mutex_ held: where frames about calls that were sent go.
+  const std::shared_ptr<Connection>& carrier() const {
+    return opening_ != nullptr ? opening_ : connection_;
+  }
   void send(const std::shared_ptr<Connection>& connection, PendingCall& call);
   Loop::Time add_late(Loop::Time now, std::vector<CallPtr>& late) const;
   void connect();
   void pause_before_connecting();
   void connected(Dialed dialed);
-  std::vector<CallPtr> to_send_again(const Dialed& dialed, bool& lost);
+  std::vector<CallPtr> unsent() const;
+  std::vector<CallPtr> take_unknown(const Dialed& dialed);
+  void send_waiting(const std::shared_ptr<Connection>& connection);
   void connect_failed(Failure failure, const std::string& why);
   CallPtr take(std::uint64_t sequence);
   void forget(const CallPtr& call);
@@ -157,7 +163,9 @@ class Peer : public Connection::Owner,
   std::vector<PendingCall*>
       followers_; // wait while another call's thread reads
   std::shared_ptr<Connection> connection_;
-  std::uint64_t last_connection_ = 0;
+  std::shared_ptr<Connection> opening_; // will be connection_ when it has
+                                        // carried what waited for it
+  std::uint64_t last_connection_ = 0;   // its number, or that of opening_
   std::string instance_; // of the peer that we have been connected to
   bool connecting_ = false;
   int vain_connections_ = 0; // in a row that brought no answer

@@ -1,9 +1,11 @@
 // The connection of a peer: opened, lost, opened again.
 
 #include <algorithm>
+#include <utility>
 
 #include "argosy/common/backoff.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 #include "argosy/common/rank_label.h"
 #include "argosy/rpc/peer.h"
 
@@ -46,9 +48,11 @@ void Peer::connect() {
 
 void Peer::connect_failed(Failure failure, const std::string& why) {
   std::vector<CallPtr> calls;
+  std::shared_ptr<Connection> opening;
   {
     const std::lock_guard lock(mutex_);
     connecting_ = false;
+    opening = std::exchange(opening_, nullptr);
     for (const auto& [sequence, call] : calls_) {
       calls.push_back(call);
     }
@@ -57,29 +61,83 @@ void Peer::connect_failed(Failure failure, const std::string& why) {
     }
   }
   fail(calls, failure, why);
+  if (opening != nullptr) {
+    opening->close(why);
+  }
 }
 
-// With mutex_ held: what has to be sent over a new connection, in order. If the
-// peer is another one than before, it does not know what the old one ran: then
-// `lost` becomes true and the result are the calls that fail.
-std::vector<Peer::CallPtr> Peer::to_send_again(
-    const Dialed& dialed, bool& lost) {
-  std::vector<CallPtr> waiting;
-  std::vector<CallPtr> sent;
+// With mutex_ held: calls that the connection which opens has not carried yet,
+// in order.
+std::vector<Peer::CallPtr> Peer::unsent() const {
+  std::vector<CallPtr> calls;
   for (const auto& [sequence, call] : calls_) {
-    (call->sent_on == 0 ? waiting : sent).push_back(call);
+    if (call->sent_on != last_connection_) {
+      calls.push_back(call);
+    }
   }
-  lost =
-      !sent.empty() && (!dialed.session_known || dialed.instance != instance_);
-  if (lost) {
-    return sent;
-  }
-  caller_->resent += sent.size();
-  waiting.insert(waiting.end(), sent.begin(), sent.end());
-  std::sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) {
+  std::sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
     return a->sequence < b->sequence;
   });
-  return waiting;
+  return calls;
+}
+
+// With mutex_ held. If the peer is another one than before, it does not know
+// what the old one ran: takes the calls that have to fail for that.
+std::vector<Peer::CallPtr> Peer::take_unknown(const Dialed& dialed) {
+  std::vector<CallPtr> sent;
+  for (const auto& [sequence, call] : calls_) {
+    if (call->sent_on != 0) {
+      sent.push_back(call);
+    }
+  }
+  if (dialed.session_known && dialed.instance == instance_) {
+    caller_->resent += sent.size();
+    return {};
+  }
+  for (const CallPtr& call : sent) {
+    forget(call);
+  }
+  return sent;
+}
+
+// Sends what has waited for the connection, and only then lets others use it:
+// a peer gets the calls of a thread in the order in which they were made.
+void Peer::send_waiting(const std::shared_ptr<Connection>& connection) {
+  while (true) {
+    std::vector<CallPtr> calls;
+    {
+      const std::lock_guard lock(mutex_);
+      calls = unsent();
+      if (!closed_.empty()) {
+        connecting_ = false;
+        opening_ = nullptr;
+        connection->close(closed_);
+        return;
+      }
+      if (calls.empty() || connection->closed()) {
+        connecting_ = false;
+        connection_ = std::move(opening_);
+        return;
+      }
+    }
+    for (const CallPtr& call : calls) {
+      send(connection, *call);
+    }
+  }
+}
+
+// A call that was made before the connection was there.
+void Peer::send(
+    const std::shared_ptr<Connection>& connection, PendingCall& call) {
+  Outgoing out{connection};
+  {
+    const std::lock_guard lock(mutex_);
+    if (!calls_.contains(call.sequence)) {
+      return; // given up
+    }
+    prepare(call, out);
+  }
+  out.send(call);
 }
 
 void Peer::connected(Dialed dialed) {
@@ -91,40 +149,21 @@ void Peer::connected(Dialed dialed) {
       caller_->buffers);
   // Before others see it.
   connection->start(weak_from_this(), std::move(dialed.process));
-  std::vector<CallPtr> calls;
-  bool lost = false;
+  std::vector<CallPtr> unknown;
   {
     const std::lock_guard lock(mutex_);
-    connecting_ = false;
-    if (!closed_.empty()) {
-      connection->close(closed_);
-      return;
-    }
-    calls = to_send_again(dialed, lost);
-    if (lost) {
-      for (const CallPtr& call : calls) {
-        forget(call);
-      }
-    }
+    unknown = take_unknown(dialed);
     instance_ = dialed.instance;
-    connection_ = connection;
+    opening_ = connection;
     ++last_connection_;
   }
-  if (lost) {
-    fail(
-        calls,
-        Failure::PeerLost,
-        "it was restarted, or has forgotten this caller; whether the call ran "
-        "is unknown");
-    const std::lock_guard lock(mutex_);
-    calls.clear();
-    bool none = false;
-    dialed.session_known = true;
-    calls = to_send_again(dialed, none);
-  }
-  for (const CallPtr& call : calls) {
-    send(connection, *call);
-  }
+  fail(
+      unknown,
+      Failure::PeerLost,
+      "it was restarted, or has forgotten this caller; whether the call ran is "
+      "unknown");
+  fault_point("rpc.connected");
+  send_waiting(connection);
   if (connection->closed()) {
     // Perhaps before it was ours, when on_closed() did not know it.
     on_closed(*connection, "the peer has closed the connection");
@@ -190,7 +229,7 @@ void Peer::break_connection() {
   std::shared_ptr<Connection> connection;
   {
     const std::lock_guard lock(mutex_);
-    connection = connection_;
+    connection = carrier();
   }
   if (connection != nullptr) {
     connection->close("broken on purpose");

@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <random>
 #include <thread>
@@ -30,6 +29,7 @@
 #include "tests/faults/soak_plan.h"
 #include "tests/faults/strangers.h"
 #include "tests/support/free_port.h"
+#include "tests/support/soak_seeds.h"
 
 namespace argosy::testing {
 namespace {
@@ -436,30 +436,10 @@ void Soak::run(std::uint64_t seed) {
                          << "faults.soak_test";
 }
 
-std::vector<std::uint64_t> seeds_from(std::uint64_t first, std::size_t count) {
-  std::vector<std::uint64_t> seeds(count);
-  std::iota(seeds.begin(), seeds.end(), first);
-  return seeds;
-}
-
-// Seeds as ARGOSY_SOAK_SEED names them: "7", "7,9", "1000-1049".
-std::vector<std::uint64_t> seeds_of(const std::string& text) {
-  std::vector<std::uint64_t> seeds;
-  for (const std::string& part : split(text, ',')) {
-    const std::size_t dash = part.find('-');
-    const auto first = std::stoull(part);
-    const auto last =
-        dash == std::string::npos ? first : std::stoull(part.substr(dash + 1));
-    const auto more = seeds_from(first, last - first + 1);
-    seeds.insert(seeds.end(), more.begin(), more.end());
-  }
-  return seeds;
-}
-
 void run_seeds(const std::vector<std::vector<std::uint64_t>>& lists) {
   Soak soak;
-  if (const char* const only = ::getenv("ARGOSY_SOAK_SEED")) {
-    for (const std::uint64_t seed : seeds_of(only)) {
+  if (const auto only = seeds_to_repeat()) {
+    for (const std::uint64_t seed : *only) {
       soak.run(seed);
     }
   } else {

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
 #include "tests/rpc/workers.h"
 
 namespace argosy::rpc::testing {
@@ -354,6 +356,31 @@ TEST_P(EndpointOver, BrokenConnectionsFailCallsAndAreOpenedAgain) {
   EXPECT_THAT(error.what(), HasSubstr("worker1"));
   EXPECT_EQ(workers[0]->call_sync(1, "echo", text("again")).head, "again");
   gate.open = true;
+}
+
+// Some are made before the connection is there, others while it carries those.
+TEST_P(EndpointOver, CallsOfAThreadArriveInTheirOrder) {
+  std::vector<int> arrived;
+  workers[1]->serve(
+      "note",
+      [&](IncomingCall call) {
+        arrived.push_back(std::stoi(call.request().head));
+        echo(std::move(call));
+      },
+      {.inline_ = true});
+  set_fault("rpc.connected:delay");
+  std::vector<Future<Message>> answers;
+  std::vector<int> made;
+  do {
+    made.push_back(static_cast<int>(made.size()));
+    answers.push_back(workers[0]->call(1, "note", text(str(made.back()))));
+    std::this_thread::sleep_for(milliseconds(1)); // how often it calls
+  } while (!answers.front().done() && made.size() < 10000);
+  for (auto& answer : answers) {
+    answer.wait();
+  }
+  set_fault("");
+  EXPECT_EQ(arrived, made);
 }
 
 TEST_P(EndpointOver, ShutdownAnswersWhatIsUnderWay) {

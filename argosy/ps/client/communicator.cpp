@@ -231,26 +231,39 @@ void Communicator::send_in_background() {
   }
 }
 
+// The last thread of a round sends for all, and all learn what came of it.
 void Communicator::push_half_async(Gradients gradients) {
   std::unique_lock lock(mutex_);
+  const std::shared_ptr<Round> round = round_;
   count(1);
-  merge(gathered_, gradients, client_);
-  const std::int64_t round = round_;
-  if (++arrived_ < options_.num_threads) {
-    changed_.wait(lock, [&] { return round_ != round; });
-    rethrow_failure();
-    return;
+  merge(round->sum, gradients, client_);
+  if (++round->arrived < options_.num_threads) {
+    await_round(lock, *round);
+  } else {
+    round_ = std::make_shared<Round>();
+    lock.unlock();
+    const std::exception_ptr failure = try_to_send(round->sum);
+    lock.lock();
+    count(-round->arrived);
+    round->failure = failure;
+    round->sent = true;
+    changed_.notify_all();
   }
-  const Gradients all = std::exchange(gathered_, {});
-  lock.unlock();
-  const std::exception_ptr failure = try_to_send(all);
-  lock.lock();
-  count(-arrived_);
-  arrived_ = 0;
-  ++round_;
-  changed_.notify_all();
-  if (failure) {
-    std::rethrow_exception(failure);
+  if (round->failure) {
+    std::rethrow_exception(round->failure);
+  }
+}
+
+void Communicator::await_round(
+    std::unique_lock<std::mutex>& lock, const Round& round) {
+  // The thread that sends has a time limit of its own.
+  const auto limit = 2 * client_.options().timeout;
+  if (!changed_.wait_for(lock, limit, [&] { return round.sent; })) {
+    throw TimeoutError(str_format(
+        "[ps.communicator] {} of {} threads have pushed after {}",
+        round.arrived,
+        options_.num_threads,
+        duration_text(limit)));
   }
 }
 

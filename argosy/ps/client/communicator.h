@@ -76,7 +76,8 @@ class Communicator {
   // The gradients of one batch, which ends with it.
   //   Sync       returns when the servers have them
   //   Async      returns at once, or when the queue has room
-  //   HalfAsync  returns when the servers have those of all threads
+  //   HalfAsync  returns when the servers have those of all threads; throws
+  //              TimeoutError, saying how many have come
   // Throws what the servers refused before.
   void push(Gradients gradients);
 
@@ -92,9 +93,18 @@ class Communicator {
   int max_staleness_bound() const;
 
  private:
+  // The batches of this worker's threads that are sent together (HalfAsync).
+  struct Round {
+    Gradients sum{};
+    int arrived = 0;
+    bool sent = false;
+    std::exception_ptr failure{};
+  };
+
   void send_now(const Gradients& gradients, std::int64_t step);
   std::exception_ptr try_to_send(const Gradients& gradients);
   void push_half_async(Gradients gradients);
+  void await_round(std::unique_lock<std::mutex>& lock, const Round& round);
   void push_async(Gradients gradients);
   void send_in_background();
   void rethrow_failure();
@@ -113,10 +123,7 @@ class Communicator {
   int max_staleness_ = 0;
   std::exception_ptr failure_;
   bool stopping_ = false;
-  // HalfAsync.
-  Gradients gathered_;
-  int arrived_ = 0;
-  std::int64_t round_ = 0;
+  std::shared_ptr<Round> round_ = std::make_shared<Round>();
 
   std::thread sender_; // Async
 };

@@ -30,7 +30,10 @@ void Lane::send(
   rpc::Message message = encode(command, keepers);
   auto attempt = router_.send(region_, kCommandMethod, message, deadline);
   unacknowledged_.push_back(
-      {next_number_++, std::move(message), std::move(attempt)});
+      {next_number_++,
+       std::move(message),
+       std::move(attempt),
+       unacknowledged_.empty()});
 }
 
 Reply Lane::flush(Deadline deadline) {
@@ -57,14 +60,7 @@ void Lane::settle_first(Deadline deadline) {
     return;
   }
   if (reply->status == Status::Gap) {
-    const auto last = static_cast<std::uint64_t>(reply->version);
-    if (last + 1 < first.number) {
-      throw Error(str_format(
-          "[ps.client] region {} has lost commands {} to {} of this worker",
-          region_,
-          last + 1,
-          first.number - 1));
-    }
+    check_gap(first, *reply);
     send_again(deadline);
     return;
   }
@@ -72,11 +68,26 @@ void Lane::settle_first(Deadline deadline) {
   unacknowledged_.pop_front();
 }
 
+// A command that came before another one, which was on its way, is told of a
+// gap, too. Only if the one before was acknowledged when this one was sent, it
+// is lost.
+void Lane::check_gap(const Sent& first, const Reply& gap) const {
+  const auto last = static_cast<std::uint64_t>(gap.version);
+  if (first.in_front && last + 1 < first.number) {
+    throw Error(str_format(
+        "[ps.client] region {} has lost commands {} to {} of this worker",
+        region_,
+        last + 1,
+        first.number - 1));
+  }
+}
+
 // All that is not acknowledged, in order: a new leader may lack any of it.
 void Lane::send_again(Deadline deadline) {
   for (Sent& sent : unacknowledged_) {
     sent.attempt =
         router_.send(region_, kCommandMethod, sent.message, deadline);
+    sent.in_front = &sent == &unacknowledged_.front();
   }
 }
 

@@ -38,9 +38,12 @@ class Lane {
     std::uint64_t number = 0;
     rpc::Message message{};
     Router::Attempt attempt{};
+    // When it was sent, all before it were acknowledged.
+    bool in_front = false;
   };
 
   void settle_first(Deadline deadline);
+  void check_gap(const Sent& first, const Reply& gap) const;
   void send_again(Deadline deadline);
 
   Router& router_;

@@ -199,7 +199,9 @@ void Region::on_command(const Call& call) {
 }
 
 void Region::judge(const Call& call, Command command) {
-  if (held_until_ && command.kind == CommandKind::Push) {
+  // Those that are held back come first.
+  const bool holds = held_until_ || !held_.empty();
+  if (holds && command.kind == CommandKind::Push) {
     held_.emplace_back(call, std::move(command));
     return;
   }
@@ -262,7 +264,7 @@ void Region::execute(Command command, const Call& call) {
     acknowledge(call, std::move(reply));
   }
   if (log_.wants_snapshot() && !job_ && waiting_jobs_.empty()) {
-    waiting_jobs_.push_back(std::make_unique<CompactJob>(log_));
+    waiting_jobs_.push_back(std::make_shared<CompactJob>(log_));
   }
   if (may_unpark_ && !parked_.empty()) {
     check_parked();

@@ -67,9 +67,6 @@ class Region {
   // The log stays valid for the next run of this server.
   void prepare_recovery(const Lineup& recorded);
 
-  // Whether a leader is copying the region to this server now.
-  bool is_catching_up() const { return catching_up_.load(); }
-
   // This server is about to end: calls to the backup that fail from now on say
   // nothing about the backup, which has to take over.
   void leave() { leaving_.store(true); }
@@ -98,6 +95,7 @@ class Region {
     Member member;
     std::uint64_t session = 0;
     bool in_sync = false; // a backup, which may lead
+    bool offered = false; // the store may know it as the backup
     bool copied = false;  // all of the state was sent
     std::string lost{};   // why it is to be dropped
     std::uint64_t next_index = 0;
@@ -132,7 +130,8 @@ class Region {
 
   // region_roles.cpp: who leads.
   void become_leader(const Lineup& lineup);
-  void step_down(const std::string& why);
+  void step_down(const Lineup& current);
+  void drop_jobs(const std::string& why);
   void on_take_over(const Call& call, std::uint64_t epoch);
   void on_confirm(const Lineup& lineup);
 
@@ -143,7 +142,7 @@ class Region {
       StreamKind kind, std::uint32_t table, rpc::Message message);
   void on_follower_answer(
       std::uint64_t session, std::uint64_t index, const std::string& error);
-  bool change_lineup(const Lineup& desired);
+  bool change_lineup(const std::function<Lineup(const Lineup&)>& change);
   void drop_follower(const std::string& why);
   void admit_follower();
   void confirm_acknowledged();
@@ -170,7 +169,6 @@ class Region {
   rpc::Endpoint& endpoint_;
   Directory& directory_;
   std::optional<LogPosition> log_position_;
-  std::atomic<bool> catching_up_{false};
 
   // Of the region's thread.
   Role role_ = Role::Idle;
@@ -184,12 +182,13 @@ class Region {
   std::optional<Member> joining_; // waits until it can follow
   std::deque<Unconfirmed> unconfirmed_;
   std::uint64_t fenced_epoch_ = 0; // leaders before it are refused
+  bool catching_up_ = false; // a leader copies the region to this server
   FollowerStream stream_;
   std::vector<HeldBack> held_back_;
   std::size_t held_back_bytes_ = 0;
-  std::unique_ptr<CutJob> job_;
+  std::shared_ptr<CutJob> job_;
   bool job_has_rows_ = false; // job_ has not had all rows
-  std::deque<std::unique_ptr<CutJob>> waiting_jobs_;
+  std::deque<std::shared_ptr<CutJob>> waiting_jobs_;
   std::deque<std::shared_ptr<LoadJob>> loads_;
   std::optional<Clock::time_point> held_until_; // pushes wait: a save begins
   std::vector<std::pair<Call, Command>> held_;

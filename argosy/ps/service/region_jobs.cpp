@@ -32,23 +32,28 @@ void Region::start_next_job() {
   if (job_ || waiting_jobs_.empty() || state_->tables().has_cut()) {
     return;
   }
-  job_ = std::move(waiting_jobs_.front());
+  // Held here, too: it may end while it begins, when this server must not lead
+  // any more.
+  const std::shared_ptr<CutJob> job = waiting_jobs_.front();
   waiting_jobs_.pop_front();
+  job_ = job;
   job_has_rows_ = true;
   try {
-    if (job_->mode() == SaveMode::Checkpoint) {
+    if (job->mode() == SaveMode::Checkpoint) {
       state_->tables().begin_cut(SaveMode::Checkpoint);
     } else {
       // The end of this save changes rows: followers must know of the cut.
       Command command{
           .kind = CommandKind::SaveBegin,
           .region = static_cast<std::uint32_t>(options_.region),
-          .step = static_cast<std::int64_t>(job_->mode())};
+          .step = static_cast<std::int64_t>(job->mode())};
       command.message = encode(command);
       state_->check(command);
       execute(std::move(command), nullptr);
     }
-    job_->begin(*state_, number_);
+    if (job_ == job) {
+      job->begin(*state_, number_);
+    }
   } catch (const std::exception& error) {
     end_job(error.what());
   }
@@ -146,7 +151,7 @@ void Region::start_save(const Call& call, const SaveRequest& request) {
     acknowledge(call, {.version = state_->version()});
     return;
   }
-  waiting_jobs_.push_back(std::make_unique<SaveJob>(request, call));
+  waiting_jobs_.push_back(std::make_shared<SaveJob>(request, call));
   start_next_job();
   held_until_.reset(); // the cut is made: pushes go on
 }

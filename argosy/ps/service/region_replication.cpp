@@ -74,7 +74,7 @@ void Region::on_join(const Call& call, const Member& member) {
         directory_.next_incarnation(call->deadline().earlier(kLineupPatience));
     joining_ = member;
     waiting_jobs_.push_back(
-        std::make_unique<CopyJob>(copy_link(member, session)));
+        std::make_shared<CopyJob>(copy_link(member, session)));
   }
   answer(call, {.text = to_text(lineup_)});
 }
@@ -89,6 +89,9 @@ CopyLink Region::copy_link(const Member& member, std::uint64_t session) {
             if (follower_) {
               drop_follower(str_format("server {} came", member.server));
             }
+            ARGOSY_CHECK(
+                role_ == Role::Leader && !follower_,
+                "[ps.server] this server cannot copy the region now");
             follower_ = Follower{.member = member, .session = session};
           },
       .send =
@@ -176,17 +179,23 @@ void Region::confirm_acknowledged() {
   }
 }
 
-// Writes a lineup of this leader to the store; steps down, and returns false,
-// if another one stands there.
-bool Region::change_lineup(const Lineup& desired) {
-  const Lineup current = directory_.replace_lineup(
-      options_.region, lineup_, desired, Deadline::after(kLineupPatience));
-  if (current != desired) {
-    step_down(str_format("the store says '{}'", to_text(current)));
-    return false;
+// Changes the lineup of this leader in the store; steps down, and returns
+// false, if another server leads there.
+bool Region::change_lineup(const std::function<Lineup(const Lineup&)>& change) {
+  while (true) {
+    const Lineup desired = change(lineup_);
+    const Lineup current = directory_.replace_lineup(
+        options_.region, lineup_, desired, Deadline::after(kLineupPatience));
+    const bool own = current.leader == options_.self;
+    if (!own || (current != desired && current.epoch <= lineup_.epoch)) {
+      step_down(current);
+      return false;
+    }
+    lineup_ = current; // perhaps an own change, whose answer was lost
+    if (current == desired) {
+      return true;
+    }
   }
-  lineup_ = desired;
-  return true;
 }
 
 // Goes on alone. If the follower was a backup the store has to know first: it
@@ -200,9 +209,8 @@ void Region::drop_follower(const std::string& why) {
       options_.region,
       follower_->member.server,
       why);
-  const bool was_backup = follower_->in_sync;
-  if (was_backup) {
-    if (!change_lineup(after_backup_lost(lineup_))) {
+  if (follower_->in_sync || follower_->offered) {
+    if (!change_lineup(after_backup_lost)) {
       return;
     }
     log_.set_owners({options_.self.incarnation}, lineup_.epoch);
@@ -213,7 +221,11 @@ void Region::drop_follower(const std::string& why) {
 
 // The follower has everything: from now on it may lead.
 void Region::admit_follower() {
-  if (!change_lineup(with_backup(lineup_, follower_->member))) {
+  follower_->offered = true; // even if the store's answer is lost
+  const bool changed = change_lineup([this](const Lineup& lineup) {
+    return with_backup(lineup, follower_->member);
+  });
+  if (!changed) {
     return;
   }
   follower_->in_sync = true;

@@ -1,5 +1,8 @@
 // Who leads a region: the part of Region that changes its role.
 
+#include <algorithm>
+#include <utility>
+
 #include "argosy/common/error.h"
 #include "argosy/common/log.h"
 #include "argosy/ps/service/region.h"
@@ -43,14 +46,18 @@ void Region::become_leader(const Lineup& lineup) {
       state_->version());
 }
 
-// Another server leads: all who wait here ask there.
-void Region::step_down(const std::string& why) {
+// Another server leads, as the store says: all who wait here ask there. What
+// was read in the store before counts no more.
+void Region::step_down(const Lineup& current) {
+  const std::string why = str_format("the store says '{}'", to_text(current));
   log::warn(
       "[ps.server] server {} no longer leads region {}: {}",
       options_.self.server,
       options_.region,
       why);
   role_ = Role::Idle;
+  lineup_ = current;
+  fenced_epoch_ = std::max(fenced_epoch_, current.epoch);
   follower_.reset();
   joining_.reset();
   for (const Unconfirmed& waiting : std::exchange(unconfirmed_, {})) {
@@ -60,9 +67,23 @@ void Region::step_down(const std::string& why) {
     answer(call, {.status = Status::NotLeader});
   }
   held_until_.reset();
-  end_job(why);
+  drop_jobs(why);
   drop_loads();
   check_parked();
+}
+
+// Who waits for a save asks the leader for one.
+void Region::drop_jobs(const std::string& why) {
+  auto jobs = std::exchange(waiting_jobs_, {});
+  if (job_) {
+    jobs.push_front(job_);
+  }
+  for (const auto& job : jobs) {
+    if (const auto* save = dynamic_cast<const SaveJob*>(job.get())) {
+      answer(save->call(), {.status = Status::NotLeader});
+    }
+  }
+  end_job(why);
 }
 
 void Region::confirm(const Lineup& lineup) {
@@ -75,12 +96,16 @@ void Region::on_confirm(const Lineup& lineup) {
   }
   if (lineup.leader == options_.self) {
     if (role_ != Role::Leader) {
-      become_leader(lineup);
+      lineup_ = lineup;
+      // Nobody follows yet.
+      if (!lineup.backup || change_lineup(after_backup_lost)) {
+        become_leader(lineup_);
+      }
     }
     return;
   }
   if (role_ == Role::Leader) {
-    step_down(str_format("the store says '{}'", to_text(lineup)));
+    step_down(lineup);
   }
   if (lineup.backup == options_.self) {
     lineup_ = lineup;

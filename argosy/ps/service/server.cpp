@@ -290,7 +290,8 @@ void Server::join_or_recover(int region, Region& host, const Lineup& recorded) {
       .put(static_cast<std::int32_t>(self_.server))
       .put(self_.incarnation);
   if (runs(recorded.leader)) {
-    if (!options_.replicated || host.is_catching_up() ||
+    // Also while it copies: the leader may have given that up.
+    if (!options_.replicated ||
         ask(recorded.leader.server, {join.take(), {}})) {
       return;
     }

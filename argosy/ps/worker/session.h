@@ -7,6 +7,7 @@
 
 #include "argosy/ps/client/client.h"
 #include "argosy/ps/client/communicator.h"
+#include "argosy/ps/client/row_source.h"
 #include "argosy/ps/table/config.h"
 
 namespace at {
@@ -25,12 +26,6 @@ struct SessionOptions {
   ClientOptions client{};
   CommunicatorOptions communicator{};
   DensePulls dense_pulls{};
-};
-
-// Rows of a table that a worker keeps.
-struct CacheOptions {
-  std::size_t rows = 0;   // 0: no cache
-  std::int64_t steps = 1; // how long a row is taken without asking again
 };
 
 struct LookupOptions {

@@ -2,8 +2,10 @@
 
 #include "argosy/ps/client/communicator.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "argosy/common/error.h"
@@ -89,6 +91,50 @@ TEST_F(CommunicatorTest, HalfAsyncWaitsForAllThreadsOfTheWorker) {
     thread.join();
   }
   EXPECT_LE(communicator.max_staleness(), 3);
+}
+
+TEST_F(CommunicatorTest, HalfAsyncTellsAllThreadsWhatServersRefuse) {
+  const auto client = worker(0, {.num_workers = 1, .sync = false});
+  client->create_table(embedding(2));
+  Communicator communicator(
+      *client, {.mode = Mode::HalfAsync, .num_threads = 3});
+  std::atomic<int> told = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      Gradients batch = ones({1});
+      if (t == 1) {
+        batch.sparse[0].records[0] = NAN;
+      }
+      try {
+        communicator.push(std::move(batch));
+      } catch (const InvalidArgument&) {
+        ++told;
+      }
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(told, 3);
+  EXPECT_EQ(communicator.staleness(), 0);
+}
+
+TEST_F(CommunicatorTest, HalfAsyncSaysHowManyThreadsHavePushed) {
+  Client client(ClientOptions{
+      .worker = 0,
+      .job = {.num_workers = 1, .sync = false},
+      .kv = kv_,
+      .timeout = std::chrono::milliseconds(500)});
+  client.create_table(embedding(2));
+  Communicator communicator(
+      client, {.mode = Mode::HalfAsync, .num_threads = 2});
+  try {
+    communicator.push(ones({1}));
+    FAIL() << "it waited for nobody";
+  } catch (const TimeoutError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("1 of 2 threads"));
+  }
 }
 
 TEST_F(CommunicatorTest, GeoWorkersConverge) {

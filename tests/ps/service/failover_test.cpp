@@ -19,6 +19,7 @@
 #include "argosy/store/open_kv.h"
 #include "tests/ps/service/self_process.h"
 #include "tests/ps/service/small_model.h"
+#include "tests/ps/service/two_copies.h"
 
 namespace argosy::ps {
 namespace {
@@ -63,22 +64,12 @@ class Failover : public ::testing::Test {
         "ServerOfAJob.*");
   }
 
-  bool has_two_copies() {
-    for (int region = 0; region < 2; ++region) {
-      const auto lineup = directory_.lineup(region, in_time());
-      if (!lineup || !lineup->backup) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   void await_two_copies() {
     const Deadline deadline = in_time();
-    while (!has_two_copies() && !deadline.expired()) {
+    while (!copies_.there(in_time()) && !deadline.expired()) {
       std::this_thread::yield();
     }
-    ASSERT_TRUE(has_two_copies());
+    ASSERT_TRUE(copies_.there(in_time()));
   }
 
   std::unique_ptr<Client> client(int worker, bool sync) const {
@@ -104,6 +95,7 @@ class Failover : public ::testing::Test {
 
   // Kills a server; returns how long the workers stood still.
   Clock::duration kill_one(int index) {
+    copies_.note_kill(index, in_time());
     const auto begin = Clock::now();
     testing::kill_hard(servers_[static_cast<std::size_t>(index)]);
     const auto before = num_steps_.load(); // what it had a part in
@@ -128,6 +120,9 @@ class Failover : public ::testing::Test {
     auto best = Clock::duration::max();
     for (const int index : {0, 1, 0}) {
       await_two_copies();
+      if (HasFatalFailure()) {
+        break; // another kill would lose the last copy
+      }
       best = std::min(best, kill_one(index));
     }
     enough();
@@ -141,6 +136,7 @@ class Failover : public ::testing::Test {
   store::KvServer store_{{"127.0.0.1", 0}};
   std::shared_ptr<store::Kv> kv_;
   Directory directory_;
+  TwoCopies copies_{directory_, 2};
   std::array<pid_t, 2> servers_{};
   std::atomic<std::int64_t> num_steps_ = 0; // of all workers
   std::atomic<int> end_ = std::numeric_limits<int>::max();

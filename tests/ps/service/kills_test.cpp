@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iostream>
 #include <map>
 #include <random>
 #include <string>
@@ -17,6 +18,8 @@
 #include "argosy/store/open_kv.h"
 #include "tests/ps/service/self_process.h"
 #include "tests/ps/service/small_model.h"
+#include "tests/ps/service/two_copies.h"
+#include "tests/support/soak_seeds.h"
 
 namespace argosy::ps {
 namespace {
@@ -89,16 +92,7 @@ class Job {
 
   // Two copies withstand one loss at a time; a log withstands any.
   bool may_lose_server() {
-    if (!log_.empty()) {
-      return true;
-    }
-    for (int region = 0; region < 2; ++region) {
-      const auto lineup = directory_.lineup(region, soon());
-      if (!lineup || !lineup->backup) {
-        return false;
-      }
-    }
-    return true;
+    return !log_.empty() || copies_.there(soon());
   }
 
   void kill_and_restart(const std::string& role, int index) {
@@ -106,6 +100,9 @@ class Job {
     const auto found = running_.find(name);
     if (found == running_.end()) {
       return; // a worker that is done
+    }
+    if (role == "server") {
+      copies_.note_kill(index, soon());
     }
     testing::kill_hard(found->second);
     running_.erase(found);
@@ -145,6 +142,7 @@ class Job {
   const std::string log_;
   std::shared_ptr<store::Kv> kv_;
   Directory directory_;
+  TwoCopies copies_{directory_, 2};
   std::map<std::pair<std::string, int>, pid_t> running_;
 };
 
@@ -171,7 +169,8 @@ int disturb(Job& job, unsigned seed, int most_kills) {
   return kills;
 }
 
-void expect_undisturbed(unsigned seed, bool with_log, int kills, int steps) {
+// Returns how many kills there were.
+int expect_undisturbed(unsigned seed, bool with_log, int kills, int steps) {
   const TempDir folder;
   Job job(steps, with_log ? folder.path().string() : "");
   const int done = disturb(job, seed, kills);
@@ -189,6 +188,7 @@ void expect_undisturbed(unsigned seed, bool with_log, int kills, int steps) {
       train_alone(
           {.num_workers = kNumWorkers, .num_steps = steps}, table_of_kills()));
   client.stop_servers();
+  return done;
 }
 
 TEST(Kills, LeaveTheBitsOfAnUndisturbedRunWithTwoCopies) {
@@ -199,11 +199,30 @@ TEST(Kills, LeaveTheBitsOfAnUndisturbedRunWithALog) {
   expect_undisturbed(2, true, 8, 1500);
 }
 
-TEST(Kills, SoakAHundredLeaveTheBitsOfAnUndisturbedRun) {
-  for (unsigned seed = 0; seed < 10; ++seed) {
-    SCOPED_TRACE(seed);
-    expect_undisturbed(100 + seed, seed % 2 == 1, 10, 2500);
+int num_failures() {
+  return ::testing::UnitTest::GetInstance()
+      ->current_test_info()
+      ->result()
+      ->total_part_count();
+}
+
+// Odd seeds have a log, the others two copies.
+TEST(Kills, SoakSeedsLeaveTheBitsOfUndisturbedRuns) {
+  int kills = 0;
+  int runs = 0;
+  int as_promised = 0;
+  for (const std::uint64_t seed :
+       testing::seeds_to_repeat().value_or(testing::seeds_from(100, 100))) {
+    SCOPED_TRACE(str("to repeat: ARGOSY_SOAK_SEED=", seed));
+    const int before = num_failures();
+    kills += expect_undisturbed(
+        static_cast<unsigned>(seed), seed % 2 == 1, 10, 2500);
+    ++runs;
+    as_promised += num_failures() == before ? 1 : 0;
   }
+  std::cout << runs << " runs with " << kills << " kills: " << as_promised
+            << " ended as promised, " << runs - as_promised << " lost"
+            << std::endl;
 }
 
 } // namespace
