@@ -9,6 +9,7 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "argosy/common/deadline.h"
@@ -122,7 +123,10 @@ class TrainRun {
     std::vector<std::thread> threads;
     for (int i = 0; i < options_.num_threads; ++i) {
       threads.emplace_back([&, i] {
-        const WorldScope scope(world);
+        std::optional<WorldScope> scope;
+        if (world) {
+          scope.emplace(world);
+        }
         const at::AutoGradMode mode(with_gradients);
         take_batches(batches, i);
       });

@@ -18,6 +18,7 @@ namespace {
 constexpr std::string_view kBaseEnding = ".base";
 constexpr std::string_view kDeltaEnding = ".delta";
 constexpr std::size_t kDigits = 8;
+constexpr std::uint64_t kMostDim = std::uint64_t{1} << 30; // no overflow
 
 std::unique_ptr<data::MappedFile> mapped(const std::filesystem::path& path) {
   try {
@@ -165,8 +166,7 @@ void ExportFile::check_tables() const {
   for (const ExportTable& table : tables()) {
     const std::uint64_t rows = table.num_rows;
     const std::uint64_t slots = table.num_slots;
-    const bool sound = table.dim > 0 &&
-        table.dim <= sections_end_ / sizeof(float) && rows < slots &&
+    const bool sound = table.dim > 0 && table.dim <= kMostDim && rows < slots &&
         (slots & (slots - 1)) == 0 && table.rows_at % kAlignment == 0 &&
         table.keys_at % kAlignment == 0 && table.slots_at % kAlignment == 0 &&
         fits(table.rows_at, rows, table.dim * sizeof(float), sections_end_) &&

@@ -12,12 +12,15 @@ namespace argosy::serving {
 
 namespace {
 
+// Of what a killed writer has left, where that cannot be told by its process.
+constexpr std::chrono::hours kPartialAge{24};
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 std::unique_ptr<fs::Writer> open_export(
     const std::string& folder, const ExportName& name, Deadline deadline) {
   const fs::Location location = fs::open(folder);
   location.fs->make_dirs(location.path, deadline);
+  location.fs->sweep(location.path, kPartialAge, deadline);
   return location.fs->open_write(
       fs::join_path(location.path, file_name(name)), {}, deadline);
 }

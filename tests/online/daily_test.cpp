@@ -13,8 +13,10 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 
 #include "argosy/common/file.h"
+#include "argosy/common/text.h"
 #include "argosy/data/slots/in_memory_dataset.h"
 #include "argosy/data/slots/slot_batch.h"
 #include "argosy/online/done_file.h"
@@ -28,6 +30,7 @@ namespace argosy::online {
 namespace {
 
 namespace stdfs = std::filesystem;
+using argosy::testing::CommandResult;
 using argosy::testing::refusal;
 using argosy::testing::run_command;
 using ::testing::AllOf;
@@ -89,13 +92,24 @@ ps::SparseConfig item_table() {
   config.ctr.delta_threshold = 0.5F;
   config.ctr.show_click_decay_rate = 0.5F;
   config.ctr.delete_threshold = 1.5F;
-  config.ctr.delete_after_unseen_days = 1;
+  config.ctr.delete_after_unseen_days = 0.5F;
   return config;
+}
+
+// On two servers and two workers. Workers that fail end the servers, too.
+void run_workers(const std::function<void(int worker)>& work) {
+  fleet::PsThreads{}.run([&](int worker) {
+    try {
+      fleet::init_worker();
+      work(worker);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  });
 }
 
 // One worker's part of the job.
 void train_worker(const DailyOptions& options, DailyResult& result) {
-  fleet::init_worker();
   const auto session = fleet::ps_session();
   const auto table = session->add_table(item_table());
   torch::manual_seed(2);
@@ -121,9 +135,9 @@ void train_worker(const DailyOptions& options, DailyResult& result) {
   });
 }
 
-DailyResult run_job(const DailyOptions& options, int servers = 2) {
+DailyResult run_job(const DailyOptions& options) {
   std::vector<DailyResult> results(2);
-  fleet::PsThreads{.num_servers = servers}.run([&](int worker) {
+  run_workers([&](int worker) {
     train_worker(options, results[static_cast<std::size_t>(worker)]);
   });
   EXPECT_EQ(results[0].progress, results[1].progress);
@@ -140,7 +154,7 @@ std::map<std::string, std::multiset<std::string>> contents(
     const std::string name = entry.path().lexically_relative(folder).string();
     if (entry.is_regular_file() && !name.ends_with("/donefile")) {
       const auto lines = split(read_file(entry.path()).value(), '\n');
-      files[name] = {lines.begin(), lines.end()};
+      files[name] = std::multiset<std::string>(lines.begin(), lines.end());
     }
   }
   return files;
@@ -149,6 +163,10 @@ std::map<std::string, std::multiset<std::string>> contents(
 std::vector<std::string> hashes(const stdfs::path& exports) {
   std::vector<std::string> result;
   for (const auto& entry : stdfs::directory_iterator(exports)) {
+    // Not what a killed writer has left: the next one removes it.
+    if (!serving::parse_file_name(entry.path().filename().string())) {
+      continue;
+    }
     result.push_back(
         str(entry.path().filename().string(),
             ' ',
@@ -191,25 +209,21 @@ TEST(Daily, KilledAtAnyStepItEndsAsOneThatWasNot) {
   const Folder killed;
   int num_killed = 0;
   for (const char* fault :
-       {"online.trained:kill:1",
-        "online.exported:kill:1",
-        "online.saved:kill:2",
-        "online.trained:kill:4",
-        "serving.written:kill:1",
-        "online.published:kill:1",
-        "online.shrunk:kill:2",
-        "online.exported:kill:2",
-        "online.saved:kill:1",
-        "online.done:kill:1",
-        "serving.committed:kill:1",
-        "online.done:kill:3"}) {
+       {"online.exported:kill:1",     // nothing is done
+        "online.saved:kill:1",        // nothing is done
+        "online.trained:kill:4",      // pass 1 is
+        "serving.written:kill:1",     // pass 2, but not its export
+        "online.shrunk:kill:2",       // at the end of the day
+        "online.done:kill:1",         // pass 3
+        "serving.committed:kill:1",   // its export is there
+        "online.published:kill:4"}) { // the next one is, too
     const CommandResult run = start_job(killed.dir.path(), fault);
     EXPECT_EQ(run.status.shell_code(), 137) << fault << '\n' << run.output;
     num_killed += run.status.shell_code() == 137;
   }
   const CommandResult last = start_job(killed.dir.path(), "none:kill");
   EXPECT_TRUE(last.status.success()) << last.output;
-  EXPECT_EQ(num_killed, 12);
+  EXPECT_EQ(num_killed, 8);
   EXPECT_EQ(DoneFile(killed / "out").read(), DoneFile(whole / "out").read());
   EXPECT_EQ(contents(killed / "out"), contents(whole / "out"));
   EXPECT_EQ(hashes(killed / "exports"), hashes(whole / "exports"));
@@ -270,8 +284,7 @@ TEST(Daily, AFolderThatGrowsIsTrainedOnce) {
   grow(1);
   std::mutex mutex;
   std::vector<std::int64_t> sizes;
-  fleet::PsThreads{}.run([&](int worker) {
-    fleet::init_worker();
+  run_workers([&](int worker) {
     const auto session = fleet::ps_session();
     session->add_table(item_table());
     train_daily(options, [&](const DailyPass& pass) {
@@ -279,13 +292,13 @@ TEST(Daily, AFolderThatGrowsIsTrainedOnce) {
       const auto all = fleet::util().all_reduce(size);
       if (worker == 0) {
         sizes.push_back(all);
-        grow(3); // while the pass is trained
+        grow(3); // while the pass is trained: behind the next, if that is read
       }
     });
   });
-  EXPECT_THAT(sizes, ::testing::ElementsAre(31, 62, 62));
+  EXPECT_THAT(sizes, ::testing::ElementsAre(31, 62, 31));
   EXPECT_EQ(
-      DoneFile(folder / "out").read().back().progress.last_file, "file-5");
+      DoneFile(folder / "out").read().back().progress.last_file, "file-4");
 }
 
 TEST(Daily, SaysWhatIsMissing) {
@@ -295,7 +308,7 @@ TEST(Daily, SaysWhatIsMissing) {
   options.file_limit = std::chrono::milliseconds(300);
   std::mutex mutex;
   std::vector<std::string> messages;
-  fleet::PsThreads{}.run([&](int) {
+  run_workers([&](int) {
     DailyResult result;
     const auto message =
         refusal<TimeoutError>([&] { train_worker(options, result); });

@@ -59,6 +59,17 @@ TEST(ExportFile, HasTheRowsOfAMap) {
   EXPECT_FALSE(file.blob("other"));
 }
 
+TEST(ExportFile, MayBeEmpty) {
+  const TempDir folder;
+  ExportWriter(folder.path(), {.name = {1}}, soon()).commit();
+  EXPECT_TRUE(ExportFile(folder.path() / "00000001.base").tables().empty());
+  ExportWriter writer(folder.path(), {.name = {2}}, soon());
+  writer.begin_table("rows", 64);
+  writer.commit();
+  const ExportFile file(folder.path() / "00000002.base");
+  EXPECT_EQ(file.find(*file.table("rows"), 7), nullptr);
+}
+
 TEST(ExportFile, EveryDamagedByteIsFound) {
   const TempDir folder;
   write_numbered(folder.path(), {1}, "", 3);
@@ -95,6 +106,27 @@ TEST(ExportFile, UnverifiedBytesStayInsideOfTheFile) {
       }
     });
     damage(path, at);
+  }
+}
+
+TEST(ExportFile, RefusesADirectoryThatLeadsOutOfTheFile) {
+  const TempDir folder;
+  write_numbered(folder.path(), {1}, "", 3);
+  const auto path = folder.path() / "00000001.base";
+  const std::string whole = read_file(path).value();
+  for (const auto& [field, value] : std::map<std::string, const char*>{
+           {R"("num_rows":3)", "9"},  // more than slots
+           {R"("num_slots":8)", "9"}, // no power of two
+           {R"("rows_at":0)", "9"},   // not aligned
+           {R"("dim":1)", "0"},
+           {R"("num_bytes":1)", "9"}}) { // the blob is the last section
+    std::string other = whole;
+    other.replace(other.find(field) + field.size() - 1, 1, value);
+    write_file(path, other);
+    EXPECT_THAT(
+        refusal<CheckpointError>([&] { const ExportFile file(path, false); }),
+        HasSubstr("is not inside of the file"))
+        << field;
   }
 }
 
