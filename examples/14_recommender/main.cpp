@@ -18,13 +18,11 @@
 #include <iostream>
 
 #include "criteo.h"
+#include "deep_fm.h"
 #include "movielens.h"
 
 namespace fleet = argosy::fleet;
-namespace nn = torch::nn;
 namespace ps = argosy::ps;
-
-constexpr int kDim = 4;
 
 struct Settings {
   std::string mode = "sync";
@@ -41,34 +39,6 @@ Data data_of(const Settings& settings, int worker, int workers) {
       ? criteo_data(worker, workers)
       : MovieLens(settings.movielens).data(worker, workers);
 }
-
-// The dense part: first-order terms, factorization machine and a small network
-// on the same embeddings. Where rows come from is the caller's business.
-struct DeepFmImpl : nn::Module {
-  DeepFmImpl(int num_numbers, int num_fields) {
-    numbers = register_module("numbers", nn::Linear(num_numbers, 1));
-    deep = register_module(
-        "deep",
-        nn::Sequential(
-            nn::Linear(num_fields * kDim + num_numbers, 16),
-            nn::ReLU(),
-            nn::Linear(16, 1)));
-  }
-
-  torch::Tensor forward(
-      const torch::Tensor& first,
-      const torch::Tensor& rows,
-      const torch::Tensor& values) {
-    const auto pairs = (rows.sum(1).pow(2) - rows.pow(2).sum(1)).sum(1) * 0.5;
-    const auto all = torch::cat({rows.flatten(1), values}, 1);
-    return first.sum({1, 2}) + pairs + numbers(values).squeeze(1) +
-        deep->forward(all).squeeze(1);
-  }
-
-  nn::Linear numbers{nullptr};
-  nn::Sequential deep{nullptr};
-};
-TORCH_MODULE(DeepFm);
 
 void report(
     const std::string& name, const Data& data, const torch::Tensor& scores) {

@@ -94,6 +94,22 @@ TEST(Snapshot, BringsATableBackExactly) {
   }
 }
 
+// A job that goes on from such a save has the days of one that was not stopped.
+TEST(Snapshot, TheEndOfADayIsSavedAsTheNextDayBegins) {
+  Partition table(small_config());
+  push(table, range(0, 20), 3);
+  table.end_day();
+  push(table, range(10, 30), 3);
+  RowBatch saved;
+  table.begin_snapshot(SaveMode::BatchModel);
+  while (table.next_slice(7, saved)) {
+  }
+  table.commit_snapshot();
+  Partition loaded(small_config());
+  loaded.import_rows(saved);
+  EXPECT_EQ(rows_of(loaded), rows_of(table));
+}
+
 TEST(Snapshot, ModesChooseRowsAsThePlainTableDoes) {
   SparseConfig config = small_config();
   config.entry = {};

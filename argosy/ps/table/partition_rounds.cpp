@@ -51,7 +51,9 @@ void Partition::Impl::emit(
   }
   const std::span<float> to = out.add(key, from.size());
   std::copy(from.begin(), from.end(), to.begin());
-  rules.to_outside(kind, to.data(), snapshot->day);
+  // What is loaded from the save of a day's end begins with the next day.
+  const float days = mode == SaveMode::BatchModel ? 1 : 0;
+  rules.to_outside(kind, to.data(), snapshot->day + days);
 
   const int at = rules.layout().delta_score;
   const bool restarts = mode == SaveMode::Delta || mode == SaveMode::Base;
