@@ -8,13 +8,13 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
+#include <iostream>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "argosy/common/deadline.h"
 #include "argosy/common/error.h"
-#include "argosy/common/log.h"
 #include "argosy/data/slots/slot_batch.h"
 #include "argosy/data/slots/slot_dataset.h"
 #include "argosy/online/rethrow.h"
@@ -204,7 +204,7 @@ class TrainRun {
     if (options_.print) {
       options_.print(line);
     } else {
-      log::info("{}", line);
+      std::cerr << line + "\n"; // one write
     }
   }
 

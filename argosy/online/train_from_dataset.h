@@ -37,7 +37,7 @@ struct TrainOptions {
 
   std::vector<std::string> fetch = {}; // names of the values
   std::int64_t print_period = 100;     // batches; 0: nothing is printed
-  // Gets a line with the means since the last one; unset: log::info.
+  // Gets a line with the means since the last one; unset: standard error.
   std::function<void(const std::string& line)> print = {};
 
   // No step begins after this time: TimeoutError. 0: none.

@@ -59,7 +59,7 @@ ps::SparseConfig id_table() {
   config.embedx_threshold = 0;
   for (ps::RuleConfig* rule : {&config.embed_rule, &config.embedx_rule}) {
     rule->rule = ps::Rule::Adam;
-    rule->learning_rate = 0.01F;
+    rule->learning_rate = 0.03F;
     rule->initial_range = 0.05F;
   }
   config.ctr.nonclk_coeff = 1; // the score counts shows
@@ -152,6 +152,7 @@ void train_pass(
         return std::vector<double>{loss.item<double>()};
       },
       {.fetch = {"loss"},
+       .print_period = fleet::is_first_worker() ? 100 : 0,
        .min_batches = pass.num_batches, // workers make as many steps
        .fill_up = [&] { session->step(); }});
 }
