@@ -176,6 +176,10 @@ std::vector<std::string> hashes(const stdfs::path& exports) {
   return result;
 }
 
+std::uint64_t num_exports(const stdfs::path& exports) {
+  return stdfs::exists(exports) ? hashes(exports).size() : 0;
+}
+
 struct Folder {
   TempDir dir;
   Folder() { write_passes(dir.path() / "data"); }
@@ -220,6 +224,12 @@ TEST(Daily, KilledAtAnyStepItEndsAsOneThatWasNot) {
     const CommandResult run = start_job(killed.dir.path(), fault);
     EXPECT_EQ(run.status.shell_code(), 137) << fault << '\n' << run.output;
     num_killed += run.status.shell_code() == 137;
+    // Nobody sees rows that will be trained again.
+    const auto done = DoneFile(killed / "out").read();
+    EXPECT_LE(
+        num_exports(killed / "exports"),
+        done.empty() ? 0 : done.back().progress.num_exports)
+        << fault;
   }
   const CommandResult last = start_job(killed.dir.path(), "none:kill");
   EXPECT_TRUE(last.status.success()) << last.output;
