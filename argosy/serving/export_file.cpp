@@ -200,10 +200,32 @@ const float* ExportFile::row(
       row * table.dim;
 }
 
+const std::uint32_t* ExportFile::slots(const ExportTable& table) const {
+  return reinterpret_cast<const std::uint32_t*>(bytes_ + table.slots_at);
+}
+
+void ExportFile::prefetch_slot(
+    const ExportTable& table, std::uint64_t key) const {
+  __builtin_prefetch(slots(table) + (mixed(key) & (table.num_slots - 1)));
+}
+
+void ExportFile::prefetch_row(
+    const ExportTable& table, std::uint64_t key) const {
+  const std::uint32_t number = slots(table)[mixed(key) & (table.num_slots - 1)];
+  if (number >= table.num_rows) {
+    return;
+  }
+  __builtin_prefetch(bytes_ + table.keys_at + number * sizeof(std::uint64_t));
+  constexpr std::size_t kFloatsOfLine = 64 / sizeof(float);
+  const float* const from = row(table, number);
+  for (std::uint64_t i = 0; i < table.dim; i += kFloatsOfLine) {
+    __builtin_prefetch(from + i);
+  }
+}
+
 const float* ExportFile::find(
     const ExportTable& table, std::uint64_t key) const {
-  const auto* slots =
-      reinterpret_cast<const std::uint32_t*>(bytes_ + table.slots_at);
+  const std::uint32_t* const slots = this->slots(table);
   const std::uint64_t mask = table.num_slots - 1;
   // At most once around: a file that nobody verified may have no free slot.
   std::uint64_t slot = mixed(key) & mask;

@@ -96,6 +96,10 @@ class ExportFile {
   const ExportTable* table(std::string_view name) const;
   // The row of a key; null: none.
   const float* find(const ExportTable& table, std::uint64_t key) const;
+  // What find() of the key will read: for lookups of many, first the slots of
+  // all, then their rows.
+  void prefetch_slot(const ExportTable& table, std::uint64_t key) const;
+  void prefetch_row(const ExportTable& table, std::uint64_t key) const;
   // Rows by number.
   std::uint64_t key(const ExportTable& table, std::uint64_t row) const;
   const float* row(const ExportTable& table, std::uint64_t row) const;
@@ -103,6 +107,7 @@ class ExportFile {
   std::optional<std::span<const std::byte>> blob(std::string_view name) const;
 
  private:
+  const std::uint32_t* slots(const ExportTable& table) const;
   void check_tables() const;
   [[noreturn]] void fail(const std::string& what) const;
 

@@ -51,6 +51,12 @@ const float* Snapshot::Changed::find(std::uint64_t key) const {
   return slots_[slot].row;
 }
 
+void Snapshot::Changed::prefetch(std::uint64_t key) const {
+  if (!slots_.empty()) {
+    __builtin_prefetch(&slots_[mixed(key) & (slots_.size() - 1)]);
+  }
+}
+
 // ---- Snapshot ---------------------------------------------------------------
 
 Snapshot::Snapshot(std::shared_ptr<const ExportFile> base)
@@ -128,6 +134,23 @@ const float* Snapshot::find(std::string_view name, std::uint64_t key) const {
   return find(table(name), key);
 }
 
+// The memory of many keys is asked for at once, which takes as long as that of
+// one.
+void Snapshot::prefetch(
+    const Table& table, std::span<const std::uint64_t> keys) const {
+  for (const std::uint64_t key : keys) {
+    table.changed.prefetch(key);
+    if (table.in_base != nullptr) {
+      files_.front()->prefetch_slot(*table.in_base, key);
+    }
+  }
+  if (table.in_base != nullptr) {
+    for (const std::uint64_t key : keys) {
+      files_.front()->prefetch_row(*table.in_base, key);
+    }
+  }
+}
+
 std::size_t Snapshot::lookup(
     std::string_view name,
     std::span<const std::uint64_t> keys,
@@ -140,10 +163,14 @@ std::size_t Snapshot::lookup(
       keys.size(),
       name,
       from.dim);
+  constexpr std::size_t kAtOnce = 32;
   std::size_t num_found = 0;
   float* to = rows.data();
-  for (const std::uint64_t key : keys) {
-    const float* row = find(from, key);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i % kAtOnce == 0) {
+      prefetch(from, keys.subspan(i, std::min(kAtOnce, keys.size() - i)));
+    }
+    const float* row = find(from, keys[i]);
     if (row != nullptr) {
       std::copy_n(row, from.dim, to);
       ++num_found;

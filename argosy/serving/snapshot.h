@@ -52,6 +52,7 @@ class Snapshot {
     void reserve(std::size_t rows);
     void set(std::uint64_t key, const float* row);
     const float* find(std::uint64_t key) const;
+    void prefetch(std::uint64_t key) const;
 
    private:
     struct Slot {
@@ -74,6 +75,7 @@ class Snapshot {
   const ExportFile& newest() const { return *files_.back(); }
   const Table& table(std::string_view name) const;
   const float* find(const Table& table, std::uint64_t key) const;
+  void prefetch(const Table& table, std::span<const std::uint64_t> keys) const;
 
   std::vector<std::shared_ptr<const ExportFile>> files_; // the base first
   std::map<std::string, Table, std::less<>> tables_;
