@@ -1,8 +1,10 @@
 #include "argosy/compat/slice_strategy.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "argosy/common/error.h"
 
@@ -141,6 +143,38 @@ std::vector<Placements> strategy_placements(
     placements.push_back(axes.placements(operand));
   }
   return placements;
+}
+
+std::vector<Placements> dataset_placements(
+    const ProcessMesh& mesh, const OpStrategy& strategy) {
+  constexpr char kSliced = 'a';
+  char whole = kSliced;
+  std::vector<std::string> letters;
+  std::size_t most_dims = 0; // of all inputs, and of those that are sliced
+  std::size_t most_dims_sliced = 0;
+  for (const auto& input : strategy) {
+    std::string dims;
+    for (const std::int64_t slices : input) {
+      dims += slices > 1 ? kSliced : ++whole;
+    }
+    const auto sliced = std::ranges::count(dims, kSliced);
+    ARGOSY_CHECK(
+        sliced <= 1,
+        "[dataset_strategy] {} dims of input {} are sliced, expected at most 1",
+        sliced,
+        letters.size());
+    most_dims = std::max(most_dims, dims.size());
+    most_dims_sliced =
+        sliced > 0 ? std::max(most_dims_sliced, dims.size()) : most_dims_sliced;
+    letters.push_back(std::move(dims));
+  }
+  ARGOSY_CHECK(
+      most_dims_sliced == 0 || most_dims_sliced == most_dims,
+      "[dataset_strategy] the sliced inputs have at most {} dims, expected one "
+      "of those with {} to be sliced too",
+      most_dims_sliced,
+      most_dims);
+  return strategy_placements(mesh, letters, strategy);
 }
 
 } // namespace argosy

@@ -30,4 +30,17 @@ std::vector<Placements> strategy_placements(
     const std::vector<std::string>& letters,
     const OpStrategy& strategy);
 
+// MindSpore's dataset_strategy: returns the placements of a network's inputs,
+// for plan_loading() and shard_dataloader().
+//
+//   // the width of the images on 8 ranks, and the labels with them
+//   dataset_placements(mesh, {{1, 1, 1, 8}, {8}});
+//
+// Throws InvalidArgument, as MindSpore does, when an input has several dims
+// that are sliced, when sliced inputs have different numbers of slices, when
+// none of those with the most dims is sliced though another one is, and as
+// above.
+std::vector<Placements> dataset_placements(
+    const ProcessMesh& mesh, const OpStrategy& strategy);
+
 } // namespace argosy

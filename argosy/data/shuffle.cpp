@@ -5,17 +5,11 @@
 #include <random>
 #include <utility>
 
+#include "argosy/data/splitmix.h"
+
 namespace argosy::data {
 
 namespace {
-
-// The finalizer of splitmix64: similar inputs give unrelated outputs.
-std::uint64_t scramble(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
 
 // Uniform in [0, bound). Rejects draws below 2^64 mod bound, which would favour
 // small results.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -66,6 +67,7 @@ class Feeder {
             feed(input, pipe.get(), limit);
           } catch (...) {
             error_ = std::current_exception();
+            has_failed_ = true; // before the command sees the pipe's end
           }
         }) {}
   ~Feeder() {
@@ -76,9 +78,15 @@ class Feeder {
   Feeder(const Feeder&) = delete;
   Feeder& operator=(const Feeder&) = delete;
 
+  // Whether reading the input threw. What the command writes from then on is
+  // not of the whole input.
+  bool has_failed() const { return has_failed_; }
+
   // Waits for the end; throws what reading the input threw.
   void finish() {
-    thread_.join();
+    if (thread_.joinable()) {
+      thread_.join();
+    }
     if (error_) {
       std::rethrow_exception(error_);
     }
@@ -109,6 +117,7 @@ class Feeder {
   }
 
   std::exception_ptr error_; // read when the thread has ended
+  std::atomic<bool> has_failed_{false};
   std::thread thread_;
 };
 
@@ -153,6 +162,9 @@ class CommandStream final : public ByteStream {
     } while (bytes < 0 && errno == EINTR);
     if (bytes < 0) {
       throw SystemError(with_errno(str("[fs.command] ", name())));
+    }
+    if (feeder_ && feeder_->has_failed()) {
+      feeder_->finish();
     }
     if (bytes == 0) {
       finish(deadline);

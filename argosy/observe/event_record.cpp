@@ -64,12 +64,6 @@ void put_bytes(std::string& out, int field, std::string_view bytes) {
   out += bytes;
 }
 
-// Masks the checksum, as the format requires: a CRC of data that contains CRCs
-// would be weak.
-std::uint32_t masked(std::uint32_t crc) {
-  return std::rotr(crc, 15) + 0xa282ead8u;
-}
-
 } // namespace
 
 // A record of TFRecord: length, checksum of the length, data, checksum of the
@@ -78,9 +72,9 @@ std::uint32_t masked(std::uint32_t crc) {
 std::string framed(std::string_view data) {
   std::string record;
   put_fixed(record, std::uint64_t{data.size()});
-  put_fixed(record, masked(crc32c(record)));
+  put_fixed(record, masked_crc32c(record));
   record += data;
-  put_fixed(record, masked(crc32c(data)));
+  put_fixed(record, masked_crc32c(data));
   return record;
 }
 

@@ -7,11 +7,14 @@
 
 #include "argosy/common/error.h"
 #include "argosy/dtensor/layout/layout.h"
+#include "tests/support/refusal.h"
 
 namespace argosy {
 namespace {
 
+using argosy::testing::refusal;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const std::vector<std::string> kProduct{"mk", "kn"};
 
@@ -31,6 +34,29 @@ TEST(Strategy, LettersTakeAxesInTheirOrder) {
       ElementsAre(
           Placements{Shard(0), Shard(0)},
           Placements{Replicate(), Replicate()}));
+}
+
+TEST(Strategy, OfADatasetSlicesOneDimOfAnInput) {
+  const ProcessMesh line = ProcessMesh::of_shape({8});
+  EXPECT_THAT(
+      dataset_placements(line, {{1, 1, 1, 8}, {8}, {1, 1}}),
+      ElementsAre(
+          Placements{Shard(3)}, Placements{Shard(0)}, Placements{Replicate()}));
+  const ProcessMesh plane = ProcessMesh::of_shape({2, 4});
+  EXPECT_THAT(
+      dataset_placements(plane, {{1, 4}}),
+      ElementsAre(Placements{Replicate(), Shard(1)}));
+  EXPECT_THAT(
+      dataset_placements(plane, {{1, 1}}),
+      ElementsAre(Placements{Replicate(), Replicate()}));
+  const auto refused = [&](const OpStrategy& strategy) {
+    return refusal([&] { dataset_placements(plane, strategy); });
+  };
+  EXPECT_THAT(refused({{2, 4}}), HasSubstr("2 dims of input 0 are sliced"));
+  EXPECT_THAT(refused({{2, 1}, {4, 1}}), HasSubstr("sliced into 4, but"));
+  EXPECT_THAT(
+      refused({{1, 1, 1}, {8, 1}}),
+      HasSubstr("at most 2 dims, expected one of those with 3"));
 }
 
 // The first rows, or columns, that each of 8 ranks holds.

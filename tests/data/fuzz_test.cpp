@@ -1,14 +1,17 @@
-// Broken files of images, tokens, tokenizers and sampler states. A reader may
-// refuse a file by an error of ours, and must do nothing else: what it returns
-// lies inside of the file.
+// Broken files of images, tokens, tokenizers, sampler states and samples. A
+// reader may refuse a file by an error of ours, and must do nothing else: what
+// it returns lies inside of the file.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
 #include "argosy/data/idx.h"
 #include "argosy/data/megatron_file.h"
 #include "argosy/data/sampler.h"
+#include "argosy/data/slots/sample_format.h"
 #include "argosy/data/token_files.h"
 #include "argosy/data/tokenizer.h"
+#include "argosy/fs/stream.h"
+#include "argosy/observe/event_record.h"
 #include "tests/support/mutations.h"
 
 namespace argosy::data {
@@ -182,6 +185,106 @@ void fuzz_sampler_states(std::uint64_t seed) {
   EXPECT_GT(read, 100);
 }
 
+// A stream of text in memory, a few bytes at a time.
+class ShortReads final : public fs::ByteStream {
+ public:
+  explicit ShortReads(std::string content) : content_(std::move(content)) {}
+
+  std::size_t read(std::span<char> into, Deadline) override {
+    const std::size_t bytes =
+        std::min({into.size(), std::size_t{7}, content_.size() - at_});
+    std::copy_n(content_.data() + at_, bytes, into.data());
+    at_ += bytes;
+    return bytes;
+  }
+  std::string name() const override { return "memory"; }
+
+ private:
+  const std::string content_;
+  std::size_t at_ = 0;
+};
+
+// That its values and texts fill a sample.
+void check_sample(const RecordLayout& layout, const std::byte* sample) {
+  const RecordView view(layout, sample);
+  std::vector<SlotValues> values;
+  view.values(values);
+  std::size_t bytes =
+      layout.values_offset() + view.id().size() + view.content().size();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    bytes += values[i].size * layout.slots()[i].value_bytes();
+  }
+  ASSERT_EQ(bytes, view.bytes());
+}
+
+// Returns how many samples a broken file has nevertheless.
+std::size_t num_samples(const SampleFormat& format, const std::string& file) {
+  Records records;
+  is_read([&] {
+    const auto source =
+        format.open(std::make_unique<ShortReads>(file), std::chrono::hours(1));
+    SampleFault fault;
+    while (source->next(records, fault) != SampleSource::Step::End) {
+    }
+  });
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    check_sample(format.layout(), records[i]);
+  }
+  return records.size();
+}
+
+void fuzz_samples(
+    const FormatOptions& options,
+    const std::vector<std::string>& corpus,
+    std::uint64_t seed,
+    std::string (*around)(std::string_view)) {
+  const auto format = make_format(
+      {{"label", SlotType::Float, {1}}, {"user"}, {"place", SlotType::Id, {2}}},
+      options);
+  Mutator inputs(corpus, seed);
+  std::size_t read = 0;
+  for (int i = 0; i < 3'000; ++i) {
+    read += num_samples(*format, around(inputs.next()));
+  }
+  EXPECT_GT(read, 200U);
+  EXPECT_LT(read, 2'900 * corpus.size());
+}
+
+void fuzz_sample_files(std::uint64_t seed) {
+  const auto as_it_is = [](std::string_view text) { return std::string(text); };
+  fuzz_samples(
+      MultiSlotOptions{.has_id = true, .allow_empty = true},
+      {"1 a 1 0.5 2 7 8 2 1 2\n1 b 1 -1e3 0 2 3 4\n"},
+      seed,
+      as_it_is);
+  fuzz_samples(
+      CsvOptions{.fields = {.id = "line", .allow_empty = true}},
+      {"line,label,user,place\n\"a \"\"1\"\",0.5,7|8,1|2\r\nb,1,,3|4\n",
+       "user,line,other,place,label\n3,\"x\ny\",,5|6,1e-3\n"},
+      seed,
+      as_it_is);
+  fuzz_samples(
+      JsonLinesOptions{
+          .fields = {.id = "line", .allow_empty = true, .hash_words = true}},
+      {R"({"line":"a","label":0.5,"user":[7,"x"],"place":[[1],2],"o":{"p":[]}})",
+       R"({"place":[3,4],"line":12,"label":-1,"user":null})"},
+      seed,
+      as_it_is);
+  const TfRecordOptions records{
+      .fields = {.id = "line", .allow_empty = true, .hash_words = true}};
+  const auto examples = read_corpus(kCorpus + "tf_examples.hex", true);
+  fuzz_samples(records, examples, seed, observe::framed); // checksums are good
+  std::vector<std::string> files;
+  for (const std::string& example : examples) {
+    files.push_back(observe::framed(example) + observe::framed(examples[0]));
+  }
+  fuzz_samples(records, files, seed, as_it_is);
+}
+
+TEST(Fuzz, SampleFiles) {
+  fuzz_sample_files(kFuzzSeed);
+}
+
 TEST(Fuzz, Images) {
   fuzz_images(kFuzzSeed);
 }
@@ -209,6 +312,7 @@ TEST(Fuzz, SoakWithOtherSeeds) {
     fuzz_megatron(seed);
     fuzz_tokenizers(seed);
     fuzz_sampler_states(seed);
+    fuzz_sample_files(seed);
   });
 }
 

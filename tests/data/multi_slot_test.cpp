@@ -5,6 +5,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/data/slots/multi_slot.h"
+#include "tests/data/record_text.h"
 #include "tests/support/mutations.h"
 #include "tests/support/refusal.h"
 
@@ -13,31 +14,6 @@ namespace {
 
 using argosy::testing::refusal;
 using ::testing::HasSubstr;
-
-Slots some_slots() {
-  return {
-      {"label", SlotType::Float, {1}},
-      {"user", SlotType::Id, {}},
-      {"price", SlotType::Float, {}},
-      {"place", SlotType::Id, {2}}};
-}
-
-// A sample as text: "label=1 user=3,4 price= place=5,6".
-std::string text_of(const RecordLayout& layout, const std::byte* data) {
-  std::vector<SlotValues> values;
-  RecordView(layout, data).values(values);
-  std::string text;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Slot& slot = layout.slots()[i];
-    text += str(i == 0 ? "" : " ", slot.name, "=");
-    for (std::size_t k = 0; k < values[i].size; ++k) {
-      text += k == 0 ? "" : ",";
-      text += slot.type == SlotType::Id ? str(values[i].id(k))
-                                        : str(values[i].number(k));
-    }
-  }
-  return text;
-}
 
 std::string parsed(const std::string& line, MultiSlotOptions options = {}) {
   const MultiSlotParser parser(some_slots(), options);
@@ -122,7 +98,7 @@ TEST(MultiSlot, KeepsIdContentAndLogKey) {
   EXPECT_EQ(view.content(), "a,b");
   EXPECT_EQ(
       view.log_key(), (LogKey{.search_id = 255, .cmatch = 0xabc, .rank = 31}));
-  EXPECT_EQ(text_of(parser.layout(), records[0]), "user=5,6");
+  EXPECT_EQ(text_of(parser.layout(), records[0]), "line-7: user=5,6");
   EXPECT_EQ(
       parser.parse("2 a b 1 1 2", records).value().what,
       "\"2\", expected 1 before the id");
@@ -156,7 +132,8 @@ TEST(Records, CanBeMovedAndAppended) {
   first.append(std::move(second));
   const std::string twice = bytes + bytes;
   std::memcpy(first.room(twice.size()), twice.data(), twice.size());
-  first.commit_samples(twice.size());
+  const auto length = static_cast<std::int32_t>(bytes.size());
+  first.commit_samples(std::vector{length, length});
   Records moved = std::move(first);
   ASSERT_FALSE(parser.parse("1 4", moved));
   std::string all;
@@ -164,12 +141,70 @@ TEST(Records, CanBeMovedAndAppended) {
     all += text_of(parser.layout(), moved[i]) + ";";
   }
   EXPECT_EQ(all, "user=1;user=2,3;user=2,3;user=2,3;user=4;");
-  EXPECT_THAT(
-      refusal([&] {
-        std::memcpy(moved.room(twice.size()), twice.data(), twice.size());
-        moved.commit_samples(twice.size() - 1);
-      }),
-      HasSubstr("a sample says that it has"));
+}
+
+// Pieces that are taken apart and put together again: the room behind their
+// samples is used, and no other memory.
+TEST(Records, UseTheRoomOfPieces) {
+  const MultiSlotParser parser({{"user"}});
+  Records records;
+  for (int i = 0; i < 100'000; ++i) {
+    ASSERT_FALSE(parser.parse(str("1 ", i), records));
+  }
+  const std::size_t bytes = records.bytes();
+  const std::size_t each = bytes / records.size();
+  auto pieces = records.release();
+  EXPECT_TRUE(records.empty());
+  EXPECT_EQ(records.bytes(), 0U);
+  EXPECT_GT(pieces.size(), 3U);
+  std::size_t capacity = 0;
+  for (Records::Piece& piece : pieces) {
+    capacity += piece.capacity;
+    piece.used = each; // the first sample stays
+    const std::byte* const first = piece.memory.get();
+    records.adopt(std::move(piece), {&first, 1});
+  }
+  EXPECT_EQ(records.bytes(), pieces.size() * each);
+  const std::size_t first = records.size();
+  for (int i = 0; records.bytes() + pieces.size() * 65536 < capacity; ++i) {
+    ASSERT_FALSE(parser.parse(str("1 ", i), records));
+  }
+  for (std::size_t i = first; i < records.size(); ++i) {
+    ASSERT_EQ(text_of(parser.layout(), records[i]), str("user=", i - first));
+  }
+  EXPECT_EQ(records.release().size(), pieces.size());
+}
+
+TEST(Records, ShufflesDependOnTheSeed) {
+  const MultiSlotParser parser({{"user"}});
+  const auto shuffled = [&](std::uint64_t seed) {
+    Records records;
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_FALSE(parser.parse(str("1 ", i), records));
+    }
+    records.shuffle(seed);
+    std::string all;
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      all += text_of(parser.layout(), records[i]).substr(5);
+    }
+    return all;
+  };
+  EXPECT_EQ(shuffled(1), shuffled(1));
+  EXPECT_NE(shuffled(1), shuffled(2));
+  // Every sample comes to every place about as often.
+  std::vector<std::vector<int>> counts(8, std::vector<int>(8));
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    const std::string order = shuffled(seed);
+    ASSERT_EQ(order.size(), 8U);
+    for (std::size_t place = 0; place < 8; ++place) {
+      ++counts[place][static_cast<std::size_t>(order[place] - '0')];
+    }
+  }
+  for (const auto& of_place : counts) {
+    for (const int count : of_place) {
+      EXPECT_NEAR(count, 500, 120); // more than five standard deviations
+    }
+  }
 }
 
 // Whatever a line holds: a sample that is whole, or a fault.

@@ -40,7 +40,7 @@ class SlotFilesTest : public ::testing::Test {
   }
   std::uint64_t id_of(const std::byte* sample) const {
     std::vector<SlotValues> values;
-    RecordView(parser_.layout(), sample).values(values);
+    RecordView(format_->layout(), sample).values(values);
     return values[0].id(0);
   }
   std::vector<std::uint64_t> ids_of(const Records& records) const {
@@ -53,11 +53,12 @@ class SlotFilesTest : public ::testing::Test {
   Records load(
       const std::vector<std::string>& files,
       const SlotFileOptions& options = {}) {
-    return load_slot_files({files, parser_, options, bad_lines_, stop_});
+    return load_slot_files({files, *format_, options, bad_lines_, stop_});
   }
 
   TempDir dir_;
-  const MultiSlotParser parser_{{{"user"}}};
+  const std::shared_ptr<const SampleFormat> format_ =
+      make_format({{"user"}}, MultiSlotOptions());
   BadLines bad_lines_{0};
   std::atomic<bool> stop_{false};
 };
@@ -86,7 +87,7 @@ TEST_F(SlotFilesTest, AreHandedOverInParts) {
   int parts = 0;
   const SlotFileOptions three{.num_threads = 3};
   read_slot_files(
-      {files, parser_, three, bad_lines_, stop_},
+      {files, *format_, three, bad_lines_, stop_},
       100,
       [&](std::size_t file, Records&& records) {
         const std::lock_guard lock(mutex);
@@ -106,7 +107,7 @@ TEST_F(SlotFilesTest, ReadingStopsWhenNobodyTakesMore) {
   const auto files = write_files(10);
   int parts = 0;
   read_slot_files(
-      {files, parser_, SlotFileOptions(), bad_lines_, stop_},
+      {files, *format_, SlotFileOptions(), bad_lines_, stop_},
       1,
       [&](std::size_t, Records&&) { return ++parts < 3; });
   EXPECT_EQ(parts, 3);
@@ -134,7 +135,7 @@ TEST_F(SlotFilesTest, BadLinesAreCountedAndLimited) {
   EXPECT_EQ(
       ids_of(load_slot_files(
           {std::vector<std::string>{file},
-           parser_,
+           *format_,
            SlotFileOptions(),
            two,
            stop_})),
@@ -146,7 +147,7 @@ TEST_F(SlotFilesTest, BadLinesAreCountedAndLimited) {
       thrown_by<InvalidArgument>([&] {
         load_slot_files(
             {std::vector<std::string>{file},
-             parser_,
+             *format_,
              SlotFileOptions(),
              two,
              stop_});
@@ -155,7 +156,7 @@ TEST_F(SlotFilesTest, BadLinesAreCountedAndLimited) {
   BadLines any(-1);
   load_slot_files(
       {std::vector<std::string>{file, file, file},
-       parser_,
+       *format_,
        SlotFileOptions(),
        any,
        stop_});

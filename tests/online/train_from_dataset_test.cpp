@@ -52,7 +52,7 @@ class TrainFromDataset : public ::testing::Test {
             {{"x", data::SlotType::Float, {2}},
              {"y", data::SlotType::Float, {1}}},
         .batch_size = 4,
-        .format = {.has_id = true}};
+        .format = data::MultiSlotOptions{.has_id = true}};
   }
   std::unique_ptr<data::InMemoryDataset> dataset(int count = 42) const {
     auto made = std::make_unique<data::InMemoryDataset>(options());

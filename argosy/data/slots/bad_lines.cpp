@@ -9,10 +9,9 @@ namespace {
 constexpr std::size_t kMostSamples = 10;
 } // namespace
 
-void BadLines::add(
-    const std::string& file, std::int64_t line, const LineFault& fault) {
-  const std::string text = str_format(
-      "{}, line {}, column {}: {}", file, line, fault.column, fault.what);
+void BadLines::add(const std::string& file, const SampleFault& fault) {
+  const std::string text =
+      str_format("{}, {}: {}", file, fault.place, fault.what);
   const std::lock_guard lock(mutex_);
   ++count_;
   ARGOSY_CHECK(

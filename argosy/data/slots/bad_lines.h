@@ -5,19 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "argosy/data/slots/multi_slot.h"
+#include "argosy/data/slots/sample_format.h"
 
 namespace argosy::data {
 
-// Counts lines that could not be read. The first ones are logged, with file,
-// line and column; one more than `limit` is an error. Thread-safe.
+// Counts samples that could not be read. The first ones are logged, with file
+// and place; one more than `limit` is an error. Thread-safe.
 class BadLines {
  public:
   // -1: no limit.
   explicit BadLines(std::int64_t limit = 0) : limit_(limit) {}
 
   // Throws InvalidArgument when there are more than the limit.
-  void add(const std::string& file, std::int64_t line, const LineFault& fault);
+  void add(const std::string& file, const SampleFault& fault);
 
   std::int64_t count() const;
   // The first ones, as they were logged.

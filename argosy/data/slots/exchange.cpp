@@ -4,30 +4,37 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 #include <numeric>
-#include <random>
 #include <utility>
 
 #include "argosy/comm/group.h"
 #include "argosy/comm/ops.h"
 #include "argosy/common/error.h"
+#include "argosy/common/fault_point.h"
+#include "argosy/data/splitmix.h"
 
 namespace argosy::data {
 
 namespace {
 
-// What a member sends at a time: as much as stays in a cache between the copy
-// that collects it and the one that sends it.
-constexpr std::size_t kRoundBytes = std::size_t{2} << 20;
+// What a member gets in one round, from all others together. Smaller rounds
+// would stay in nearer caches, but members wait for each other in each. Four of
+// them fit into half a piece of Records, which is what two members leave of it.
+constexpr std::size_t kRoundBytes = std::size_t{15} << 17;
 
-// FNV-1a, and a last step that spreads the high bits.
-std::uint64_t hash_of(std::span<const std::byte> bytes) {
+// Pieces of memory from this size on keep the samples that stay: smaller ones
+// are given back, or their unused rests would add up.
+constexpr std::size_t kLeastKept = std::size_t{1} << 20;
+
+// FNV-1a.
+std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
-  for (const std::byte byte : bytes) {
-    hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   }
-  hash = (hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15;
-  return hash ^ (hash >> 29);
+  return hash;
 }
 
 // Draws or computes to which member each sample goes.
@@ -41,7 +48,7 @@ class Dealer {
       : layout_(layout),
         by_(options.by),
         num_members_(static_cast<std::uint64_t>(group.nranks())),
-        random_(seed * 1000003 + static_cast<std::uint64_t>(group.rank())) {
+        random_(scramble(seed) + static_cast<std::uint64_t>(group.rank())) {
     ARGOSY_CHECK(
         by_ != ShuffleBy::Id || layout.has_texts(),
         "[data.global_shuffle] by id: samples have none, expected has_id of "
@@ -59,37 +66,89 @@ class Dealer {
   }
 
   std::size_t member_of(const std::byte* sample) {
-    return static_cast<std::size_t>(number_of(sample) % num_members_);
+    return static_cast<std::size_t>(
+        by_ == ShuffleBy::Random ? random_.below(num_members_)
+                                 : scramble(key_of(sample)) % num_members_);
   }
 
  private:
-  std::uint64_t number_of(const std::byte* sample) {
-    if (by_ == ShuffleBy::Random) {
-      return random_() >> 16; // the lowest bits of some generators are weak
-    }
+  std::uint64_t key_of(const std::byte* sample) {
     const RecordView view(layout_, sample);
     if (by_ == ShuffleBy::Id) {
-      return hash_of(std::as_bytes(std::span(view.id())));
+      return hash_of(view.id());
     }
     view.values(values_);
-    const std::uint64_t id = values_[slot_].size > 0 ? values_[slot_].id(0) : 0;
-    return hash_of(std::as_bytes(std::span(&id, 1)));
+    return values_[slot_].size > 0 ? values_[slot_].id(0) : 0;
   }
 
   const RecordLayout& layout_;
   const ShuffleBy by_;
   const std::uint64_t num_members_;
-  std::mt19937_64 random_;
+  SplitMix random_;
   std::size_t slot_ = 0;
   std::vector<SlotValues> values_;
 };
 
-// What one member sends in one round: the samples for each member together.
-struct Outgoing {
-  at::Tensor bytes = {};
-  std::vector<std::int64_t> splits; // bytes for each member
+// Samples for one member, one after another, and their lengths: the receiver
+// need not read the samples, which are in no cache of its when they arrive.
+class SendBuffer {
+ public:
+  explicit SendBuffer(std::size_t bytes) { resize(bytes); }
+
+  // False if it is too full. A sample longer than the buffer is taken by an
+  // empty one.
+  bool put(const std::byte* sample, std::size_t bytes) {
+    if (filled_ + bytes > size_) {
+      if (filled_ > 0) {
+        return false;
+      }
+      resize(bytes);
+    }
+    std::memcpy(data_ + filled_, sample, bytes);
+    filled_ += bytes;
+    lengths_.push_back(static_cast<std::int32_t>(bytes));
+    return true;
+  }
+
+  std::int64_t filled() const { return static_cast<std::int64_t>(filled_); }
+  std::int64_t num_samples() const {
+    return static_cast<std::int64_t>(lengths_.size());
+  }
+  at::Tensor samples() const { return memory_.narrow(0, 0, filled()); }
+  at::Tensor lengths() {
+    return at::from_blob(lengths_.data(), {num_samples()}, at::kInt);
+  }
+  void clear() {
+    filled_ = 0;
+    lengths_.clear();
+  }
+
+ private:
+  void resize(std::size_t bytes) {
+    memory_ = at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
+    data_ = static_cast<std::byte*>(memory_.data_ptr());
+    size_ = bytes;
+  }
+
+  at::Tensor memory_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t filled_ = 0;
+  std::vector<std::int32_t> lengths_;
 };
 
+// What a member tells another at the start of a round.
+struct RoundNote {
+  std::int64_t bytes = 0;
+  std::int64_t samples = 0;
+  std::int64_t has_more = 0; // the member does not send all it has
+};
+
+// Goes through the samples in the order of memory, each once. One that stays
+// moves to the front of its piece, and one that leaves goes into the buffer of
+// its member; when a buffer is full, all members exchange theirs. What arrives
+// fills the room that has become free: beside the samples, memory is needed for
+// what arrives before the first piece is done, and for rests of pieces.
 class Exchange {
  public:
   Exchange(
@@ -97,102 +156,127 @@ class Exchange {
       const GlobalShuffleOptions& options,
       std::uint64_t seed,
       std::shared_ptr<Group> group)
-      : layout_(layout),
-        group_(std::move(group)),
-        num_members_(static_cast<std::size_t>(group_->nranks())),
-        dealer_(layout, options, seed, *group_) {}
-
-  Records run(const Records& records) {
-    Records received;
-    std::size_t next = 0;
-    bool goes_on = true;
-    while (goes_on) {
-      const Outgoing outgoing = collect(records, next);
-      goes_on = round(outgoing, next < records.size(), received);
+      : group_(std::move(group)),
+        self_(static_cast<std::size_t>(group_->rank())),
+        dealer_(layout, options, seed, *group_) {
+    const auto members = static_cast<std::size_t>(group_->nranks());
+    const std::size_t others = std::max<std::size_t>(members - 1, 1);
+    for (std::size_t i = 0; i < members; ++i) {
+      buffers_.emplace_back(i == self_ ? 0 : kRoundBytes / others);
     }
-    return received;
+  }
+
+  Records run(Records&& records) {
+    result_.reserve(records.size() + records.size() / 8);
+    auto pieces = records.release();
+    // The smallest first: what arrives needs new memory until one is done.
+    std::ranges::stable_sort(pieces, std::less(), &Records::Piece::used);
+    for (Records::Piece& piece : pieces) {
+      deal_out(std::move(piece));
+    }
+    while (round(false)) {
+    }
+    return std::move(result_);
   }
 
  private:
-  Outgoing collect(const Records& records, std::size_t& next) {
-    Outgoing outgoing{.splits = std::vector<std::int64_t>(num_members_, 0)};
-    const std::size_t first = next;
-    std::size_t total = 0;
-    member_of_.clear();
-    for (; next < records.size() && total < kRoundBytes; ++next) {
-      const std::size_t member = dealer_.member_of(records[next]);
-      const std::size_t bytes = RecordView(layout_, records[next]).bytes();
-      member_of_.push_back(member);
-      outgoing.splits[member] += static_cast<std::int64_t>(bytes);
-      total += bytes;
+  void deal_out(Records::Piece piece) {
+    const bool keeps_piece = piece.capacity >= kLeastKept;
+    std::byte* const end = piece.memory.get() + piece.used;
+    std::byte* free = piece.memory.get();
+    stay_.clear();
+    std::size_t bytes = 0;
+    for (std::byte* sample = free; sample != end; sample += bytes) {
+      bytes = Records::bytes_of(sample);
+      const std::size_t member = dealer_.member_of(sample);
+      if (member != self_) {
+        send(member, sample, bytes);
+      } else if (keeps_piece) {
+        if (free != sample) {
+          std::memmove(free, sample, bytes);
+        }
+        stay_.push_back(free);
+        free += bytes;
+      } else {
+        std::memcpy(result_.room(bytes), sample, bytes);
+        result_.commit(bytes);
+      }
     }
-    outgoing.bytes = buffer(total);
-    copy(records, first, outgoing);
-    return outgoing;
-  }
-
-  void copy(
-      const Records& records, std::size_t first, const Outgoing& outgoing) {
-    auto* to = static_cast<std::byte*>(outgoing.bytes.data_ptr());
-    std::vector<std::byte*> to_member;
-    for (const std::int64_t bytes : outgoing.splits) {
-      to_member.push_back(to);
-      to += bytes;
-    }
-    for (std::size_t i = 0; i < member_of_.size(); ++i) {
-      const std::byte* const sample = records[first + i];
-      const std::size_t bytes = RecordView(layout_, sample).bytes();
-      std::byte*& place = to_member[member_of_[i]];
-      std::memcpy(place, sample, bytes);
-      place += bytes;
+    if (keeps_piece) {
+      piece.used = static_cast<std::size_t>(free - piece.memory.get());
+      result_.adopt(std::move(piece), stay_);
     }
   }
 
-  // The same memory in each round.
-  at::Tensor buffer(std::size_t bytes) {
-    const auto size = static_cast<std::int64_t>(bytes);
-    if (!buffer_.defined() || buffer_.numel() < size) {
-      buffer_ = at::empty({size}, at::kByte);
+  void send(std::size_t member, const std::byte* sample, std::size_t bytes) {
+    while (!buffers_[member].put(sample, bytes)) {
+      round(true);
     }
-    return buffer_.narrow(0, 0, size);
   }
 
-  // Returns whether any member has more to send.
-  bool round(const Outgoing& outgoing, bool has_more, Records& received) {
-    const auto members = static_cast<std::int64_t>(num_members_);
-    const at::Tensor sizes_out = at::empty({members, 2}, at::kLong);
-    const at::Tensor sizes_in = at::empty({members, 2}, at::kLong);
-    auto* const sent = sizes_in.data_ptr<std::int64_t>();
-    for (std::size_t i = 0; i < num_members_; ++i) {
-      sent[2 * i] = outgoing.splits[i];
-      sent[2 * i + 1] = has_more ? 1 : 0;
+  // Exchanges what the buffers hold. Returns whether any member has more.
+  bool round(bool has_more) {
+    fault_point("data.shuffle");
+    std::vector<RoundNote> sent;
+    for (const SendBuffer& buffer : buffers_) {
+      sent.push_back({buffer.filled(), buffer.num_samples(), has_more});
     }
-    alltoall_single(sizes_out, sizes_in, {}, group_);
-    RowSplits splits{.in = outgoing.splits};
-    bool goes_on = false;
-    for (std::size_t i = 0; i < num_members_; ++i) {
-      const auto* const came = sizes_out.data_ptr<std::int64_t>() + 2 * i;
-      splits.out.push_back(came[0]);
-      goes_on = goes_on || came[1] != 0;
+    std::vector<RoundNote> came(sent.size());
+    alltoall_single(tensor_of(came), tensor_of(sent), {}, group_);
+    receive(came);
+    for (SendBuffer& buffer : buffers_) {
+      buffer.clear();
     }
-    const std::int64_t total =
-        std::accumulate(splits.out.begin(), splits.out.end(), std::int64_t{0});
-    std::byte* const room = received.room(static_cast<std::size_t>(total));
-    alltoall_single(
-        at::from_blob(room, {total}, at::kByte),
-        outgoing.bytes,
-        splits,
-        group_);
-    received.commit_samples(static_cast<std::size_t>(total));
-    return goes_on;
+    return std::ranges::any_of(
+        came, [](const RoundNote& note) { return note.has_more != 0; });
   }
 
-  const RecordLayout& layout_;
+  static at::Tensor tensor_of(std::vector<RoundNote>& notes) {
+    constexpr std::int64_t kNumbers = sizeof(RoundNote) / sizeof(std::int64_t);
+    return at::from_blob(
+        notes.data(),
+        {static_cast<std::int64_t>(notes.size()), kNumbers},
+        at::kLong);
+  }
+
+  void receive(const std::vector<RoundNote>& came) {
+    std::int64_t bytes = 0;
+    std::int64_t samples = 0;
+    for (const RoundNote& note : came) {
+      bytes += note.bytes;
+      samples += note.samples;
+    }
+    lengths_.resize(static_cast<std::size_t>(samples));
+    std::byte* const room = result_.room(static_cast<std::size_t>(bytes));
+    Tensors samples_out;
+    Tensors lengths_out;
+    Tensors samples_in;
+    Tensors lengths_in;
+    std::byte* to = room;
+    std::int32_t* length = lengths_.data();
+    for (std::size_t i = 0; i < came.size(); ++i) {
+      samples_out.push_back(at::from_blob(to, {came[i].bytes}, at::kByte));
+      lengths_out.push_back(at::from_blob(length, {came[i].samples}, at::kInt));
+      to += came[i].bytes;
+      length += came[i].samples;
+      samples_in.push_back(buffers_[i].samples());
+      lengths_in.push_back(buffers_[i].lengths());
+    }
+    alltoall({.out = lengths_out, .in = lengths_in}, group_);
+    alltoall({.out = samples_out, .in = samples_in}, group_);
+    ARGOSY_ASSERT(
+        std::accumulate(lengths_.begin(), lengths_.end(), std::int64_t{0}) ==
+        bytes);
+    result_.commit_samples(lengths_);
+  }
+
   const std::shared_ptr<Group> group_;
-  const std::size_t num_members_;
+  const std::size_t self_;
   Dealer dealer_;
-  std::vector<std::size_t> member_of_; // of the samples of a round
-  at::Tensor buffer_;
+  std::vector<SendBuffer> buffers_; // for each member; its own is not used
+  Records result_;
+  std::vector<const std::byte*> stay_; // samples of a piece
+  std::vector<std::int32_t> lengths_;  // of the samples that arrive
 };
 
 } // namespace
@@ -203,8 +287,8 @@ Records exchange_records(
     const GlobalShuffleOptions& options,
     std::uint64_t seed,
     const std::shared_ptr<Group>& group) {
-  const Records own = std::move(records);
-  return Exchange(layout, options, seed, group ? group : get_group()).run(own);
+  return Exchange(layout, options, seed, group ? group : get_group())
+      .run(std::move(records));
 }
 
 } // namespace argosy::data

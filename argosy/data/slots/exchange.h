@@ -9,8 +9,9 @@
 namespace argosy::data {
 
 // Deals the samples of all members of a group out among them, as the options
-// say; `seed` must be the same on all. Samples that one member gets from
-// another keep their order. Null: all ranks. A collective. Not installed.
+// say; `seed` must be the same on all. The order of the result depends on
+// nothing else than the samples' places in memory. If it throws, the samples of
+// this member are gone. Null: all ranks. A collective. Not installed.
 Records exchange_records(
     const RecordLayout& layout,
     Records&& records,

@@ -13,6 +13,7 @@
 #include "argosy/data/shuffle.h"
 #include "argosy/data/slots/exchange.h"
 #include "argosy/data/slots/merge.h"
+#include "argosy/data/slots/record_builder.h"
 #include "argosy/data/slots/slot_batch.h"
 #include "argosy/world/world.h"
 
@@ -21,7 +22,7 @@ namespace argosy::data {
 struct InMemoryDataset::Preload {
   std::atomic<bool> stop{false};
   std::vector<std::string> files;
-  std::shared_ptr<const MultiSlotParser> parser;
+  std::shared_ptr<const SampleFormat> format;
   std::future<Records> records;
 };
 
@@ -62,8 +63,7 @@ class MemoryPass final : public SlotPass {
 
 InMemoryDataset::InMemoryDataset(SlotDatasetOptions options)
     : options_(std::move(options)),
-      parser_(
-          std::make_shared<MultiSlotParser>(options_.slots, options_.format)),
+      format_(make_format(options_.slots, options_.format)),
       bad_lines_(std::make_shared<BadLines>(options_.max_bad_lines)) {
   check_options(options_);
 }
@@ -87,12 +87,11 @@ void InMemoryDataset::update_settings(const SlotDatasetOptions& options) {
       "[data.update_settings] other slots while {} samples are in memory: "
       "call release_memory() first",
       records_.size());
-  auto parser =
-      std::make_shared<MultiSlotParser>(options.slots, options.format);
+  auto format = make_format(options.slots, options.format);
   ARGOSY_CHECK(
       records_.empty() ||
-          (parser->layout().has_texts() == layout().has_texts() &&
-           parser->layout().has_log_key() == layout().has_log_key()),
+          (format->layout().has_texts() == layout().has_texts() &&
+           format->layout().has_log_key() == layout().has_log_key()),
       "[data.update_settings] other texts in front of the slots while {} "
       "samples are in memory: call release_memory() first",
       records_.size());
@@ -100,7 +99,7 @@ void InMemoryDataset::update_settings(const SlotDatasetOptions& options) {
     bad_lines_ = std::make_shared<BadLines>(options.max_bad_lines);
   }
   options_ = options;
-  parser_ = std::move(parser);
+  format_ = std::move(format);
 }
 
 void InMemoryDataset::load_into_memory(bool is_shuffle) {
@@ -120,12 +119,12 @@ void InMemoryDataset::preload_into_memory(int num_threads) {
   how.num_threads = num_threads > 0 ? num_threads : how.num_threads;
   preload_ = std::make_unique<Preload>();
   preload_->files = files_;
-  preload_->parser = parser_;
+  preload_->format = format_;
   preload_->records = std::async(
       std::launch::async,
       [preload = preload_.get(), how, bad_lines = bad_lines_] {
         return load_slot_files(
-            {preload->files, *preload->parser, how, *bad_lines, preload->stop});
+            {preload->files, *preload->format, how, *bad_lines, preload->stop});
       });
 }
 
@@ -148,14 +147,7 @@ std::uint64_t InMemoryDataset::next_seed() {
 }
 
 void InMemoryDataset::local_shuffle() {
-  const auto order = shuffled_indices(
-      static_cast<std::int64_t>(records_.size()), next_seed(), 0);
-  std::vector<const std::byte*> shuffled;
-  shuffled.reserve(order.size());
-  for (const std::int64_t index : order) {
-    shuffled.push_back(records_[static_cast<std::size_t>(index)]);
-  }
-  records_.order() = std::move(shuffled);
+  records_.shuffle(next_seed());
 }
 
 MergeCounts InMemoryDataset::global_shuffle(
@@ -164,8 +156,12 @@ MergeCounts InMemoryDataset::global_shuffle(
       layout(), std::move(records_), options, next_seed(), group);
   MergeCounts counts;
   if (options.merge) {
+    const auto* const text = std::get_if<MultiSlotOptions>(&options_.format);
     counts = merge_by_id(
-        layout(), records_, options.merge_size, options_.format.drop_zeros);
+        layout(),
+        records_,
+        options.merge_size,
+        text != nullptr && text->drop_zeros);
   }
   local_shuffle();
   return counts;
@@ -178,7 +174,6 @@ void InMemoryDataset::slots_shuffle(const std::vector<std::string>& slots) {
   }
   const auto from = shuffled_indices(
       static_cast<std::int64_t>(records_.size()), next_seed(), 0);
-  RecordBuilder builder(layout());
   Records result;
   std::vector<SlotValues> own;
   std::vector<SlotValues> other;
@@ -190,7 +185,7 @@ void InMemoryDataset::slots_shuffle(const std::vector<std::string>& slots) {
     for (std::size_t slot = 0; slot < own.size(); ++slot) {
       own[slot] = is_moved[slot] ? other[slot] : own[slot];
     }
-    builder.build(view, own, result);
+    build_record(layout(), head_of(view), own, result);
   }
   records_ = std::move(result);
 }
@@ -214,7 +209,7 @@ std::unique_ptr<SlotPass> InMemoryDataset::start_pass() {
   return std::make_unique<MemoryPass>(
       records_,
       options_,
-      std::shared_ptr<const RecordLayout>(parser_, &parser_->layout()));
+      std::shared_ptr<const RecordLayout>(format_, &format_->layout()));
 }
 
 } // namespace argosy::data

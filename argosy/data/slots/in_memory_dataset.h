@@ -87,14 +87,14 @@ class InMemoryDataset final : public SlotDataset {
   std::int64_t num_bad_lines() const override { return bad_lines_->count(); }
 
   const Records& records() const { return records_; }
-  const RecordLayout& layout() const { return parser_->layout(); }
+  const RecordLayout& layout() const { return format_->layout(); }
 
  private:
   struct Preload;
   std::uint64_t next_seed();
 
   SlotDatasetOptions options_;
-  std::shared_ptr<const MultiSlotParser> parser_;
+  std::shared_ptr<const SampleFormat> format_;
   std::shared_ptr<BadLines> bad_lines_; // shared with a preload
   std::vector<std::string> files_;
   std::string date_;

@@ -8,18 +8,15 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/data/slots/record_builder.h"
 
 namespace argosy::data {
 
 namespace {
 
-std::size_t element_bytes(const Slot& slot) {
-  return slot.type == SlotType::Id ? sizeof(std::uint64_t) : sizeof(float);
-}
-
 bool are_equal(const Slot& slot, const SlotValues& a, const SlotValues& b) {
   return a.size == b.size &&
-      std::memcmp(a.data, b.data, a.size * element_bytes(slot)) == 0;
+      std::memcmp(a.data, b.data, a.size * slot.value_bytes()) == 0;
 }
 
 // Whether a sample has no value of a slot that is not dense. Readers that drop
@@ -77,42 +74,7 @@ std::optional<std::vector<SlotValues>> merged_values(
   return merged;
 }
 
-template <typename T>
-std::byte* append(std::byte* to, const T* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
-  return to + bytes;
-}
-
 } // namespace
-
-void RecordBuilder::build(
-    const RecordView& head,
-    const std::vector<SlotValues>& values,
-    Records& into) const {
-  const Slots& slots = layout_.slots();
-  const std::size_t text_bytes = head.id().size() + head.content().size();
-  std::size_t bytes = layout_.values_offset() + text_bytes;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    bytes += values[i].size * element_bytes(slots[i]);
-  }
-  std::byte* const sample = into.room(bytes);
-  std::memcpy(sample, head.data(), layout_.counts_offset());
-  const auto size = static_cast<std::uint32_t>(bytes);
-  std::memcpy(sample, &size, sizeof(size));
-  std::byte* count_at = sample + layout_.counts_offset();
-  std::byte* value_at = sample + layout_.values_offset();
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (!slots[i].is_dense()) {
-      const auto count = static_cast<std::uint32_t>(values[i].size);
-      count_at = append(count_at, &count, sizeof(count));
-    }
-    value_at = append(
-        value_at, values[i].data, values[i].size * element_bytes(slots[i]));
-  }
-  value_at = append(value_at, head.id().data(), head.id().size());
-  append(value_at, head.content().data(), head.content().size());
-  into.commit(bytes);
-}
 
 MergeCounts merge_by_id(
     const RecordLayout& layout,
@@ -134,7 +96,6 @@ MergeCounts merge_by_id(
   }
   MergeCounts counts;
   Records result;
-  const RecordBuilder builder(layout);
   for (const std::string_view id : order) {
     const auto& of_id = parts[id];
     if (merge_size > 0 &&
@@ -147,7 +108,8 @@ MergeCounts merge_by_id(
       ++counts.conflicts;
       continue;
     }
-    builder.build(RecordView(layout, of_id[0]), *merged, result);
+    build_record(
+        layout, head_of(RecordView(layout, of_id[0])), *merged, result);
     ++counts.merged;
   }
   records = std::move(result);

@@ -3,10 +3,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/data/slots/number_text.h"
 
 namespace argosy::data {
 
@@ -14,10 +14,6 @@ namespace {
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 // The place in a line up to which it has been read.
@@ -41,47 +37,11 @@ struct Cursor {
 };
 
 // Reads the next number; false, with the cursor before it, if there is none.
-bool read(Cursor& cursor, std::uint64_t& value) {
-  // 19 digits never overflow.
-  constexpr int kSafeDigits = std::numeric_limits<std::uint64_t>::digits10;
+template <typename T>
+bool read(Cursor& cursor, T& value) {
   cursor.skip_blanks();
-  const char* p = cursor.at;
-  const char* const safe =
-      p + std::min<std::ptrdiff_t>(kSafeDigits, cursor.end - p);
-  std::uint64_t result = 0;
-  for (; p != safe && is_digit(*p); ++p) {
-    result = result * 10 + static_cast<std::uint64_t>(*p - '0');
-  }
-  for (; p != cursor.end && is_digit(*p); ++p) {
-    if (__builtin_mul_overflow(result, std::uint64_t{10}, &result) ||
-        __builtin_add_overflow(
-            result, static_cast<std::uint64_t>(*p - '0'), &result)) {
-      return false;
-    }
-  }
-  if (p == cursor.at || (p != cursor.end && !is_blank(*p))) {
-    return false;
-  }
-  cursor.at = p;
-  value = result;
-  return true;
-}
-
-bool read(Cursor& cursor, float& value) {
-  cursor.skip_blanks();
-  const auto [stop, error] = std::from_chars(cursor.at, cursor.end, value);
-  // Numbers too small for a float are zero, as everywhere.
-  if (error == std::errc::result_out_of_range) {
-    double wide = 0;
-    std::from_chars(cursor.at, cursor.end, wide);
-    if (std::abs(wide) > 1) {
-      return false;
-    }
-    value = static_cast<float>(wide);
-  } else if (error != std::errc() || !std::isfinite(value)) {
-    return false;
-  }
-  if (stop != cursor.end && !is_blank(*stop)) {
+  const char* const stop = read_number(cursor.at, cursor.end, value);
+  if (stop == nullptr || (stop != cursor.end && !is_blank(*stop))) {
     return false;
   }
   cursor.at = stop;

@@ -19,10 +19,10 @@ class QueuePass final : public SlotPass {
   QueuePass(
       const std::vector<std::string>& files,
       const SlotDatasetOptions& options,
-      std::shared_ptr<const MultiSlotParser> parser,
+      std::shared_ptr<const SampleFormat> format,
       BadLines& bad_lines)
       : options_(options),
-        parser_(std::move(parser)),
+        format_(std::move(format)),
         max_parts_(2 + 2 * static_cast<std::size_t>(options.files.num_threads)),
         reader_([this, &files, &bad_lines] { read(files, bad_lines); }) {}
 
@@ -52,7 +52,7 @@ class QueuePass final : public SlotPass {
     for (const auto& [part, index] : taken) {
       samples.push_back((*part)[index]);
     }
-    return make_slot_batch({parser_, &parser_->layout()}, samples);
+    return make_slot_batch({format_, &format_->layout()}, samples);
   }
 
  private:
@@ -67,7 +67,7 @@ class QueuePass final : public SlotPass {
     std::exception_ptr error;
     try {
       read_slot_files(
-          {files, *parser_, options_.files, bad_lines, stop_},
+          {files, *format_, options_.files, bad_lines, stop_},
           kPartBytes,
           [this](std::size_t, Records&& part) { return put(std::move(part)); });
     } catch (...) {
@@ -109,7 +109,7 @@ class QueuePass final : public SlotPass {
   }
 
   const SlotDatasetOptions& options_;
-  const std::shared_ptr<const MultiSlotParser> parser_;
+  const std::shared_ptr<const SampleFormat> format_;
   const std::size_t max_parts_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -127,8 +127,7 @@ class QueuePass final : public SlotPass {
 
 QueueDataset::QueueDataset(SlotDatasetOptions options)
     : options_(std::move(options)),
-      parser_(
-          std::make_shared<MultiSlotParser>(options_.slots, options_.format)),
+      format_(make_format(options_.slots, options_.format)),
       bad_lines_(options_.max_bad_lines) {
   check_options(options_);
 }
@@ -138,7 +137,7 @@ void QueueDataset::set_filelist(std::vector<std::string> files) {
 }
 
 std::unique_ptr<SlotPass> QueueDataset::start_pass() {
-  return std::make_unique<QueuePass>(files_, options_, parser_, bad_lines_);
+  return std::make_unique<QueuePass>(files_, options_, format_, bad_lines_);
 }
 
 } // namespace argosy::data

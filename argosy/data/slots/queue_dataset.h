@@ -23,7 +23,7 @@ class QueueDataset final : public SlotDataset {
 
  private:
   const SlotDatasetOptions options_;
-  const std::shared_ptr<const MultiSlotParser> parser_;
+  const std::shared_ptr<const SampleFormat> format_;
   std::vector<std::string> files_;
   BadLines bad_lines_;
 };

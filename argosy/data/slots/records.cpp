@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/data/splitmix.h"
 
 namespace argosy::data {
 
@@ -15,11 +17,7 @@ namespace {
 constexpr std::size_t kNumber = sizeof(std::uint32_t);
 // Pieces grow with what is there: a small file takes little.
 constexpr std::size_t kLeastPiece = std::size_t{64} << 10;
-constexpr std::size_t kMostPiece = std::size_t{4} << 20;
-
-std::size_t value_bytes(const Slot& slot) {
-  return slot.type == SlotType::Id ? sizeof(std::uint64_t) : sizeof(float);
-}
+constexpr std::size_t kMostPiece = std::size_t{16} << 20;
 
 } // namespace
 
@@ -51,7 +49,7 @@ void RecordView::values(std::vector<SlotValues>& of_slots) const {
       count += kNumber;
     }
     of_slots[i] = {data, size};
-    data += size * value_bytes(slots[i]);
+    data += size * slots[i].value_bytes();
   }
 }
 
@@ -84,59 +82,103 @@ LogKey RecordView::log_key() const {
 void Records::swap(Records& other) noexcept {
   std::swap(pieces_, other.pieces_);
   std::swap(samples_, other.samples_);
-  std::swap(free_, other.free_);
-  std::swap(free_bytes_, other.free_bytes_);
+  std::swap(filling_, other.filling_);
+  std::swap(open_, other.open_);
   std::swap(bytes_, other.bytes_);
 }
 
 std::byte* Records::room(std::size_t bytes) {
-  if (bytes > free_bytes_) {
-    const std::size_t piece =
-        std::max(bytes, std::clamp(bytes_, kLeastPiece, kMostPiece));
-    pieces_.push_back(std::make_unique_for_overwrite<std::byte[]>(piece));
-    free_ = pieces_.back().get();
-    free_bytes_ = piece;
+  if (!is_filling() || bytes > pieces_[filling_].room()) {
+    open_piece(bytes);
   }
-  return free_;
+  const Piece& piece = pieces_[filling_];
+  return piece.memory.get() + piece.used;
 }
 
 void Records::commit(std::size_t bytes) {
-  samples_.push_back(free_);
-  free_ += bytes;
-  free_bytes_ -= bytes;
+  Piece& piece = pieces_[filling_];
+  samples_.push_back(piece.memory.get() + piece.used);
+  piece.used += bytes;
   bytes_ += bytes;
 }
 
-void Records::commit_samples(std::size_t bytes) {
-  while (bytes > 0) {
-    std::uint32_t own = 0;
-    if (bytes >= kNumber) {
-      std::memcpy(&own, free_, kNumber);
-    }
-    ARGOSY_CHECK(
-        own >= kNumber && own <= bytes,
-        "[data.records] a sample says that it has {} bytes, {} are there",
-        own,
-        bytes);
-    commit(own);
-    bytes -= own;
+void Records::commit_samples(std::span<const std::int32_t> lengths) {
+  for (const std::int32_t bytes : lengths) {
+    commit(static_cast<std::size_t>(bytes));
+  }
+}
+
+void Records::keep_open(std::size_t piece) {
+  if (pieces_[piece].room() >= kLeastPiece) {
+    open_.push_back(piece);
+  }
+}
+
+// Fills the open piece that was left last, of those that have the room, or a
+// new one.
+void Records::open_piece(std::size_t bytes) {
+  const bool was_filling = is_filling();
+  const std::size_t before = filling_;
+  const auto found = std::find_if(open_.rbegin(), open_.rend(), [&](auto i) {
+    return pieces_[i].room() >= bytes;
+  });
+  if (found != open_.rend()) {
+    filling_ = *found;
+    open_.erase(std::next(found).base());
+  } else {
+    filling_ = pieces_.size();
+    const std::size_t capacity =
+        std::max(bytes, std::clamp(bytes_, kLeastPiece, kMostPiece));
+    pieces_.push_back(
+        {std::make_unique_for_overwrite<std::byte[]>(capacity), capacity, 0});
+  }
+  if (was_filling) {
+    keep_open(before);
   }
 }
 
 void Records::append(Records&& other) {
-  std::move(
-      other.pieces_.begin(), other.pieces_.end(), std::back_inserter(pieces_));
+  const std::size_t first = pieces_.size();
+  std::ranges::move(other.pieces_, std::back_inserter(pieces_));
+  for (const std::size_t piece : other.open_) {
+    open_.push_back(first + piece);
+  }
+  if (other.is_filling()) {
+    if (first > 0) {
+      keep_open(filling_);
+    }
+    filling_ = first + other.filling_;
+  }
   samples_.insert(samples_.end(), other.samples_.begin(), other.samples_.end());
   bytes_ += other.bytes_;
-  if (free_bytes_ < other.free_bytes_) {
-    free_ = other.free_;
-    free_bytes_ = other.free_bytes_;
-  }
   other = Records();
+}
+
+// Fisher-Yates.
+void Records::shuffle(std::uint64_t seed) {
+  SplitMix random(seed);
+  for (std::size_t left = samples_.size(); left > 1; --left) {
+    std::swap(samples_[left - 1], samples_[random.below(left)]);
+  }
 }
 
 void Records::clear() {
   *this = Records();
+}
+
+std::vector<Records::Piece> Records::release() {
+  std::vector<Piece> pieces = std::move(pieces_);
+  clear();
+  return pieces;
+}
+
+void Records::adopt(Piece piece, std::span<const std::byte* const> samples) {
+  bytes_ += piece.used;
+  samples_.insert(samples_.end(), samples.begin(), samples.end());
+  pieces_.push_back(std::move(piece));
+  if (filling_ != pieces_.size() - 1) {
+    keep_open(pieces_.size() - 1);
+  }
 }
 
 } // namespace argosy::data

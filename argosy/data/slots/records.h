@@ -120,25 +120,52 @@ class Records {
   // with the bytes it really has; without, the room is used again.
   std::byte* room(std::size_t bytes);
   void commit(std::size_t bytes);
-  // The same for several samples that lie one after another in the room.
-  // InvalidArgument if their lengths do not add up to `bytes`.
-  void commit_samples(std::size_t bytes);
+  // The same for several samples of these lengths that lie one after another in
+  // the room. Does not read them.
+  void commit_samples(std::span<const std::int32_t> lengths);
+  void reserve(std::size_t samples) { samples_.reserve(samples); }
 
   // Takes over the samples of another.
   void append(Records&& other);
 
+  // Puts the samples in an order that depends on the seed only.
+  void shuffle(std::uint64_t seed);
+
   void clear();
 
   std::span<const std::byte* const> samples() const { return samples_; }
-  // The same, to be permuted.
-  std::vector<const std::byte*>& order() { return samples_; }
+
+  // How long a sample says that it is.
+  static std::size_t bytes_of(const std::byte* sample) {
+    std::uint32_t bytes;
+    std::memcpy(&bytes, sample, sizeof(bytes));
+    return bytes;
+  }
+
+  // Memory whose first `used` bytes are samples, one after another.
+  struct Piece {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t capacity = 0;
+    std::size_t used = 0;
+
+    std::size_t room() const { return capacity - used; }
+  };
+  // Gives all memory away; no samples are left.
+  std::vector<Piece> release();
+  // Takes over a piece, whose samples these are, in any order. The room behind
+  // them is used for others.
+  void adopt(Piece piece, std::span<const std::byte* const> samples);
 
  private:
-  std::vector<std::unique_ptr<std::byte[]>> pieces_;
+  bool is_filling() const { return filling_ < pieces_.size(); }
+  void keep_open(std::size_t piece);
+  void open_piece(std::size_t bytes);
+
+  std::vector<Piece> pieces_;
   std::vector<const std::byte*> samples_;
-  std::byte* free_ = nullptr;
-  std::size_t free_bytes_ = 0;
-  std::size_t bytes_ = 0; // of all samples
+  std::size_t filling_ = 0;       // index of the piece that has the room
+  std::vector<std::size_t> open_; // others that have some
+  std::size_t bytes_ = 0;         // of all samples
 };
 
 } // namespace argosy::data

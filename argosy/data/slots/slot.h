@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct Slot {
   bool is_dense() const { return !shape.empty(); }
   // How many values a sample has of a dense slot.
   std::int64_t num_values() const;
+  // Of one value.
+  std::size_t value_bytes() const { return type == SlotType::Id ? 8 : 4; }
 
   bool operator==(const Slot&) const = default;
 };

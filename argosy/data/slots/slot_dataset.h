@@ -8,21 +8,21 @@
 #include <vector>
 
 #include "argosy/data/slots/bad_lines.h"
-#include "argosy/data/slots/multi_slot.h"
+#include "argosy/data/slots/sample_format.h"
 #include "argosy/data/slots/slot_files.h"
 
-// Datasets of files with MultiSlot lines, as in paddle.distributed: one that is
+// Datasets of samples that have slots, as in paddle.distributed: one that is
 // held in memory, and one that is read as it is used.
 namespace argosy::data {
 
 struct SlotBatch;
 
 struct SlotDatasetOptions {
-  Slots slots; // of a line, in order
+  Slots slots; // of a sample; MultiSlot lines have them in this order
   std::int64_t batch_size = 1;
   bool drop_last = false; // a last batch that is smaller
   SlotFileOptions files = {};
-  MultiSlotOptions format = {};
+  FormatOptions format = MultiSlotOptions{};
   std::int64_t max_bad_lines = 0; // more are an error; -1: any number
   std::uint64_t seed = 0;         // of shuffles
 };

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "argosy/common/error.h"
-#include "argosy/data/slots/line_reader.h"
 #include "argosy/fs/command_stream.h"
 #include "argosy/fs/stream.h"
 
@@ -72,16 +71,24 @@ class SlotFiles {
   }
 
   void read(std::size_t file) {
-    LineReader lines(open_file(files_[file], options_), options_.read_limit);
+    using Step = SampleSource::Step;
+    constexpr int kBetweenChecks = 256; // samples
+    const auto source = reading_.format.open(
+        open_file(files_[file], options_), options_.read_limit);
     Records records;
-    while (const auto line = lines.next()) {
-      if (const auto fault = reading_.parser.parse(*line, records)) {
-        reading_.bad_lines.add(files_[file], lines.line(), *fault);
+    SampleFault fault;
+    for (int i = 1;; ++i) {
+      const Step step = source->next(records, fault);
+      if (step == Step::End) {
+        break;
+      }
+      if (step == Step::Bad) {
+        reading_.bad_lines.add(files_[file], fault);
       }
       if (records.bytes() >= part_bytes_ && !hand_over(file, records)) {
         return;
       }
-      if ((lines.line() & 0xff) == 0 && ends()) {
+      if (i % kBetweenChecks == 0 && ends()) {
         return;
       }
     }

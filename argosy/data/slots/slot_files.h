@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "argosy/data/slots/bad_lines.h"
-#include "argosy/data/slots/multi_slot.h"
 #include "argosy/data/slots/records.h"
+#include "argosy/data/slots/sample_format.h"
 
 namespace argosy::data {
 
 // How the files of a slot dataset are read.
 struct SlotFileOptions {
   int num_threads = 1;
-  // A shell command that gets each file on its standard input and writes
-  // MultiSlot lines; "cat" or nothing: the files have such lines.
+  // A shell command that gets each file on its standard input and writes what
+  // the format says; "cat" or nothing: the files have that already.
   std::string pipe_command = "cat";
   // How long a file or the command may give nothing.
   std::chrono::milliseconds read_limit = std::chrono::seconds(60);
@@ -25,7 +25,7 @@ struct SlotFileOptions {
 // What is read, and how. References must outlive the reading.
 struct SlotReading {
   const std::vector<std::string>& files; // URLs of argosy/fs
-  const MultiSlotParser& parser;
+  const SampleFormat& format;
   const SlotFileOptions& options;
   BadLines& bad_lines;
   const std::atomic<bool>& stop; // once true, reading ends soon
