@@ -43,10 +43,10 @@ std::size_t KeyIndex::used_of_next() const {
 
 void KeyIndex::feed() {
   const std::size_t used = used_of_next();
-  const std::size_t upto = used + fed_ahead(slots_.pages.size());
-  if (upto >= fed_ + kHugePage) {
-    next_.pages.feed(feeder_, std::max(fed_, used), upto);
-    fed_ = upto / kHugePage * kHugePage;
+  const std::size_t wanted_end = used + fed_ahead(slots_.pages.size());
+  if (wanted_end >= fed_ + kHugePage) {
+    next_.pages.feed(feeder_, std::max(fed_, used), wanted_end);
+    fed_ = wanted_end / kHugePage * kHugePage;
   }
 }
 

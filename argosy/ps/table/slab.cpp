@@ -64,11 +64,13 @@ void Slab::feed() {
   const std::size_t rows_in_chunk = std::size_t{1} << shift_;
   const std::size_t in_last =
       end_ - std::min<std::size_t>(end_, (chunks_.size() - 1) * rows_in_chunk);
-  const std::size_t upto = in_last * row_bytes_ + fed_ahead(end_ * row_bytes_);
+  const std::size_t wanted_end =
+      in_last * row_bytes_ + fed_ahead(end_ * row_bytes_);
   chunks_.back().pages.feed(
-      feeder_, std::max(fed_, in_last * row_bytes_), upto);
-  fed_ = upto / kHugePage * kHugePage;
-  if (upto >= chunks_.back().row_bytes && end_ < kMostRows - rows_in_chunk) {
+      feeder_, std::max(fed_, in_last * row_bytes_), wanted_end);
+  fed_ = wanted_end / kHugePage * kHugePage;
+  if (wanted_end >= chunks_.back().row_bytes &&
+      end_ < kMostRows - rows_in_chunk) {
     if (const auto pause = feeder_->try_pause()) {
       add_chunk();
     }
