@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -27,6 +28,16 @@ struct alignas(128) Line {
 void await(const Line& line, int number) {
   while (line.number.load(std::memory_order_acquire) < number) {
     __builtin_ia32_pause();
+  }
+}
+
+// About what a call of 64 bytes takes us, so that slow tasks come as often as
+// slow calls do.
+constexpr std::chrono::nanoseconds kBareWork(1000);
+
+void work(std::chrono::nanoseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
   }
 }
 
@@ -142,6 +153,7 @@ double bare_memory_p99_us(int count, bool slow) {
     int slow_done = 0;
     for (int i = 1; i <= count; ++i) {
       await(there, i);
+      work(kBareWork);
       std::memcpy(back.bytes, there.bytes, sizeof(back.bytes));
       back.number.store(i, std::memory_order_release);
       for (; slow_done < slow_asked.load(); ++slow_done) {

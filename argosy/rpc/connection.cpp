@@ -223,6 +223,14 @@ void Connection::resume() {
   });
 }
 
+void Connection::defer(std::function<void()> task) {
+  if (loop_->on_thread()) {
+    loop_->defer(std::move(task));
+  } else {
+    task();
+  }
+}
+
 bool Connection::poll() {
   const std::unique_lock reading(reading_, std::try_to_lock);
   if (!reading || closed_) {
@@ -282,7 +290,7 @@ void Connection::on_events(std::uint32_t events) {
   receive_corked(kFramesInARow, ended);
   if (ended) {
     close("the peer has closed the connection");
-  } else if (more_ && armed_ && !paused_) {
+  } else if (more_ && armed_ && !paused_ && !closed_) {
     receive_later();
   }
 }
@@ -295,15 +303,27 @@ void Connection::hang_up() {
 
 void Connection::wait_for_reply(
     const std::function<bool()>& done, Deadline deadline) {
-  if (ring_ != nullptr) {
-    const auto ready = [&] { return done() || closed_ || hung_up_; };
-    if (!spin_.spin([&] { return ring_->has_work() || ready(); })) {
-      const auto before = Deadline::Clock::now();
-      ring_->sleep(ready, deadline);
-      spin_.slept(Deadline::Clock::now() - before);
+  const auto ready = [&] { return done() || closed_ || hung_up_; };
+  const auto there = [&] {
+    if (ring_ != nullptr) {
+      return ring_->has_work() || ready();
     }
+    drained_ = false; // a look at a socket is a try to read
+    return receive(kFramesInARow) || ready();
+  };
+  if (spin_.spin(there)) {
     return;
   }
+  const auto before = Deadline::Clock::now();
+  if (ring_ != nullptr) {
+    ring_->sleep(ready, deadline);
+  } else {
+    poll_socket(deadline);
+  }
+  spin_.slept(Deadline::Clock::now() - before);
+}
+
+void Connection::poll_socket(Deadline deadline) {
   pollfd entries[] = {{channel_->fd(), POLLIN, 0}, {kick_.fd(), POLLIN, 0}};
   const auto left = std::max(
       std::chrono::nanoseconds::zero(),

@@ -94,6 +94,9 @@ class Connection : public Loop::Source,
   // After admit() has refused.
   void resume();
 
+  // In on_frame(), of a server's connection: see Loop::defer().
+  void defer(std::function<void()> task);
+
   // Bytes that wait to be sent.
   std::size_t queued_bytes() const { return queued_; }
 
@@ -127,6 +130,7 @@ class Connection : public Loop::Source,
   void end_of_data();
   void receive_later();
   void wait_for_reply(const std::function<bool()>& done, Deadline deadline);
+  void poll_socket(Deadline deadline);
   void queue(
       FrameHeader& header,
       std::string_view method,

@@ -16,6 +16,10 @@ namespace {
 
 constexpr std::uint64_t kEventId = 0; // of the eventfd
 
+// When deferred tasks run: after so long a pause, or when they waited so long.
+constexpr std::chrono::microseconds kPause(4);
+constexpr std::chrono::microseconds kLongestDelay(500);
+
 // How often it works in shared memory before it looks at descriptors.
 constexpr int kBusyPasses = 32;
 
@@ -60,6 +64,7 @@ void Loop::stop() {
   }
   // They hold the loop, too.
   polled_.clear();
+  deferred_.clear();
   std::map<std::uint64_t, std::shared_ptr<Source>> watched;
   std::vector<std::function<void()>> posted;
   const std::lock_guard lock(mutex_);
@@ -137,7 +142,11 @@ void Loop::run() {
   while (!stopping_) {
     const bool worked = poll_all();
     run_posted();
-    run_tick();
+    const auto now = Deadline::Clock::now();
+    run_tick(now);
+    if (!deferred_.empty() && now - deferred_since_ > kLongestDelay) {
+      run_deferred();
+    }
     if (!worked && !stopping_) {
       wait();
     } else if (++busy_passes_ >= kBusyPasses) {
@@ -159,23 +168,51 @@ bool Loop::expects_work() const {
   });
 }
 
-// Spins for work in shared memory, then sleeps until something happens.
+// Looks for work in shared memory, or for more from a socket that has just been
+// heard of. Returns whether there was any.
+bool Loop::spin() {
+  if (expects_work()) {
+    // The end of expectations ends a spin, too.
+    return spin_.spin([this] { return has_work() || !expects_work(); }) &&
+        has_work();
+  }
+  return socket_talks_ &&
+      socket_spin_.spin([this] { return handle_events(0) || has_work(); });
+}
+
+// Whether something happens within kPause.
+bool Loop::works_soon() {
+  const auto end = Deadline::Clock::now() + kPause;
+  while (Deadline::Clock::now() < end) {
+    if (expects_work() ? has_work() : handle_events(0) || has_work()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Spins, then sleeps until something happens. After deferred tasks, sleeps at
+// once: whom they have woken needs a CPU.
 void Loop::wait() {
-  const bool spins = expects_work();
-  // The end of expectations ends a spin, too.
-  if (spins && spin_.spin([this] { return has_work() || !expects_work(); }) &&
-      has_work()) {
+  const bool tasks = !deferred_.empty();
+  if (tasks) {
+    if (works_soon()) {
+      return;
+    }
+    run_deferred();
+  }
+  SpinBudget& budget = expects_work() ? spin_ : socket_spin_;
+  const bool spins = !tasks && (expects_work() || socket_talks_);
+  if (spins && spin()) {
     return;
   }
   const auto before = Deadline::Clock::now();
   handle_events(prepare_sleep() ? next_timeout() : 0);
-  if (!polled_.empty()) {
-    if (spins) {
-      spin_.slept(Deadline::Clock::now() - before);
-    }
-    for (const auto& source : polled_) {
-      source->end_wait();
-    }
+  if (spins) {
+    budget.slept(woken_ - before);
+  }
+  for (const auto& source : polled_) {
+    source->end_wait();
   }
 }
 
@@ -187,11 +224,14 @@ bool Loop::prepare_sleep() {
   return sleep && !has_posted_;
 }
 
-void Loop::handle_events(int timeout_ms) {
+// Returns whether a source had some.
+bool Loop::handle_events(int timeout_ms) {
   busy_passes_ = 0;
+  socket_talks_ = false;
   std::array<epoll_event, 64> events;
   const int count =
       ::epoll_wait(epoll_.fd(), events.data(), events.size(), timeout_ms);
+  woken_ = Deadline::Clock::now();
   for (int i = 0; i < count; ++i) {
     std::shared_ptr<Source> source;
     {
@@ -203,8 +243,10 @@ void Loop::handle_events(int timeout_ms) {
     }
     if (source != nullptr) {
       source->on_events(events[i].events);
+      socket_talks_ = true;
     }
   }
+  return socket_talks_;
 }
 
 bool Loop::poll_all() {
@@ -231,8 +273,22 @@ void Loop::run_posted() {
   }
 }
 
-void Loop::run_tick() {
-  const auto now = Deadline::Clock::now();
+void Loop::defer(std::function<void()> task) {
+  if (deferred_.empty()) {
+    deferred_since_ = Deadline::Clock::now();
+  }
+  deferred_.push_back(std::move(task));
+}
+
+void Loop::run_deferred() {
+  std::vector<std::function<void()>> tasks;
+  tasks.swap(deferred_);
+  for (const auto& task : tasks) {
+    task();
+  }
+}
+
+void Loop::run_tick(Time now) {
   if (next_tick_ <= as_ns(now)) {
     // First, so that at_latest() calls meanwhile are not lost.
     next_tick_ = as_ns(Time::max());

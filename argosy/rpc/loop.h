@@ -17,8 +17,8 @@
 namespace argosy::rpc {
 
 // The thread of an endpoint that waits: for descriptors (epoll), for work in
-// shared memory (it spins, then sleeps until a peer writes to its eventfd), and
-// for the time. All methods are thread-safe.
+// shared memory, and for the time. It spins, then sleeps until a descriptor or
+// a peer, who writes to its eventfd, wakes it. All methods are thread-safe.
 class Loop {
  public:
   using Time = Deadline::Clock::time_point;
@@ -65,6 +65,11 @@ class Loop {
   // Runs on the loop's thread, soon.
   void post(std::function<void()> task);
 
+  // On the loop's thread: runs the task there when nothing has happened for
+  // some microseconds, so that what it costs holds up no call, or else after a
+  // part of a millisecond.
+  void defer(std::function<void()> task);
+
   // Ensures a tick at `time` or before.
   void at_latest(Time time);
 
@@ -77,11 +82,14 @@ class Loop {
   bool prepare_sleep();
   bool has_work() const;
   bool expects_work() const;
-  void handle_events(int timeout_ms);
+  bool handle_events(int timeout_ms);
+  bool spin();
   bool poll_all();
   void run_posted();
+  void run_deferred();
+  bool works_soon();
   bool lower_next_tick(Time time);
-  void run_tick();
+  void run_tick(Time now);
   int next_timeout() const;
 
   const store::Socket epoll_;
@@ -100,8 +108,13 @@ class Loop {
 
   // Of the loop's thread.
   std::vector<std::shared_ptr<Source>> polled_;
+  std::vector<std::function<void()>> deferred_;
+  Time deferred_since_; // if there are any
   SpinBudget spin_;
-  int busy_passes_ = 0; // since it looked at descriptors
+  SpinBudget socket_spin_;
+  bool socket_talks_ = false; // a descriptor was ready when it looked last
+  Time woken_;                // from its last sleep
+  int busy_passes_ = 0;       // since it looked at descriptors
 };
 
 } // namespace argosy::rpc

@@ -307,19 +307,27 @@ void ServerPeer::run(
   IncomingCall call(
       origin_, std::move(frame.message), deadline_of(header), sink);
   if (served->options.inline_) {
+    service_->note_fast_call();
     run_handler(served->handler, std::move(call), *sink);
     return;
   }
   // Shared, because std::function needs what can be copied.
   auto shared = std::make_shared<IncomingCall>(std::move(call));
-  service_->pool.run([served, shared, sink] {
+  const auto work = [served, shared, sink] {
     if (sink->cancelled() || shared->deadline().expired()) {
       sink->fail(std::make_exception_ptr(
           Error("[rpc.call] nobody waits for the call any more")));
       return;
     }
     run_handler(served->handler, std::move(*shared), *sink);
-  });
+  };
+  // To wake a thread takes longer than a fast call: where such come, it waits.
+  const auto connection = connection_.lock();
+  if (service_->fast_calls_came() && connection != nullptr) {
+    connection->defer([service = service_, work] { service->pool.run(work); });
+  } else {
+    service_->pool.run(work);
+  }
 }
 
 void ServerPeer::cancel(std::uint64_t sequence) {

@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "argosy/rpc/connection.h"
 #include "argosy/rpc/endpoint.h"
@@ -38,6 +39,11 @@ class Service {
   void end();
   bool drain(Deadline deadline);
 
+  // On the loop's thread: an inline function was called; whether one was since
+  // this was asked last.
+  void note_fast_call() { fast_calls_came_ = true; }
+  bool fast_calls_came() { return std::exchange(fast_calls_came_, false); }
+
   const std::string name; // of this worker
   const std::shared_ptr<RequestBudget> budget;
   HandlerPool pool;
@@ -45,6 +51,8 @@ class Service {
   std::atomic<std::uint64_t> repeated{0};
 
  private:
+  bool fast_calls_came_ = false;
+
   mutable std::shared_mutex methods_mutex_;
   std::unordered_map<std::string, std::shared_ptr<const Served>>
       methods_; // guarded by methods_mutex_

@@ -12,7 +12,10 @@ namespace {
 constexpr std::chrono::nanoseconds kLongestSpin = std::chrono::microseconds(40);
 constexpr std::chrono::nanoseconds kShortestSpin = std::chrono::microseconds(2);
 
-constexpr int kSleepsInARow = 100;
+// Sleeps before the next try when the peer needs this CPU: twice as many each
+// time that it still does.
+constexpr int kFewestSleeps = 100;
+constexpr int kMostSleeps = 100 << 3;
 
 bool has_several_cpus() {
   cpu_set_t cpus;
@@ -24,13 +27,15 @@ bool has_several_cpus() {
 
 SpinBudget::SpinBudget()
     : possible_(has_several_cpus()),
-      limit_(possible_ ? kLongestSpin : std::chrono::nanoseconds::zero()) {}
+      limit_(possible_ ? kLongestSpin : std::chrono::nanoseconds::zero()),
+      sleeps_in_a_row_(kFewestSleeps) {}
 
 void SpinBudget::pause() {
   __builtin_ia32_pause();
 }
 
 void SpinBudget::found() {
+  sleeps_in_a_row_ = kFewestSleeps;
   limit_ = std::min(limit_ * 2, kLongestSpin);
 }
 
@@ -45,8 +50,9 @@ void SpinBudget::slept(std::chrono::nanoseconds time) {
     return;
   }
   if (tried_longest) {
-    limit_ = kShortestSpin;
-    sleeps_left_ = kSleepsInARow;
+    limit_ = std::chrono::nanoseconds::zero();
+    sleeps_left_ = sleeps_in_a_row_;
+    sleeps_in_a_row_ = std::min(2 * sleeps_in_a_row_, kMostSleeps);
   } else if (sleeps_left_ > 0) {
     --sleeps_left_;
   } else {

@@ -9,7 +9,8 @@ namespace argosy::rpc {
 // spin that was worth it lengthens the next, a vain one shortens it, so that a
 // thread whose peers are slow or idle does not burn time. When even the longest
 // spin is in vain and the answer comes soon after, the peer probably waits for
-// this very CPU: then it sleeps at once for a while. Never spins on one CPU.
+// this very CPU: then it sleeps at once for a while, for longer each time.
+// Never spins on one CPU.
 class SpinBudget {
  public:
   SpinBudget();
@@ -50,6 +51,7 @@ class SpinBudget {
 
   const bool possible_;
   std::chrono::nanoseconds limit_;
+  int sleeps_in_a_row_;        // after the next long spin in vain
   int sleeps_left_ = 0;        // before a short sleep lengthens the spin again
   bool tried_longest_ = false; // in vain, right before
 };

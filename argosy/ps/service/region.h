@@ -182,7 +182,7 @@ class Region {
   std::optional<Member> joining_; // waits until it can follow
   std::deque<Unconfirmed> unconfirmed_;
   std::uint64_t fenced_epoch_ = 0; // leaders before it are refused
-  bool catching_up_ = false; // a leader copies the region to this server
+  bool catching_up_ = false;       // a leader copies the region to this server
   FollowerStream stream_;
   std::vector<HeldBack> held_back_;
   std::size_t held_back_bytes_ = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/ps/table/page_feeder.h"
 
 namespace argosy::ps {
 
@@ -15,7 +16,7 @@ constexpr std::size_t kLongestTail = 4096;
 // Up to here an index doubles, and moves at once; beyond, it grows by a
 // quarter, so that few slots are empty, and moves this many slots an insert.
 constexpr std::size_t kManyBuckets = 1u << 13;
-constexpr std::size_t kMovedPerInsert = 64;
+constexpr std::size_t kMovedPerInsert = 16;
 
 } // namespace
 
@@ -30,17 +31,31 @@ KeyIndex::Slots::Slots(std::size_t buckets_)
   }
 }
 
-KeyIndex::KeyIndex() : slots_(kFewestBuckets), next_(0) {}
+KeyIndex::KeyIndex(std::shared_ptr<PageFeeder> feeder)
+    : feeder_(std::move(feeder)), slots_(kFewestBuckets), next_(0) {}
+
+// Of the new slots, those up to the home of what moves next are in use.
+std::size_t KeyIndex::used_of_next() const {
+  const auto reached = std::min<std::uint64_t>(moved_hashes_, 0xffffffff);
+  const auto used = next_.home(static_cast<std::uint32_t>(reached));
+  return static_cast<std::size_t>(used - next_.data()) * sizeof(std::uint64_t);
+}
+
+void KeyIndex::feed() {
+  const std::size_t used = used_of_next();
+  const std::size_t wanted_end = used + fed_ahead(slots_.pages.size());
+  if (wanted_end >= fed_ + kHugePage) {
+    next_.pages.feed(feeder_, std::max(fed_, used), wanted_end);
+    fed_ = wanted_end / kHugePage * kHugePage;
+  }
+}
 
 std::size_t KeyIndex::memory_bytes() const {
   const std::size_t old = slots_.pages.size() - released_;
   if (!growing_) {
     return old;
   }
-  // Of the new slots, those up to the home of what moves next are in use.
-  const auto reached = std::min<std::uint64_t>(moved_hashes_, 0xffffffff);
-  const auto used = next_.home(static_cast<std::uint32_t>(reached));
-  return old + static_cast<std::size_t>(used - next_.data()) * 8;
+  return old + used_of_next();
 }
 
 void KeyIndex::put(const Slots& slots, std::uint64_t entry) {
@@ -94,13 +109,20 @@ void KeyIndex::erase(std::uint32_t hash, std::uint32_t position) {
 
 void KeyIndex::begin_growth() {
   const std::size_t now = slots_.buckets;
-  next_ = Slots(now < kManyBuckets ? 2 * now : now + now / 4);
+  {
+    const auto pause =
+        feeder_ != nullptr ? feeder_->pause() : PageFeeder::Pause();
+    next_ = Slots(now < kManyBuckets ? 2 * now : now + now / 4);
+  }
   growing_ = true;
   moved_slots_ = 0;
   moved_hashes_ = 0;
   released_ = 0;
+  fed_ = 0;
   if (now < kManyBuckets) {
     move_some(slots_.end + 1);
+  } else if (next_.pages.size() >= kHugePagesFrom) {
+    feed();
   }
 }
 
@@ -127,6 +149,9 @@ void KeyIndex::move_some(std::size_t num_slots) {
   moved_hashes_ = std::min<std::uint64_t>(
       1ull << 32,
       (moved_buckets * (1ull << 32) + slots_.buckets - 1) / slots_.buckets);
+  if (fed_ > 0) {
+    feed();
+  }
   released_ =
       slots_.pages.release(released_, moved_slots_ * sizeof(std::uint64_t));
 }

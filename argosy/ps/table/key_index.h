@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "argosy/ps/table/pages.h"
 
@@ -21,14 +22,15 @@ namespace argosy::ps {
 // the move has reached tells which slots hold a key. Both are read and written
 // from front to back, and what is behind goes back to the kernel.
 //
-// At most 2/3 of the slots are taken, and at least 8/15 of those of a large
-// index: 12 to 15 bytes a row.
+// At most 2/3 of the slots are taken (3/4 while it grows), and at least 8/15 of
+// those of a large index: 12 to 15 bytes a row.
 class KeyIndex {
  public:
   static constexpr std::uint32_t kNone = 0xffffffff;    // no position
   static constexpr std::uint32_t kFarther = 0xfffffffe; // see find_near()
 
-  KeyIndex();
+  // `feeder` makes memory for slots to come, if there is one.
+  explicit KeyIndex(std::shared_ptr<PageFeeder> feeder = nullptr);
 
   static std::uint32_t hash(std::uint64_t key) {
     std::uint64_t mixed = key ^ (key >> 32);
@@ -150,7 +152,10 @@ class KeyIndex {
   static void put(const Slots& slots, std::uint64_t entry);
   void begin_growth();
   void move_some(std::size_t num_slots);
+  void feed();
+  std::size_t used_of_next() const;
 
+  std::shared_ptr<PageFeeder> feeder_;
   Slots slots_;
   // While the index grows: where entries go, how many slots of slots_ have been
   // emptied, which hashes have moved, and what went back to the kernel.
@@ -158,6 +163,7 @@ class KeyIndex {
   std::size_t moved_slots_ = 0;
   std::uint64_t moved_hashes_ = 0; // hashes below are in next_
   std::size_t released_ = 0;
+  std::size_t fed_ = 0; // bytes of next_ that were asked for ahead
   bool growing_ = false;
   std::size_t size_ = 0;
 };

@@ -2,10 +2,12 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "argosy/common/error.h"
+#include "argosy/ps/table/page_feeder.h"
 
 namespace argosy::ps {
 
@@ -42,6 +44,8 @@ std::byte* map_aligned(std::size_t bytes) {
 Pages::Pages(std::size_t bytes) : data_(map_aligned(bytes)), size_(bytes) {}
 
 Pages::~Pages() {
+  const auto pause = feeder_ != nullptr ? feeder_->forget(data_, data_ + size_)
+                                        : PageFeeder::Pause();
   if (data_ != nullptr) {
     ::munmap(data_, size_);
   }
@@ -49,18 +53,33 @@ Pages::~Pages() {
 
 Pages::Pages(Pages&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      feeder_(std::exchange(other.feeder_, nullptr)) {}
 
 Pages& Pages::operator=(Pages&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(feeder_, other.feeder_);
   return *this;
 }
 
-void Pages::want_huge_pages(std::size_t offset) {
-  const std::size_t first = (offset + kHugePage - 1) / kHugePage * kHugePage;
-  if (first < size_) {
-    ::madvise(data_ + first, size_ - first, MADV_HUGEPAGE);
+void Pages::want_huge_pages(std::size_t begin, std::size_t end) {
+  const std::size_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
+  const std::size_t last = std::min(end, size_);
+  if (first < last) {
+    ::madvise(data_ + first, last - first, MADV_HUGEPAGE);
+  }
+}
+
+void Pages::feed(
+    const std::shared_ptr<PageFeeder>& feeder,
+    std::size_t begin,
+    std::size_t end) {
+  const std::size_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
+  const std::size_t last = std::min(end, size_) / kHugePage * kHugePage;
+  if (feeder != nullptr && first < last) {
+    feeder_ = feeder;
+    feeder->want(data_ + first, data_ + last);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "argosy/ps/table/row_store.h"
 
+#include "argosy/ps/table/page_feeder.h"
+
 namespace argosy::ps {
 
 namespace {
@@ -11,10 +13,15 @@ std::size_t words_of(int count) {
 } // namespace
 
 RowStore::RowStore(const RowLayout& layout)
-    : slabs_{
-          Slab(words_of(layout.full_words)),
-          Slab(words_of(layout.base_words)),
-          Slab(words_of(layout.pending_words))} {}
+    : RowStore(layout, std::make_shared<PageFeeder>()) {}
+
+RowStore::RowStore(
+    const RowLayout& layout, const std::shared_ptr<PageFeeder>& feeder)
+    : index_(feeder),
+      slabs_{
+          Slab(words_of(layout.full_words), feeder),
+          Slab(words_of(layout.base_words), feeder),
+          Slab(words_of(layout.pending_words), feeder)} {}
 
 RowRef RowStore::insert(std::uint64_t key, RowKind kind) {
   const RowRef row = RowRef::of(kind, slab(kind).allocate(key));

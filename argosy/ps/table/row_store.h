@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 
 #include "argosy/ps/table/key_index.h"
@@ -102,6 +103,8 @@ class RowStore {
   std::size_t memory_bytes() const;
 
  private:
+  RowStore(const RowLayout& layout, const std::shared_ptr<PageFeeder>& feeder);
+
   // Steps of find_groups(), in groups behind the one whose slots are asked for:
   // slots are read, and rows asked for; the same for keys that are not in their
   // own line; rows are used. What was asked for so has the time of two groups

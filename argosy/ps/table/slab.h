@@ -15,7 +15,9 @@ namespace argosy::ps {
 // addresses, of which the kernel backs what has been touched.
 class Slab {
  public:
-  explicit Slab(std::size_t num_words);
+  // `feeder` makes memory for rows to come, if there is one.
+  explicit Slab(
+      std::size_t num_words, std::shared_ptr<PageFeeder> feeder = nullptr);
 
   std::size_t num_words() const { return num_words_; }
 
@@ -75,22 +77,23 @@ class Slab {
   std::size_t memory_bytes() const;
 
  private:
-  using Bits = std::unique_ptr<std::uint64_t[]>;
   struct Chunk {
-    Pages pages;
-    Bits live;
-    Bits recent;
+    Pages pages; // rows, and both kinds of bits behind them
+    std::size_t row_bytes;
+    std::uint64_t* live;
+    std::uint64_t* recent;
   };
 
   const Chunk& chunk(std::uint32_t index) const {
     return chunks_[index >> shift_];
   }
-  bool test(const Bits& bits, std::uint32_t index) const {
+  bool test(const std::uint64_t* bits, std::uint32_t index) const {
     const std::uint32_t in_chunk = index & mask_;
     return bits[in_chunk / 64] >> (in_chunk % 64) & 1;
   }
-  void set(const Bits& bits, std::uint32_t index, bool value) const;
+  void set(std::uint64_t* bits, std::uint32_t index, bool value) const;
   void add_chunk();
+  void feed();
 
   std::size_t num_words_;
   std::size_t row_bytes_;
@@ -98,7 +101,10 @@ class Slab {
   std::uint32_t mask_;
   std::vector<std::byte*> rows_; // of each chunk
   std::vector<Chunk> chunks_;
+  std::shared_ptr<PageFeeder> feeder_;
   std::uint32_t end_ = 0;
+  std::uint32_t feed_at_;    // when end_ comes there, more memory is made
+  std::size_t fed_ = 0;      // bytes of the last chunk that it was asked for
   std::uint32_t first_free_; // a free row holds the index of the next
   std::size_t size_ = 0;
 };

@@ -91,9 +91,7 @@ class Job {
   const std::shared_ptr<store::Kv>& kv() const { return kv_; }
 
   // Two copies withstand one loss at a time; a log withstands any.
-  bool may_lose_server() {
-    return !log_.empty() || copies_.there(soon());
-  }
+  bool may_lose_server() { return !log_.empty() || copies_.there(soon()); }
 
   void kill_and_restart(const std::string& role, int index) {
     const auto name = std::pair(role, index);
