@@ -41,7 +41,8 @@ struct State::Impl {
   };
 
   std::vector<std::unique_ptr<StatePart>> parts;
-  std::set<std::string> used; // names
+  std::vector<std::size_t> changing; // parts that contents_of_compute() has
+  std::set<std::string> used;        // names
   std::vector<Model> models;
   // Parts look up parameters in it.
   std::shared_ptr<ParameterNames> names = std::make_shared<ParameterNames>();
@@ -76,6 +77,11 @@ void State::check_name(const std::string& name) {
       name);
 }
 
+void State::add_changing(std::string name, std::unique_ptr<StatePart> part) {
+  add_part(std::move(name), std::move(part));
+  impl_->changing.push_back(impl_->parts.size() - 1);
+}
+
 void State::add_part(std::string name, std::unique_ptr<StatePart> part) {
   ARGOSY_CHECK(
       impl_->used.insert(name).second,
@@ -92,13 +98,13 @@ State& State::add(
   const auto checked = [set = std::move(set)](const nlohmann::json& value) {
     return [set, value] { set(value); };
   };
-  add_part(name, json_part(name, {std::move(get), checked}));
+  add_changing(name, json_part(name, {std::move(get), checked}));
   return *this;
 }
 
 State& State::add(const std::string& name, std::unique_ptr<StatePart> part) {
   check_name(name);
-  add_part(name, std::move(part));
+  add_changing(name, std::move(part));
   return *this;
 }
 
@@ -129,7 +135,8 @@ void State::add_bytes(
     std::function<std::string()> get,
     std::function<void(const std::string&)> set,
     bool of_rank) {
-  add_part(name, bytes_part(name, {std::move(get), std::move(set)}, of_rank));
+  add_changing(
+      name, bytes_part(name, {std::move(get), std::move(set)}, of_rank));
 }
 
 void State::add_model(
@@ -148,7 +155,7 @@ void State::add_optimizer(
 }
 
 void State::add_scaler(const std::string& name, optim::GradScaler& scaler) {
-  add_part(name, scaler_part(name, scaler));
+  add_changing(name, scaler_part(name, scaler));
 }
 
 void State::add_ema(const std::string& name, optim::Ema& ema) {
@@ -192,6 +199,36 @@ void State::request(Request& request) {
   impl_->find_names();
   for (const auto& part : impl_->parts) {
     part->load(request);
+  }
+  if (impl_->random != nullptr) {
+    impl_->random->load(request);
+  }
+}
+
+Contents State::contents_of_compute(int rank) {
+  Contents all(rank);
+  for (const Impl::Model& model : impl_->models) {
+    for (const auto& [name, buffer] : buffers_of(model.name, *model.module)) {
+      all.tensor(name, training::held_part(buffer), true);
+    }
+  }
+  for (const std::size_t index : impl_->changing) {
+    impl_->parts[index]->save(all);
+  }
+  if (impl_->random != nullptr) {
+    impl_->random->save(all);
+  }
+  return all;
+}
+
+void State::request_of_compute(Request& request) {
+  for (const Impl::Model& model : impl_->models) {
+    for (const auto& [name, buffer] : buffers_of(model.name, *model.module)) {
+      request.tensor(name, training::held_part(buffer));
+    }
+  }
+  for (const std::size_t index : impl_->changing) {
+    impl_->parts[index]->load(request);
   }
   if (impl_->random != nullptr) {
     impl_->random->load(request);

@@ -194,6 +194,11 @@ class State {
   Contents contents(int rank);
   void request(Request& request);
 
+  // The same of what a step changes before the optimizer steps: values,
+  // positions, random numbers, and buffers of models.
+  Contents contents_of_compute(int rank);
+  void request_of_compute(Request& request);
+
  private:
   struct Impl;
 
@@ -212,6 +217,7 @@ class State {
 
   static void check_name(const std::string& name);
   void add_part(std::string name, std::unique_ptr<StatePart> part);
+  void add_changing(std::string name, std::unique_ptr<StatePart> part);
   void add_bytes(
       const std::string& name,
       std::function<std::string()> get,

@@ -106,6 +106,9 @@ constexpr EnvVariable kTable[] = {
      "file with this node's certificate; switches mutual TLS on for the stores "
      "of the job"},
     {"ARGOSY_TLS_KEY", "none", "file with the key of ARGOSY_TLS_CERT"},
+    {"ARGOSY_WORKER_RESTARTS",
+     "none; set by argosy run --restart-policy worker",
+     "how often the launcher has started this worker again"},
 };
 
 } // namespace

@@ -11,9 +11,12 @@
 #include "argosy/common/text.h"
 #include "argosy/launch/logs.h"
 #include "argosy/launch/plan.h"
+#include "argosy/launch/ranks_store.h"
 #include "argosy/launch/shell.h"
 #include "argosy/launch/summary.h"
 #include "argosy/launch/supervisor.h"
+#include "argosy/launch/worker_restarts.h"
+#include "argosy/store/kv_server.h"
 
 namespace argosy::launch {
 
@@ -63,7 +66,8 @@ class Agent {
         run_dir_(
             options.log_dir,
             options.rdzv.run_id,
-            !options.log_dir.empty() || writes_logs(options)) {}
+            !options.log_dir.empty() || writes_logs(options)),
+        restarts_(options.max_restarts) {}
 
   int run();
 
@@ -74,6 +78,9 @@ class Agent {
     std::vector<Failure> failures; // of this node, root cause first
   };
 
+  bool restarts_workers() const {
+    return options_.restart_policy == RestartPolicy::Worker;
+  }
   Attempt run_attempt();
   HangNotice::Setup notice_setup(const JobPlan& plan) const;
   SuperviseOptions supervise_options(HangNotice& notice);
@@ -93,6 +100,7 @@ class Agent {
   const HangReader& hang_reader_;
   const Topology topology_;
   RunDir run_dir_;
+  WorkerRestarts restarts_; // if the policy is to restart workers
 };
 
 int Agent::run() {
@@ -112,7 +120,8 @@ int Agent::run() {
     }
     const int count = attempt.plan.assignment.attempt;
     // A signal ends the job even if a worker failed at the same time.
-    if (outcome.signal != 0 || count >= options_.max_restarts) {
+    if (outcome.signal != 0 || restarts_workers() ||
+        count >= options_.max_restarts) {
       return exit_code_of_failure(attempt, cause);
     }
     std::cerr << "argosy run: " << cause_text(cause) << "; restart "
@@ -131,6 +140,9 @@ Agent::Attempt Agent::run_attempt() {
       inherited_,
       run_dir_.path());
   fault_point("launch.planned");
+  const auto server = launcher_serves_ranks(options_, inherited_)
+      ? serve_ranks(attempt.plan.assignment, inherited_)
+      : nullptr;
   HangNotice notice(notice_setup(attempt.plan));
   attempt.outcome =
       supervise(attempt.plan, inherited_, supervise_options(notice), signals_);
@@ -161,7 +173,8 @@ SuperviseOptions Agent::supervise_options(HangNotice& notice) {
       .stdin_fd = options_.exit_with_stdin ? STDIN_FILENO : -1,
       .watch = membership_.watch(),
       .watch_interval = options_.monitor_interval,
-      .notice = &notice};
+      .notice = &notice,
+      .restarts = restarts_workers() ? &restarts_ : nullptr};
 }
 
 // Tells the other nodes why the attempt ended here, and returns the cause that
@@ -214,6 +227,11 @@ int Agent::exit_code_of_failure(
     failures.insert(failures.begin(), *cause);
   }
   std::cerr << summary_text(options_.program[0], failures) << std::flush;
+  if (restarts_.total() > 0) {
+    std::cerr << "argosy run: started again " << restarts_.total()
+              << " times, of " << restarts_.most() << " allowed, after "
+              << restarts_.causes_text() << std::endl;
+  }
   say_about_flight_records(attempt.plan.flight_dir);
   // A failed job never exits with 0, also if a worker that left caused it.
   std::vector<Failure> by_cause = failures;

@@ -104,9 +104,11 @@ constexpr Flag kOutput[] = {
 };
 
 constexpr Flag kFailure[] = {
-    {"max-restarts",
-     "N",
-     "how often to restart all workers after a failure (0)"},
+    {"max-restarts", "N", "how often to restart after a failure (0)"},
+    {"restart-policy",
+     "job|worker",
+     "what restarts: all workers of all nodes, or the worker that failed,\n"
+     "while the others keep running (job)"},
     {"monitor-interval", "SECONDS", "how often to check the other nodes (0.1)"},
     {"grace", "SECONDS", "time between SIGTERM and SIGKILL for workers (30)"},
     {"signals-to-handle",

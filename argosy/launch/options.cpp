@@ -333,8 +333,23 @@ void read_output(const Reader& flags, RunOptions& options) {
   }
 }
 
+RestartPolicy read_restart_policy(
+    const Reader& flags, const RunOptions& options) {
+  const std::string text = flags.text("restart-policy", "job");
+  if (text != "job" && text != "worker") {
+    flags.fail("restart-policy", "job or worker");
+  }
+  const bool has_servers = options.num_servers > 0 || !options.servers.empty();
+  ARGOSY_CHECK(
+      text == "job" || !has_servers,
+      "[launch.options] --restart-policy worker: a job with parameter servers "
+      "restarts as a whole, expected job");
+  return text == "job" ? RestartPolicy::Job : RestartPolicy::Worker;
+}
+
 void read_failures(const Reader& flags, RunOptions& options) {
   options.max_restarts = flags.integer("max-restarts", 0, 0, 1 << 30);
+  options.restart_policy = read_restart_policy(flags, options);
   options.monitor_interval =
       flags.time("monitor-interval", options.monitor_interval);
   options.grace = flags.time("grace", options.grace);

@@ -19,6 +19,12 @@ namespace argosy::launch {
 
 enum class RdzvBackend { Static, Tcp, Etcd };
 
+// What happens when a worker fails.
+enum class RestartPolicy {
+  Job,    // all workers of all nodes are started again
+  Worker, // this worker is started again, the others keep running
+};
+
 enum class ProgramKind { Automatic, Module, RunPath, NoPython };
 
 // How the nodes of a job find each other.
@@ -77,6 +83,7 @@ struct RunOptions {
   std::set<int> shown_local_ranks; // empty: all
 
   int max_restarts = 0;
+  RestartPolicy restart_policy = RestartPolicy::Job;
   std::chrono::milliseconds monitor_interval{100};
   std::chrono::milliseconds grace{30'000};
   std::vector<int> ending_signals; // those that end the job

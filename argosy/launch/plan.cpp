@@ -4,6 +4,7 @@
 
 #include "argosy/common/error.h"
 #include "argosy/common/text.h"
+#include "argosy/launch/ranks_store.h"
 #include "argosy/launch/roles.h"
 #include "argosy/launch/shell.h"
 
@@ -79,6 +80,12 @@ Variables plan_variables(
     variables["ARGOSY_FLIGHT_DIR"] = attempt_dir(run_dir, assignment.attempt);
   }
   variables["ARGOSY_HANG_REPORT"] = "launcher";
+  if (options.restart_policy == RestartPolicy::Worker) {
+    variables["ARGOSY_WORKER_RESTARTS"] = "0"; // see replacement_of()
+  }
+  if (launcher_serves_ranks(options, inherited)) {
+    variables["ARGOSY_STORE"] = ranks_store_url(assignment);
+  }
   // Last, so that --env of the user overrides what the launcher sets.
   for (const auto& [name, value] : options.env) {
     variables[name] = value;

@@ -93,4 +93,12 @@ StartedWorker start_worker(
   return started;
 }
 
+WorkerSpec replacement_of(const WorkerSpec& worker, int count) {
+  WorkerSpec next = worker;
+  next.variables["ARGOSY_WORKER_RESTARTS"] = std::to_string(count);
+  next.out.appends = true;
+  next.err.appends = true;
+  return next;
+}
+
 } // namespace argosy::launch

@@ -18,4 +18,9 @@ struct StartedWorker {
 StartedWorker start_worker(
     const WorkerSpec& worker, const Environment& inherited, OutputPump& pump);
 
+// What to start in place of a worker that died: the same, which appends to the
+// same files. `count`: how often the worker was started again, this time
+// included. A pure function.
+WorkerSpec replacement_of(const WorkerSpec& worker, int count);
+
 } // namespace argosy::launch

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -15,6 +16,8 @@
 #include "argosy/common/exit_note.h"
 #include "argosy/common/fault_point.h"
 #include "argosy/common/log.h"
+#include "argosy/common/no_restart_note.h"
+#include "argosy/common/timeline.h"
 #include "argosy/launch/descendants.h"
 #include "argosy/launch/output.h"
 #include "argosy/launch/start_worker.h"
@@ -60,6 +63,7 @@ class Supervisor {
   enum class Phase { Running, Lingering, Stopping, Killing };
 
   void start_all();
+  void start(std::size_t index, const WorkerSpec& worker);
   bool finished();
   void step(milliseconds most);
   milliseconds wait_time(milliseconds most) const;
@@ -71,6 +75,8 @@ class Supervisor {
   void reap();
   void leave_exit_note(std::size_t index);
   void on_failure(std::size_t index);
+  bool restarts_later(std::size_t index);
+  void start_due();
   void look_at_peers();
   void look_for_hang();
   void stop(int signal);
@@ -89,6 +95,9 @@ class Supervisor {
   OutputPump pump_;
   std::map<pid_t, std::size_t> running_; // by process id: index in the plan
   std::vector<Fd> stdin_holds_;          // in the order of the plan
+  std::vector<WorkerRestarts::TimePoint> started_; // in the order of the plan
+  // By index: died, and are started again when the time comes.
+  std::map<std::size_t, Deadline> waiting_;
   Outcome outcome_;
   Phase phase_ = Phase::Running;
   std::optional<Deadline> escalate_at_;
@@ -115,17 +124,24 @@ Outcome Supervisor::run() {
 
 void Supervisor::start_all() {
   outcome_.results.resize(plan_.workers.size());
+  stdin_holds_.resize(plan_.workers.size());
+  started_.resize(plan_.workers.size());
   for (std::size_t i = 0; i < plan_.workers.size(); ++i) {
-    StartedWorker started = start_worker(plan_.workers[i], inherited_, pump_);
-    running_[started.pid] = i;
-    outcome_.results[i].pid = started.pid;
-    stdin_holds_.push_back(std::move(started.stdin_hold));
+    start(i, plan_.workers[i]);
     fault_point("launch.started");
   }
 }
 
+void Supervisor::start(std::size_t index, const WorkerSpec& worker) {
+  StartedWorker started = start_worker(worker, inherited_, pump_);
+  running_[started.pid] = index;
+  outcome_.results[index] = {.pid = started.pid};
+  stdin_holds_[index] = std::move(started.stdin_hold);
+  started_[index] = time_now();
+}
+
 bool Supervisor::finished() {
-  if (!running_.empty()) {
+  if (!running_.empty() || !waiting_.empty()) {
     return false;
   }
   // A node whose workers are done waits for the other nodes, which may fail and
@@ -139,6 +155,7 @@ void Supervisor::step(milliseconds most) {
   // counts as stopped, not as failed.
   take_signals();
   reap();
+  start_due();
   pump_.pump();
   look_at_peers();
   look_for_hang();
@@ -148,6 +165,9 @@ void Supervisor::step(milliseconds most) {
 milliseconds Supervisor::wait_time(milliseconds most) const {
   if (escalate_at_) {
     most = std::min(most, escalate_at_->remaining(most));
+  }
+  for (const auto& [index, due] : waiting_) {
+    most = std::min(most, due.remaining(most));
   }
   if (options_.watch != nullptr && phase_ == Phase::Running) {
     most = std::min(most, next_look_.remaining(most));
@@ -239,13 +259,61 @@ void Supervisor::reap() {
     // A worker that ends after we asked it to is not a failure.
     result.stopped = phase_ >= Phase::Stopping;
     leave_exit_note(worker->second);
-    if (result.failed()) {
-      failed.push_back(worker->second);
-    }
+    const std::size_t index = worker->second;
     running_.erase(worker);
+    if (result.failed() && !restarts_later(index)) {
+      failed.push_back(index);
+    }
   }
   if (!failed.empty() && phase_ == Phase::Running) {
     on_failure(failed.front());
+  }
+}
+
+// Whether a worker that failed is started again instead of ending the others.
+bool Supervisor::restarts_later(std::size_t index) {
+  WorkerResult& result = outcome_.results[index];
+  if (options_.restarts == nullptr || phase_ != Phase::Running ||
+      outcome_.signal != 0 || has_no_restart_note(plan_.flight_dir)) {
+    return false;
+  }
+  const WorkerIdentity& who = plan_.workers[index].identity;
+  const auto pause = options_.restarts->on_death(
+      who.rank, result.status, started_[index], time_now());
+  if (!pause) {
+    return false;
+  }
+  // What it started would take part twice. The number of the group is not given
+  // to others while a member of it lives.
+  ::kill(-result.pid, SIGKILL);
+  std::cerr << "argosy run: " << who.role << " " << who.rank << " (process "
+            << result.pid << "): " << result.status.text()
+            << "; starting it again (" << options_.restarts->total() << " of "
+            << options_.restarts->most() << ")" << std::endl;
+  result.stopped = true; // not a failure of the job
+  waiting_.emplace(index, Deadline::after(*pause));
+  return true;
+}
+
+void Supervisor::start_due() {
+  if (phase_ != Phase::Running) {
+    waiting_.clear();
+    return;
+  }
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    if (!next->second.expired()) {
+      ++next;
+      continue;
+    }
+    const WorkerSpec& worker = plan_.workers[next->first];
+    // It would explain a later death by this one's reason.
+    std::error_code ignored;
+    std::filesystem::remove(worker.error_file, ignored);
+    start(
+        next->first,
+        replacement_of(worker, options_.restarts->count(worker.identity.rank)));
+    next = waiting_.erase(next);
+    fault_point("launch.restarted");
   }
 }
 
@@ -289,7 +357,7 @@ void Supervisor::look_at_peers() {
   if (options_.watch->must_stop()) {
     outcome_.ending = Ending::Recalled;
     stop(SIGTERM);
-  } else if (running_.empty()) {
+  } else if (running_.empty() && waiting_.empty()) {
     job_done_ = options_.watch->all_done();
   }
   next_look_ = Deadline::after(options_.watch_interval);

@@ -9,6 +9,7 @@
 #include "argosy/launch/outcome.h"
 #include "argosy/launch/plan.h"
 #include "argosy/launch/signals.h"
+#include "argosy/launch/worker_restarts.h"
 
 namespace argosy::launch {
 
@@ -37,12 +38,14 @@ struct SuperviseOptions {
   JobWatch* watch = nullptr;
   std::chrono::milliseconds watch_interval{100};
   HangNotice* notice = nullptr; // null: nobody looks for a hang
+  // Null: a worker that fails ends the others.
+  WorkerRestarts* restarts = nullptr;
 };
 
 // Starts the workers of `plan`, supervises them until they end, and leaves no
-// descendant of this process behind. If one fails, the others get SIGTERM, and
-// SIGKILL after the grace period. Blocks. Throws SystemError when a worker
-// cannot be started.
+// descendant of this process behind. If one fails, it is started again if
+// `options.restarts` allows it; else the others get SIGTERM, and SIGKILL after
+// the grace period. Blocks. Throws SystemError when a worker cannot be started.
 //
 // Single-threaded, one poll loop; `signals` must exist before.
 Outcome supervise(

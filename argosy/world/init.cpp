@@ -13,12 +13,14 @@
 #include "argosy/common/log.h"
 #include "argosy/common/net.h"
 #include "argosy/heap/allocator.h"
+#include "argosy/store/kv_store.h"
 #include "argosy/store/url.h"
 #include "argosy/torch_hooks/amx.h"
 #include "argosy/torch_hooks/openblas.h"
 #include "argosy/world/address_exchange.h"
 #include "argosy/world/adopt.h"
 #include "argosy/world/connect.h"
+#include "argosy/world/epoch_world.h"
 #include "argosy/world/local_ranks.h"
 #include "argosy/world/process_identity.h"
 #include "argosy/world/rendezvous.h"
@@ -102,6 +104,34 @@ StorePtr for_next_world(const StorePtr& store, int rank) {
   return c10::make_intrusive<c10d::PrefixStore>(str("world/", before), store);
 }
 
+// How other ranks find out that this process has ended. Before the ranks meet:
+// then all ranks find it.
+void tell_process(c10d::Store& store, int rank) {
+  const std::string process = own_process_identity();
+  store.set(
+      process_key(rank),
+      std::vector<std::uint8_t>(process.begin(), process.end()));
+}
+
+std::shared_ptr<World> make_world(
+    LaunchInfo info,
+    const StorePtr& store,
+    milliseconds timeout,
+    std::shared_ptr<void> companion,
+    const std::optional<store::Secret>& secret) {
+  // Thread ranks see each other's tensors anyway.
+  if (info.local_size > 1 && !thread_binding().launch && wants_shared_heap()) {
+    share_tensor_memory();
+  }
+  auto world = std::make_shared<World>(
+      std::move(info), store, timeout, std::move(companion));
+  world->attached<WorldSecret>(
+      [&] { return std::make_shared<WorldSecret>(WorldSecret{secret}); });
+  bind_world(world);
+  log::info("[world.init] ", world->info());
+  return world;
+}
+
 // Common to all ways of joining: rendezvous, find local ranks, bind.
 std::shared_ptr<World> join(
     LaunchInfo info,
@@ -116,32 +146,19 @@ std::shared_ptr<World> join(
     store->setTimeout(timeout);
     const StorePtr of_all = store;
     store = for_next_world(of_all, info.rank);
-    // Before the ranks meet: then all ranks find it.
-    const std::string process = own_process_identity();
-    store->set(
-        process_key(info.rank),
-        std::vector<std::uint8_t>(process.begin(), process.end()));
+    tell_process(*store, info.rank);
     rendezvous(*store, info.rank, info.size, own_identity(), deadline);
     if (!info.knows_local) {
       find_local_ranks(*store, info, deadline);
     }
     of_all->add(worlds_key(info.rank), 1);
   }
-  // Thread ranks see each other's tensors anyway.
-  if (info.local_size > 1 && !thread_binding().launch && wants_shared_heap()) {
-    share_tensor_memory();
-  }
-  auto world = std::make_shared<World>(
+  return make_world(
       std::move(info),
       store,
       timeout,
-      companion ? std::move(companion) : std::move(joined.server));
-  world->attached<WorldSecret>([&] {
-    return std::make_shared<WorldSecret>(WorldSecret{joined.secret});
-  });
-  bind_world(world);
-  log::info("[world.init] ", world->info());
-  return world;
+      companion ? std::move(companion) : std::move(joined.server),
+      joined.secret);
 }
 
 // Blocks until all workers have left. The world that it returns is not bound to
@@ -286,6 +303,23 @@ std::shared_ptr<World> init(
   info.serves_store = info.rank == 0;
   JoinedStore joined = connect(info, from_rank_0, deadline);
   return join(std::move(info), std::move(joined), timeout, deadline);
+}
+
+std::shared_ptr<World> make_epoch_world(
+    LaunchInfo info,
+    const std::shared_ptr<store::Kv>& kv,
+    const std::string& prefix,
+    milliseconds timeout) {
+  const StorePtr store = c10::make_intrusive<c10d::PrefixStore>(
+      prefix, c10::make_intrusive<store::KvStore>(kv, timeout));
+  if (info.size > 1) {
+    tell_process(*store, info.rank);
+    if (!info.knows_local) {
+      find_local_ranks(*store, info, Deadline::after(timeout));
+    }
+  }
+  const auto secret = store::credentials_of(Environment::of_process()).secret;
+  return make_world(std::move(info), store, timeout, nullptr, secret);
 }
 
 bool is_initialized() {

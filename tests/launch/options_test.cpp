@@ -171,6 +171,19 @@ TEST(RunOptions, NameFlagAndValueInErrors) {
       HasSubstr("PET_STANDALONE"));
 }
 
+TEST(RunOptions, ChooseWhatRestarts) {
+  EXPECT_EQ(parse({"x"}).restart_policy, RestartPolicy::Job);
+  EXPECT_EQ(
+      parse({"--restart_policy=worker", "x"}).restart_policy,
+      RestartPolicy::Worker);
+  EXPECT_THAT(
+      refusal({"--restart-policy", "rank", "x"}),
+      HasSubstr("--restart-policy rank: expected job or worker"));
+  EXPECT_THAT(
+      refusal({"--restart-policy", "worker", "--server-num", "1", "x"}),
+      HasSubstr("a job with parameter servers restarts as a whole"));
+}
+
 TEST(RunOptions, MapNumaBinding) {
   EXPECT_EQ(parse({"--numa-binding", "node", "x"}).bind_to, BindTo::Numa);
   EXPECT_EQ(parse({"--numa-binding", "exclusive", "x"}).bind_to, BindTo::Core);

@@ -113,6 +113,23 @@ TEST(JobPlan, LeavesAUsersOwnValuesAlone) {
   EXPECT_EQ(variables.at("MASTER_ADDR"), "mine");
 }
 
+// Without the policy, worker 0 serves the store at the same place.
+TEST(JobPlan, NamesTheStoreThatTheLauncherServes) {
+  RunOptions options;
+  EXPECT_FALSE(plan_of(options, two_nodes(1))
+                   .workers[0]
+                   .variables.contains("ARGOSY_STORE"));
+  options.restart_policy = RestartPolicy::Worker;
+  Variables variables = plan_of(options, two_nodes(1)).workers[0].variables;
+  EXPECT_EQ(variables["ARGOSY_STORE"], "tcp://10.0.0.1:6000?serve=no");
+  EXPECT_EQ(variables["ARGOSY_WORKER_RESTARTS"], "0");
+  Environment own;
+  own.set("ARGOSY_STORE", "etcd://e:2379/x");
+  EXPECT_FALSE(plan_of(options, two_nodes(1), own)
+                   .workers[0]
+                   .variables.contains("ARGOSY_STORE"));
+}
+
 TEST(JobPlan, SendsOutputWhereItIsAskedTo) {
   RunOptions options;
   options.redirects = parse_streams("0:3,1:1", "-r");

@@ -154,6 +154,17 @@ std::unique_ptr<StatePart> model_part(
   return std::make_unique<ModelPart>(std::move(name), module, std::move(core));
 }
 
+std::vector<std::pair<std::string, at::Tensor>> buffers_of(
+    const std::string& name, const torch::nn::Module& module) {
+  std::vector<std::pair<std::string, at::Tensor>> buffers;
+  for (const NamedState& state : states_of(name, module).states) {
+    if (state.is_buffer) {
+      buffers.emplace_back(state.name, state.tensor);
+    }
+  }
+  return buffers;
+}
+
 void add_names(
     const std::string& name,
     const torch::nn::Module& module,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "argosy/checkpoint/state_part.h"
 #include "argosy/training/parallel_model.h"
@@ -37,6 +38,9 @@ std::unique_ptr<StatePart> model_part(
     std::string name,
     torch::nn::Module& module,
     std::shared_ptr<training::ModelCore> core);
+// Each buffer once, by the name that it has in a checkpoint.
+std::vector<std::pair<std::string, at::Tensor>> buffers_of(
+    const std::string& name, const torch::nn::Module& module);
 void add_names(
     const std::string& name,
     const torch::nn::Module& module,
