@@ -50,14 +50,14 @@ std::string file_of(const TempDir& folder, const char* name) {
 TEST(Spool, FilesHaveWholeLines) {
   const TempDir folder;
   Pipe pipe;
-  for (const char* text : {"a\nb", "b\n", "c\nd\ne", "e"}) {
+  for (const char* text : {"a\nb", "b\n", "c\nx\ne", "e"}) {
     pipe.write(text);
   }
   pipe.close_writer();
   EXPECT_EQ(
       spool_lines(pipe.ends[0], {.folder = folder.path(), .max_lines = 2}), 5);
   EXPECT_EQ(file_of(folder, "000000000001.txt"), "a\nbb\n");
-  EXPECT_EQ(file_of(folder, "000000000002.txt"), "c\nd\n");
+  EXPECT_EQ(file_of(folder, "000000000002.txt"), "c\nx\n");
   EXPECT_EQ(file_of(folder, "000000000003.txt"), "ee\n");
   // The next one goes on behind them.
   Pipe more;
