@@ -105,6 +105,8 @@ class Request {
   // Whether the checkpoint has the tensor, under its own name or an alias; the
   // name counts as asked for.
   const TensorRecord* find(const std::string& name);
+  // Whether the load is to bring it; what it leaves out keeps its values.
+  bool is_wanted(const std::string& name) const;
 
   // Null if the checkpoint does not have it, which is reported.
   const nlohmann::json* value(const std::string& name);
@@ -129,7 +131,6 @@ class Request {
  private:
   const TensorRecord* lookup(const std::string& name);
   const TensorRecord* find_named(const std::string& name);
-  bool is_wanted(const std::string& name) const;
   void check_type(
       const TensorRecord& found, const training::HeldPart& part) const;
 

@@ -348,6 +348,30 @@ TEST(Names, ThatAreExcludedAreNotLeftOver) {
       HasSubstr("has what the state does not: optimizer/"));
 }
 
+// An optimizer that is left out keeps its states, of torch's and of ours.
+template <typename Adam>
+void expect_that_states_stay(Adam&& adam, torch::nn::Sequential net) {
+  const TempDir folder;
+  const auto step = [&] { adam.step(); };
+  train(net, step, 0);
+  State state{net, adam};
+  save(folder.path(), state, 3);
+  const auto expected = train(net, step, 3);
+  load(folder.path(), state, {.exclude = {"model/.*"}});
+  const auto before = net->parameters()[0].clone();
+  load(folder.path(), state, {.exclude = {"optimizer/.*"}});
+  EXPECT_FALSE(net->parameters()[0].equal(before));
+  EXPECT_EQ(train(net, step, 3), expected);
+}
+
+TEST(Names, ThatAreExcludedKeepTheirValues) {
+  auto net = make_net();
+  expect_that_states_stay(torch::optim::Adam(net->parameters()), net);
+  net = make_net();
+  expect_that_states_stay(
+      optim::Adam(net->parameters(), optim::AdamOptions(0.01)), net);
+}
+
 TEST(Names, AreRefused) {
   auto net = make_net();
   auto other = make_net();

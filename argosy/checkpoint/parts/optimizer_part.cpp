@@ -104,9 +104,13 @@ class OptimizerPart final : public StatePart {
   void load(Request& request) override {
     check_known("load");
     auto states = std::make_shared<States>();
-    for (const Held& held : held_parameters("load")) {
+    const auto all = held_parameters("load");
+    const optim::StateDict now = fused_ != nullptr
+        ? fused_->state_dict(names_of(all))
+        : optim::StateDict();
+    for (const Held& held : all) {
       ask_for_copy(request, held);
-      ask_for_state(request, held, *states);
+      ask_for_state(request, held, state_of(held, now), *states);
     }
     load_options(request);
     request.after([this, states] { give(*states); });
@@ -237,10 +241,20 @@ class OptimizerPart final : public StatePart {
     }
   }
 
-  void ask_for_state(Request& request, const Held& held, States& states) {
+  // What the load leaves out stays as it is `now`.
+  void ask_for_state(
+      Request& request,
+      const Held& held,
+      const ParameterState& now,
+      States& states) {
     Loaded loaded{.parameter = held.parameter, .name = held.name};
     std::vector<std::string> kinds = tensor_kinds();
     note_aliases(request, held, kinds);
+    for (const auto& [kind, tensor] : now.tensors) {
+      if (!request.is_wanted(held.name + '.' + kind)) {
+        loaded.tensors.emplace_back(kind, tensor);
+      }
+    }
     for (const std::string& kind : kinds) {
       const std::string name = held.name + '.' + kind;
       if (const TensorRecord* found = request.find(name)) {
@@ -257,6 +271,8 @@ class OptimizerPart final : public StatePart {
     if (request.find(step) != nullptr) {
       loaded.step = at::scalar_tensor(0, at::kLong);
       request.tensor(step, number_part(loaded.step), false);
+    } else if (now.step && !request.is_wanted(step)) {
+      loaded.step = at::scalar_tensor(*now.step, at::kLong);
     }
     if (!loaded.tensors.empty() || loaded.step.defined()) {
       states.push_back(std::move(loaded));
